@@ -136,7 +136,7 @@ fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<
         manifest: &manifest,
         probe: probe.as_ref(),
         queue: queue.as_deref(),
-        patterns: &Patterns::of(config),
+        patterns: &Patterns::for_config(config),
         find_script: &|script| executor.find_script(script),
         unreadable,
         tick: &|| progress.inc(1),
@@ -181,7 +181,7 @@ fn compare(report: &mut Report, dir: &Path) {
         saved_reports::earlier(dir, study.selection.as_deref(), study.created_at);
     report.unreadable.extend(unreadable);
     report.trend = earlier.and_then(|(path, before)| {
-        let now = Snapshot::of(report)?;
+        let now = Snapshot::from_report(report)?;
         Some(trend(&before, &path.to_string_lossy(), &now))
     });
 }

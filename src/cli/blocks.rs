@@ -42,7 +42,7 @@ impl Block {
         let style = match TaskState::of_cell(words) {
             Some(standing) if self.is_colored => Style::new()
                 .bold()
-                .fg_color(Some(standing.look().color.into())),
+                .fg_color(Some(standing.style().color.into())),
             _ => Style::new(),
         };
         let title = printable(title);

@@ -101,9 +101,9 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
         .filter(|planned| named.contains(&planned.key))
         .map(|planned| view.explain(planned))
         .collect();
-    let gone = view.gone().into_iter();
+    let gone = view.rows_without_task().into_iter();
     let gone = gone.filter(|row| named.contains(&row.key));
-    meant.extend(gone.map(|row| view.explain_gone(row)));
+    meant.extend(gone.map(|row| view.explain_row(row)));
     if meant.is_empty() {
         return Err(nothing(&named, &found));
     }

@@ -38,7 +38,7 @@ pub fn print(
     printer: &mut Printer,
 ) -> Result<(), Failure> {
     let dag = &context.config.procedures;
-    let patterns = Patterns::of(&context.config);
+    let patterns = Patterns::for_config(&context.config);
     let is_text = view.format == Format::Table;
     if is_text && rows.is_empty() {
         printer.note(match state.count(TaskStatus::Failed) > 0 {
@@ -116,9 +116,9 @@ fn missing(context: &Context, probe: &Probe, row: &TaskRow) -> Vec<String> {
 
 /// Groups failed rows that are alike.
 pub fn groups<'a>(context: &Context, rows: &'a [TaskRow]) -> Vec<Vec<&'a TaskRow>> {
-    let patterns = Patterns::of(&context.config);
+    let patterns = Patterns::for_config(&context.config);
     alike(rows, |row| {
-        Likeness::of(row, &context.config, &context.store, &patterns)
+        Likeness::from_logs(row, &context.config, &context.store, &patterns)
     })
 }
 
@@ -151,12 +151,12 @@ pub fn keep_alike(
         });
     };
     let Context { config, store, .. } = context;
-    let patterns = Patterns::of(config);
-    let wanted = Likeness::of(one, config, store, &patterns);
+    let patterns = Patterns::for_config(config);
+    let wanted = Likeness::from_logs(one, config, store, &patterns);
     // Logs are read of those only that may be meant.
     rows.retain(|row| {
         let may_be = row.key.procedure == one.key.procedure && row.reason == one.reason;
-        may_be && Likeness::of(row, config, store, &patterns) == wanted
+        may_be && Likeness::from_logs(row, config, store, &patterns) == wanted
     });
     Ok(())
 }

@@ -49,7 +49,7 @@ pub fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) -> Resu
         .collect();
     let rows = all.iter().copied();
     let rows: Vec<&TaskRow> = rows.filter(|row| named.contains(&row.key)).collect();
-    let entries = history::of(&records, &rows);
+    let entries = history::entries(&records, &rows);
     if entries.is_empty() {
         context.refuse_unknown_words(everybody, &named)?;
     }

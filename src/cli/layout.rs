@@ -252,7 +252,7 @@ fn fit<'a>(mut columns: Vec<Column<'a>>, layout: Layout<'_>) -> Vec<Column<'a>> 
     columns
 }
 fn color_of(text: &str) -> Option<Color> {
-    Some(on_terminal(TaskState::of_cell(text)?.look().color))
+    Some(on_terminal(TaskState::of_cell(text)?.style().color))
 }
 
 fn on_terminal(color: AnsiColor) -> Color {
@@ -268,7 +268,7 @@ fn on_terminal(color: AnsiColor) -> Color {
 }
 
 fn symbol_of(text: &str) -> Option<char> {
-    Some(TaskState::of_cell(text)?.look().symbol)
+    Some(TaskState::of_cell(text)?.style().symbol)
 }
 
 /// Returns a cell without its symbol.

@@ -19,7 +19,7 @@ use crate::base::text::few;
 use crate::executor::accounting_hint;
 use crate::model::job::JobId;
 use crate::model::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
-use crate::show::notify::events::is_tried_again;
+use crate::show::notify::events::is_retried;
 use crate::show::tables::failure_text;
 
 pub fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Result<Exit, Failure> {
@@ -189,7 +189,7 @@ pub fn tell_newly_failed(looked: &Looked, state: &State, context: &Context, prin
         .filter(|((before, _), row)| {
             *before != TaskStatus::Failed
                 && row.status == TaskStatus::Failed
-                && !is_tried_again(config, owner, row, now)
+                && !is_retried(config, owner, row, now)
         })
         .map(|(_, row)| row)
         .collect();

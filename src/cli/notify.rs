@@ -15,10 +15,10 @@ use crate::model::config::Config;
 use crate::model::state::State;
 use crate::show::mail::Message;
 use crate::show::notify::digest::Digest;
-use crate::show::notify::events::{Matter, World, matters, standing};
+use crate::show::notify::events::{Event, Situation, events, ongoing};
 use crate::show::notify::memory::SaveError;
 use crate::show::notify::metrics::Sources;
-use crate::show::notify::{Call, Memory, digest, heartbeat, messenger, metrics};
+use crate::show::notify::{Invocation, Memory, digest, heartbeat, messenger, metrics};
 use crate::show::{mail, notify};
 use crate::store::control::Control;
 use crate::store::state_file::StateError;
@@ -35,18 +35,18 @@ const EMAIL: &str = "email";
 const COMMAND: &str = "command";
 
 /// Returns the call that others are told of; none for commands that only look, and dry runs.
-pub fn begin(command: &Command) -> Option<Call> {
+pub fn begin(command: &Command) -> Option<Invocation> {
     let command = match command {
         Command::Run(args) if !args.dry_run => notify::Command::Run,
         Command::Monitor(args) if args.watch.is_none() => notify::Command::Monitor,
         Command::Retry(args) if !args.dry_run => notify::Command::Retry,
         _ => return None,
     };
-    Some(Call::begin(command, sys::now()))
+    Some(Invocation::begin(command, sys::now()))
 }
 
 /// Returns the warnings that a quiet call of this command has said in the last day.
-pub fn said_lately(context: &Context, call: Option<&Call>) -> HashSet<String> {
+pub fn said_lately(context: &Context, call: Option<&Invocation>) -> HashSet<String> {
     let Some(call) = call else {
         return HashSet::new();
     };
@@ -66,7 +66,7 @@ pub fn said_lately(context: &Context, call: Option<&Call>) -> HashSet<String> {
 /// Tells whoever wants to know how a call ended.
 pub fn after(
     context: &Context,
-    call: &mut Call,
+    call: &mut Invocation,
     result: &Result<Exit, Failure>,
     printer: &mut Printer,
 ) {
@@ -92,7 +92,7 @@ pub fn after(
     }
 }
 
-fn tell(context: &Context, call: &Call, printer: &mut Printer) {
+fn tell(context: &Context, call: &Invocation, printer: &mut Printer) {
     let config = &context.config;
     let memory = remember(context, printer, |memory| memory.add(call));
     let state = context.store.read().ok();
@@ -145,39 +145,38 @@ fn put(key: &str, path: &Path, bytes: &[u8], mark: &str, printer: &mut Printer) 
 /// Sends each channel what it was not told yet.
 fn notify(
     context: &Context,
-    call: &Call,
+    call: &Invocation,
     (state, control): (Option<&State>, Option<&Control>),
     memory: &Memory,
     host: &str,
     printer: &mut Printer,
 ) {
     let config = &context.config;
-    let world = World {
+    let situation = Situation {
         config,
         state,
         control,
         call,
         memory,
     };
-    let mut list = matters(&world);
-    list.retain(|matter| config.notify.on.contains(&matter.occasion));
+    let mut list = events(&situation);
+    list.retain(|event| config.notify.on.contains(&event.occasion));
     let none = BTreeSet::new();
     let channels = [
         (EMAIL, config.notify.email),
         (COMMAND, config.notify.command.is_some()),
     ];
-    let mut told = memory.told.clone();
-    told.retain(|channel, _| channels.contains(&(channel.as_str(), true)));
+    let mut reported = memory.reported.clone();
+    reported.retain(|channel, _| channels.contains(&(channel.as_str(), true)));
     let mut undelivered = 0;
     for (channel, _) in channels.iter().filter(|(_, is_on)| *is_on) {
-        let before = memory.told.get(*channel).unwrap_or(&none);
-        let (old, fresh): (Vec<&Matter>, Vec<&Matter>) = list
-            .iter()
-            .partition(|matter| before.contains(&matter.name));
-        let is_told = fresh.is_empty() || {
+        let before = memory.reported.get(*channel).unwrap_or(&none);
+        let (old, fresh): (Vec<&Event>, Vec<&Event>) =
+            list.iter().partition(|event| before.contains(&event.name));
+        let is_delivered = fresh.is_empty() || {
             let message = digest::message(&Digest {
                 fresh: &fresh,
-                standing: old.len(),
+                ongoing: old.len(),
                 call,
                 state,
                 config: config.file.as_deref(),
@@ -186,14 +185,16 @@ fn notify(
             });
             deliver(config, channel, &message, printer)
         };
-        undelivered += u64::from(!is_told);
-        // What was not handed over is told again.
-        let known = old.into_iter().chain(fresh.into_iter().filter(|_| is_told));
-        told.insert((*channel).to_owned(), standing(&world, known, before));
+        undelivered += u64::from(!is_delivered);
+        // An event that was not delivered is sent again.
+        let known = old
+            .into_iter()
+            .chain(fresh.into_iter().filter(|_| is_delivered));
+        reported.insert((*channel).to_owned(), ongoing(&situation, known, before));
     }
-    if told != memory.told || undelivered > 0 {
+    if reported != memory.reported || undelivered > 0 {
         remember(context, printer, |memory| {
-            memory.told.clone_from(&told);
+            memory.reported.clone_from(&reported);
             memory.sums.undelivered += undelivered;
         });
     }
@@ -202,7 +203,7 @@ fn notify(
 /// Hands a digest over; true if that went well.
 fn deliver(config: &Config, channel: &str, message: &Message, printer: &mut Printer) -> bool {
     let failed = match (channel, &config.notify.command) {
-        (COMMAND, Some(path)) => messenger::tell(path, message, MESSENGER_LIMIT)
+        (COMMAND, Some(path)) => messenger::send(path, message, MESSENGER_LIMIT)
             .err()
             .map(|error| (error.to_string(), error.hint())),
         _ => mail::send(&config.audit, message)
@@ -252,7 +253,7 @@ fn remember(
 }
 
 /// Notes what a quiet call has said, so that the next one says only what is new.
-fn note_warnings(context: &Context, call: &Call, printer: &mut Printer) {
+fn note_warnings(context: &Context, call: &Invocation, printer: &mut Printer) {
     let command = call.command.as_str();
     let path = &context.store.paths.calls;
     let said: Vec<(String, bool)> = printer

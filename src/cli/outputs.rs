@@ -40,7 +40,7 @@ pub fn run(context: &Context, args: &OutputsArgs, printer: &mut Printer) -> Resu
     let mut listed = Vec::new();
     let outputs = Outputs::new(&context.config);
     let looked = parallel::map(&tasks, context.config.scan_threads, |task| {
-        outputs.of(task, args.files)
+        outputs.list(task, args.files)
     });
     for (task, outcome) in tasks.into_iter().zip(looked) {
         match outcome {

@@ -95,7 +95,7 @@ pub fn run(
 
     let mut summary = RunSummary::of(found.sessions.len(), &decided.manifest);
     summary.dry_run = args.dry_run;
-    let figures = figures.insert(Figures::of(
+    let figures = figures.insert(Figures::from_manifest(
         is_everything,
         found.sessions.len(),
         &decided.manifest,

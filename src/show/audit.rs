@@ -1,11 +1,10 @@
-//! The audit: one report about a whole study, for people who look after it.
+//! The audit: one report about a whole study.
 //!
-//! [`collect`] gathers, the small modules beside it compute (pure), [`report`] holds the result, and
-//! [`text`] and [`html`] show it. Reads only: what is written ([`saved_reports`]) is asked for by name.
+//! [`collect`] gathers the sources, the small modules compute figures (pure), [`report`] has the result, and
+//! [`text`] and [`html`] show it. Only [`saved_reports`] writes files, on request.
 
 pub mod attention;
 pub mod collect;
-pub mod details;
 pub mod health;
 pub mod html;
 pub mod inputs;
@@ -20,7 +19,7 @@ pub mod trend;
 use crate::base::words::words;
 
 words! {
-    /// What a report looks at.
+    /// The parts of a report.
     pub enum Part {
         Tasks = "tasks",
         Dicom = "dicom",

@@ -10,12 +10,12 @@ use crate::show::progress::Day;
 use safe::safe;
 
 const WIDTH: f64 = 640.0;
-/// The room for what stands beside an axis.
+/// Width of the labels next to an axis.
 const SIDE: f64 = 44.0;
 const FOOT: f64 = 22.0;
-/// About the width of a letter.
+/// Approximate width of a letter.
 const LETTER: f64 = 7.0;
-/// Names longer than this are cut; the table has them whole.
+/// Longer names are cut; the table has the full names.
 const NAME: usize = 24;
 
 fn svg(width: f64, height: f64, label: &str, shapes: Markup) -> Markup {
@@ -26,7 +26,7 @@ fn svg(width: f64, height: f64, label: &str, shapes: Markup) -> Markup {
     }
 }
 
-/// Returns round values from 0 to `most`, about `count` of them, at least `least` apart.
+/// About `count` round values from 0 to `most`, at least `least` apart.
 fn ticks(most: f64, count: f64, least: f64) -> Vec<f64> {
     let rough = (most / count).max(least);
     let power = 10f64.powf(rough.log10().floor());
@@ -39,12 +39,12 @@ fn ticks(most: f64, count: f64, least: f64) -> Vec<f64> {
         .collect()
 }
 
-/// Rounds a place to what an eye can see.
+/// Rounds a position to a visible precision.
 pub fn px(place: f64) -> f64 {
     (place * 10.0).round() / 10.0
 }
 
-/// Draws a line from side to side with its value before it.
+/// Draws a horizontal grid line with its value.
 fn level(y: f64, right: f64, value: f64) -> Markup {
     html! {
         line.grid x1=(SIDE) x2=(right) y1=(px(y)) y2=(px(y)) {}
@@ -60,7 +60,7 @@ pub fn progress(days: &[Day], from: NaiveDate, to: NaiveDate, top: usize, label:
     let span = (to - from).num_days().max(1) as f64;
     let x = |day: NaiveDate| SIDE + (right - SIDE) * (day - from).num_days() as f64 / span;
     let y = |count: f64| bottom - (bottom - 8.0) * count / (most * 1.05);
-    // Sums on single days become a line with steps over the whole time.
+    // Daily sums become a step line over the whole time.
     let steps = |value: fn(&Day) -> usize| {
         let mut path = format!("M{} {}", SIDE, bottom);
         for day in days {
@@ -86,7 +86,7 @@ pub fn progress(days: &[Day], from: NaiveDate, to: NaiveDate, top: usize, label:
     )
 }
 
-/// Draws what became complete (up) and failed (down) on each day, oldest first.
+/// Draws completed (up) and failed (down) tasks per day, oldest first.
 pub fn throughput(days: &[(NaiveDate, usize, usize)], label: &str) -> Markup {
     let height = 190.0;
     let (right, bottom) = (WIDTH - 10.0, height - FOOT);
@@ -114,14 +114,14 @@ pub fn throughput(days: &[(NaiveDate, usize, usize)], label: &str) -> Markup {
     )
 }
 
-/// Is a bar with its name, its parts (group and size), and what is written at its end.
+/// A bar with its name, its parts (group and size), and the text at its end.
 pub struct Bar<'a> {
     pub name: &'a str,
     pub parts: Vec<(&'static str, usize)>,
     pub text: String,
 }
 
-/// Returns the parts of a whole that are not nothing, with the place where each begins.
+/// The non-empty parts with the start of each.
 fn parts_of<'a>(
     parts: &'a [(&'static str, usize)],
 ) -> impl Iterator<Item = (&'static str, usize, usize)> + 'a {
@@ -133,7 +133,7 @@ fn parts_of<'a>(
     })
 }
 
-/// Draws lying bars, the first at the top. They are a list, so that they fit any width.
+/// Draws horizontal bars as a list, so that they fit any width.
 pub fn bars(bars: &[Bar<'_>], label: &str) -> Markup {
     let size = |bar: &Bar<'_>| bar.parts.iter().map(|(_, size)| *size).sum::<usize>();
     let most = bars.iter().map(size).max().unwrap_or(0).max(1);
@@ -146,7 +146,7 @@ pub fn bars(bars: &[Bar<'_>], label: &str) -> Markup {
     }
 }
 
-/// Draws the parts of a whole beside each other, over the width that is there.
+/// Draws the parts of a whole side by side over the available width.
 pub fn stack(parts: &[(&'static str, usize)], whole: usize) -> Markup {
     html! {
         svg.stack viewBox={ "0 0 " (whole.max(1)) " 1" } preserveAspectRatio="none" aria-hidden="true" focusable="false" {
@@ -157,8 +157,8 @@ pub fn stack(parts: &[(&'static str, usize)], whole: usize) -> Markup {
     }
 }
 
-/// Draws per procedure what was used (median to maximum, up to the 95th percentile thick), asked for and
-/// is suggested. `unit` is the size of the axis' unit.
+/// Draws used (median to maximum, thick up to the 95th percentile), requested and suggested resources per
+/// procedure. `unit` is the size of the axis' unit.
 pub fn usage(rows: &[(&str, &Usage)], unit: f64, axis: &str, label: &str) -> Markup {
     let height = rows.len() as f64 * 34.0 + 48.0;
     let bottom = height - 2.0 * FOOT;
@@ -211,7 +211,7 @@ fn names_width<'a>(names: impl Iterator<Item = &'a str>) -> f64 {
     longest.unwrap_or(0) as f64 * LETTER + 14.0
 }
 
-/// Writes the name of a row, right-aligned in its margin.
+/// Draws the name of a row, right-aligned in its margin.
 fn name(name: &str, width: f64, middle: f64) -> Markup {
     html! { text.end x=(width - 8.0) y=(middle + 4.0) { (shown(name)) } }
 }

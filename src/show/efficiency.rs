@@ -1,9 +1,8 @@
-//! What jobs asked for against what they used, and what to ask for instead. Pure.
+//! Requested and used resources of jobs, and suggested requests. Pure.
 //!
-//! Slurm samples memory (`JobAcctGatherFrequency`, 30 s by default): a short peak can be missed, so
-//! suggestions leave room above what was seen.
+//! Slurm samples memory (`JobAcctGatherFrequency`, 30 s by default) and may miss a short peak. Suggestions
+//! therefore leave a margin above the measured use.
 
-mod figures;
 mod jobs;
 mod resources;
 
@@ -11,28 +10,102 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::Serialize;
+
+use crate::base::words::words;
 use crate::model::procedure::ProcedureDag;
 use crate::model::state::{Reason, TaskRow, TaskStatus};
 use crate::show::tables::exit::{clock, size};
 
-pub use figures::{CpuUse, Efficiency, Percentiles, Usage, Verdict};
 pub use jobs::{Job, by_waste, color, jobs_frame};
 pub use resources::{Resource, TITLES, resources, resources_frame, resources_table};
 
-/// Fewer attempts say nothing about the next one.
+/// Attempts that are needed for a suggestion.
 const ENOUGH: usize = 5;
 
-/// If fewer of 100 attempts fail for want of a resource, a retry with more is cheaper than more for all.
+/// If a smaller share of attempts needs more than requested, retries are cheaper than a larger request for all.
 const RARE_PERCENT: usize = 2;
 
-/// Room above the CPUs that were busy on average: steps in parallel need more than the average of a job.
-const CPU_ROOM_PERCENT: i64 = 25;
+/// Margin above the average number of busy CPUs, because parallel steps need more than the average.
+const CPU_MARGIN_PERCENT: i64 = 25;
 
-/// Whoever used this part of what it asked for was close to being killed for it.
+/// An attempt that used this share of its request was close to being killed.
 const NEAR_PERCENT: i64 = 90;
 
-/// Compares the attempts of each procedure. Procedures of the configuration come first, in its order,
-/// then others by name; those without any measured attempt are left out.
+/// Requested and used resources of all attempts of a procedure.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Efficiency {
+    pub procedure: Arc<str>,
+    /// In MB of 2^20 bytes; used is the peak of the largest step (`MaxRSS`).
+    pub memory: Option<Usage>,
+    /// In seconds.
+    pub time: Option<Usage>,
+    pub cpu: Option<CpuUse>,
+    /// The sum over all attempts, see [`Job::waste_h`].
+    pub waste_h: f64,
+}
+
+/// One resource, requested and used.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Usage {
+    /// Completed attempts with a measurement, the basis of `used`.
+    pub n: usize,
+    /// `None` if no attempt completed.
+    pub used: Option<Percentiles>,
+    /// The request of the newest attempt. `None` if it is unknown or unlimited.
+    pub asked: Option<i64>,
+    /// Of the `n`, attempts that used less than half of their request.
+    pub over_asked: usize,
+    /// Attempts that failed because they had too little; not included in `n`.
+    pub under_asked: usize,
+    pub verdict: Verdict,
+    /// The suggested request in the same unit, above the use of every attempt. `None` if there are too few
+    /// attempts, or too few short ones among many.
+    pub suggested: Option<i64>,
+    /// The same in the notation of the configuration (`mem: 24G`, `time: 06:00:00`).
+    pub suggested_text: Option<String>,
+}
+
+/// Nearest-rank percentiles, so each is a measured value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Percentiles {
+    pub p50: i64,
+    pub p90: i64,
+    pub p95: i64,
+    pub max: i64,
+}
+
+words! {
+    /// The rating of a request.
+    pub enum Verdict {
+        /// The suggestion is less than three quarters of the request.
+        OverAsked = "over_asked",
+        /// The suggestion exceeds the request, because attempts failed or almost failed.
+        UnderAsked = "under_asked",
+        Fits = "fits",
+        /// Too few attempts, or no request.
+        Unknown = "unknown",
+    }
+}
+
+/// The share of their CPUs that jobs keep busy.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct CpuUse {
+    pub n: usize,
+    /// CPUs of the newest attempt.
+    pub alloc_cpus: i64,
+    /// Median over attempts of CPU time / (elapsed x CPUs); 1 is all of them all the time.
+    pub busy_p50: f64,
+    pub busy_p90: f64,
+    pub busy_p95: f64,
+    pub busy_max: f64,
+    pub verdict: Verdict,
+    /// Suggested number of CPUs, never more than now. `None` with too few attempts.
+    pub suggested: Option<i64>,
+}
+
+/// The efficiency of each procedure with a measured attempt. Procedures of the configuration come first, in
+/// its order, then others by name.
 pub fn efficiency<'a>(
     attempts: impl Iterator<Item = &'a TaskRow>,
     dag: &ProcedureDag,
@@ -55,7 +128,7 @@ pub fn efficiency<'a>(
                 memory: usage(&attempts, &MEMORY),
                 time: usage(&attempts, &TIME),
                 cpu: cpu(&attempts),
-                // The sum of no numbers is -0.0.
+                // `sum` of no numbers would be -0.0.
                 waste_h: attempts
                     .iter()
                     .filter_map(|row| Job::new(row)?.waste_h)
@@ -67,7 +140,7 @@ pub fn efficiency<'a>(
         .collect()
 }
 
-/// Returns the nearest-rank percentiles; none of nothing.
+/// The nearest-rank percentiles. `None` without values.
 pub fn percentiles(values: &mut [i64]) -> Option<Percentiles> {
     values.sort_unstable();
     let at = |percent: usize| {
@@ -82,13 +155,13 @@ pub fn percentiles(values: &mut [i64]) -> Option<Percentiles> {
     })
 }
 
-/// Says how a resource is read and rounded.
+/// How a resource is read and rounded.
 struct Measure {
     used: fn(&TaskRow) -> Option<i64>,
     asked: fn(&TaskRow) -> Option<i64>,
     /// The reason of attempts that had too little.
     want: Reason,
-    /// Room above the 95th percentile and above the most that was used, in percent.
+    /// Margins above the 95th percentile and above the maximum, in percent.
     above_p95: i64,
     above_max: i64,
     round_up: fn(i64) -> i64,
@@ -154,7 +227,7 @@ fn usage(newest_first: &[&TaskRow], resource: &Measure) -> Option<Usage> {
     let by_want = killed_at
         .filter(|_| !is_rare)
         .map(|asked| more(asked, 50).max(asked.saturating_add(1)));
-    // What failed for another reason, too, has used what it used. A person cancels what hangs.
+    // Attempts that failed for another reason count, too, but not cancelled ones, which may have hung.
     let most = newest_first
         .iter()
         .filter(|row| row.reason != Some(Reason::Cancelled))
@@ -174,7 +247,7 @@ fn usage(newest_first: &[&TaskRow], resource: &Measure) -> Option<Usage> {
         most.saturating_mul(100) >= asked.saturating_mul(NEAR_PERCENT)
     });
     let is_short = under_asked > 0 && !is_rare || is_near;
-    // Room for the sake of room is no reason to ask for more.
+    // The margin alone does not justify a larger request.
     let wanted = match asked {
         Some(asked) if !is_short => wanted.map(|wanted| wanted.min(asked)),
         _ => wanted,
@@ -182,7 +255,7 @@ fn usage(newest_first: &[&TaskRow], resource: &Measure) -> Option<Usage> {
     let would_kill = |wanted: &i64| killed_at.is_some_and(|killed_at| *wanted <= killed_at);
     let suggested = wanted.filter(|wanted| !would_kill(wanted));
     let verdict = match (asked, wanted) {
-        // More for all is dearer than a retry of the few, and less would kill more of them.
+        // More for all would cost more than a few retries, and less would kill more attempts.
         (Some(_), Some(_)) if suggested.is_none() => Verdict::Fits,
         _ => verdict(asked, suggested),
     };
@@ -221,7 +294,7 @@ fn cpu(newest_first: &[&TaskRow]) -> Option<CpuUse> {
         })
         .collect();
     let (_, alloc_cpus) = measured.first()?;
-    // In millionths, to share the ranking.
+    // In millionths, so that `percentiles` can be used.
     let mut shares: Vec<i64> = measured
         .iter()
         .map(|(busy, _)| (busy * 1e6) as i64)
@@ -232,8 +305,8 @@ fn cpu(newest_first: &[&TaskRow]) -> Option<CpuUse> {
         .map(|(share, cpus)| (share * *cpus as f64 * 1e6) as i64)
         .collect();
     let busy = percentiles(&mut busy).filter(|_| measured.len() >= ENOUGH);
-    let wanted = busy.map(|busy| up_to(more(busy.p95, CPU_ROOM_PERCENT), 1_000_000) / 1_000_000);
-    // That jobs keep all their CPUs busy does not say that they would keep more busy.
+    let wanted = busy.map(|busy| up_to(more(busy.p95, CPU_MARGIN_PERCENT), 1_000_000) / 1_000_000);
+    // Jobs that keep all their CPUs busy might not keep more busy.
     let suggested = wanted.map(|cpus| cpus.clamp(1, (*alloc_cpus).max(1)));
     let share = |millionths: i64| millionths as f64 / 1e6;
     Some(CpuUse {

@@ -1,14 +1,12 @@
-//! Why a task is where it is, and what would have to happen: all that is known of it, put together.
+//! `explain`: everything known about a task, why it has its decision, and what has to happen next.
 //!
-//! Decides nothing: the decision is [`crate::decide::manifest`]'s, the outputs are [`crate::gather::completion::explain`]'s,
-//! the next submission is [`crate::decide::request`]'s. Asks the executor for scripts only. The form is that of
-//! `docs/schema/explain.schema.json`.
+//! Decides nothing: [`crate::decide::manifest`] decides, [`crate::gather::completion::explain`] checks outputs,
+//! and [`crate::decide::request`] prepares the submission. The executor only finds scripts. The JSON form is
+//! documented in `docs/schema/explain.schema.json`.
 
 mod advice;
 mod attempts;
-mod awaiting;
 mod gone;
-mod held;
 mod next;
 mod remedy;
 
@@ -37,31 +35,30 @@ use crate::show::tables::{TaskState, decision_cell, decision_text, failure_text_
 use crate::store::control::Control;
 use crate::store::state_file::Store;
 
+pub use advice::{all_awaiting, awaiting};
 pub use attempts::{Attempt, Retry};
-pub use awaiting::{all_awaiting, awaiting};
 pub use next::{Next, asks};
 pub use remedy::remedy;
 
-/// Holds what was found out about one subject, after a look at the queue.
+/// One subject's data, rows, jobs and decisions.
 pub struct View<'a> {
     pub config: &'a Config,
     pub store: &'a Store,
     pub subject: &'a SubjectLabel,
-    /// The subject's; empty: it is on record only.
+    /// Empty if the subject exists only on record.
     pub sessions: &'a [Session],
-    /// False: parts of the data could not be read, which may hold other sessions.
+    /// False if unreadable parts of the data may contain more sessions.
     pub is_all_read: bool,
     /// All tasks of the subject.
     pub tasks: &'a [&'a Planned],
     pub state: &'a State,
-    /// Of the attempts file.
+    /// From the attempts file.
     pub attempts: &'a [TaskRow],
-    /// None: the queue did not answer.
+    /// `None` if the queue did not answer.
     pub queue: Option<&'a [JobReport]>,
     pub control: &'a Control,
-    /// Reasons for which `run` would submit nothing at all.
     pub stops: &'a [SafetyStop],
-    /// Which complete rows were believed without a look.
+    /// Complete rows whose outputs were not checked again.
     pub trust: &'a Trust,
     /// What `run` would submit now.
     pub batches: &'a [Batch],
@@ -70,53 +67,53 @@ pub struct View<'a> {
     pub project: &'a str,
     pub run_id: &'a str,
     pub now: DateTime<Utc>,
-    /// Uid of whoever asks.
+    /// Uid of the user who runs `explain`.
     pub reader: u32,
 }
 
-/// Explains one task.
+/// The explanation of one task.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explanation {
     #[serde(flatten)]
     pub key: TaskKey,
-    /// None: its procedure or session is gone.
-    #[serde(serialize_with = "gone::standing")]
+    /// `None` if the task no longer exists.
+    #[serde(serialize_with = "gone::decision")]
     pub decision: Option<TaskState>,
-    /// The same with its reason in brackets.
+    /// The decision word with its reason in brackets.
     #[serde(skip)]
     pub headline: Cow<'static, str>,
     /// The decision in a sentence.
     pub text: String,
-    /// What that comes from, down to the root: one sentence per task.
+    /// The causes, down to the root, one sentence per task.
     pub because: Vec<String>,
-    /// What would have to happen, or what a person can do.
+    /// What has to happen, or what a user can do.
     pub todo: String,
     pub dicom: Option<DicomPlace>,
     pub dependencies: Vec<Needed>,
     pub outputs: Findings,
-    /// The newest attempt, as the row on record tells after a look at Slurm.
+    /// The newest attempt, updated from Slurm.
     pub row: Option<Attempt>,
-    /// What it may mean that the logs of a failed job say nothing.
+    /// What missing or empty logs of a failed job may mean.
     #[serde(skip)]
     pub silence: Option<String>,
     pub job: Option<LiveJob>,
     /// All attempts on record, the newest last.
     pub attempts: Vec<Attempt>,
     pub retry: Option<Retry>,
-    /// The next submission. None: there is none to be expected.
+    /// `None` if no submission is expected.
     pub next: Option<Next>,
-    /// What keeps a due task back now, or will.
+    /// Safety stops, pauses and limits that hold the task back, now or later.
     pub held_by: Vec<String>,
 }
 
-/// Says where a session's DICOM files are expected.
+/// The expected location of a session's DICOM files.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DicomPlace {
     pub path: String,
     pub exists: bool,
 }
 
-/// Describes a task that must be complete first.
+/// A task that must be complete first.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Needed {
     pub procedure: String,
@@ -128,31 +125,30 @@ pub struct Needed {
     pub text: String,
     /// Down to the root.
     pub because: Vec<String>,
-    /// One session that is ready is enough.
+    /// True if one complete session is enough.
     pub any_session: bool,
 }
 
-/// Holds what the queue says now.
+/// A job in the queue.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LiveJob {
     pub job_id: String,
     pub cluster: Option<String>,
     pub name: String,
-    /// Slurm's word.
+    /// Slurm's state word.
     pub state: String,
     pub pending_reason: Option<String>,
     pub node_list: Option<String>,
 }
 
 impl View<'_> {
-    /// Puts together what is known of one task.
     pub fn explain(&self, planned: &Planned) -> Explanation {
         let procedure = self.config.procedures.get(planned.procedure);
         let key = &planned.key;
         let row = self.state.get(key);
         let outputs = self.outputs.findings(planned.procedure, &planned.session);
         let chain = self.chain(planned);
-        let next = next::of(self, planned, row, &outputs);
+        let next = next::next_submission(self, planned, row, &outputs);
         let job = self.live_job(planned, row);
         let mut explanation = Explanation {
             decision: Some(TaskState::of(&planned.decision)),
@@ -176,7 +172,7 @@ impl View<'_> {
         explanation
     }
 
-    /// Says where a task stands, and why it failed.
+    /// The decision in a sentence, with details that only `explain` knows.
     fn why(&self, planned: &Planned) -> String {
         let row = self.state.get(&planned.key);
         let failure = row.and_then(|row| failure_text_for(row, Some(self.reader)));
@@ -192,7 +188,7 @@ impl View<'_> {
                 let reason = reason.map_or("reason unknown", |reason| reason.as_str());
                 let text = format!("failed ({reason}, attempt {attempt}): {failure}");
                 match row.and_then(|row| remedy(self.config, row)) {
-                    // What to do is told beside it.
+                    // `todo` already has the remedy.
                     Some(_) if *outlook == Outlook::None => text,
                     _ => format!("{text}; {}", outlook_text(*outlook, *attempt)),
                 }
@@ -206,19 +202,19 @@ impl View<'_> {
                 if let Some(other) = row.and_then(|row| advice::of_other(self, row)) =>
             {
                 format!(
-                    "{}, as last seen: {other}",
+                    "{}, when last seen: {other}",
                     decision_text(&planned.decision)
                 )
             }
             (Decision::Skip(Skip::InFlight { .. }), _) if self.queue.is_none() => format!(
-                "{}, as Slurm last said; it does not answer now",
+                "{}, when last seen; Slurm is not responding",
                 decision_text(&planned.decision)
             ),
             (Decision::Skip(Skip::Complete), _)
                 if let Some((last, next)) = row.and_then(|row| self.trust.looks(row)) =>
             {
                 format!(
-                    "{}; outputs last looked at {}, again after {}",
+                    "{}; outputs last checked at {}, next check after {}",
                     decision_text(&planned.decision),
                     local_time(last),
                     local_time(next)
@@ -233,11 +229,11 @@ impl View<'_> {
         format!("{key}: {}", self.why(planned))
     }
 
-    /// Follows what a task waits for, down to the root.
+    /// The tasks that this one waits for, down to the root.
     fn chain(&self, planned: &Planned) -> Vec<&Planned> {
         let mut chain: Vec<&Planned> = Vec::new();
         let mut at = planned;
-        // No longer than there are procedures: they cannot wait for each other in a circle.
+        // Bounded by the number of procedures, because dependencies have no cycles.
         while chain.len() < self.config.procedures.len()
             && let Decision::Skip(Skip::WaitingFor(waiting)) = &at.decision
             && let Some(id) = self.config.procedures.find(&waiting.procedure)
@@ -249,7 +245,7 @@ impl View<'_> {
         chain
     }
 
-    /// Finds a task of this subject; a procedure of subject scope has one.
+    /// A task of this subject. A procedure of subject scope has only one.
     fn task(&self, procedure: ProcedureId, session: &SessionLabel) -> Option<&Planned> {
         let per_subject = self.config.procedures.get(procedure).scope == Scope::Subject;
         self.tasks
@@ -265,7 +261,7 @@ impl View<'_> {
             .find(|session| session.session == planned.session)?;
         let (path, exists) = match &session.dicom {
             Dicom::At(path) => (path.to_path_buf(), path.symlink_metadata().is_ok()),
-            // The list of sessions does not say where they would be.
+            // The list of sessions does not give the expected path.
             Dicom::Missing if self.sessions_file().is_some() => return None,
             Dicom::Missing => {
                 let subject = self.config.dicom_root.join(&session.subject);
@@ -328,7 +324,7 @@ impl View<'_> {
         }
     }
 
-    /// True if what depends on a task may begin.
+    /// True if dependent tasks may start.
     fn is_ready(&self, task: &Planned) -> bool {
         matches!(
             TaskState::of(&task.decision),
@@ -351,7 +347,6 @@ impl View<'_> {
         self.job(id, cluster)
     }
 
-    /// Finds a job in the queue.
     fn job(&self, id: &JobId, cluster: Option<&str>) -> Option<LiveJob> {
         let mut jobs = self.queue?.iter();
         let job = jobs.find(|job| {

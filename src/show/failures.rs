@@ -1,20 +1,19 @@
-//! Failures: the line of a log that explains one, and which of them are alike.
+//! Failures: the log excerpt of one, and groups of similar ones.
 
-mod excerpt;
 pub mod patterns;
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::path::Path;
 
 use crate::gather::logs;
+use crate::gather::logs::LogFiles;
 use crate::model::config::Config;
-use crate::model::state::{Reason, TaskRow};
+use crate::model::state::{Reason, TaskRow, TaskStatus};
 use crate::store::state_file::Store;
-use patterns::Patterns;
+use patterns::{Found, Patterns, read_tail};
 
-pub use excerpt::{excerpt, silence};
-
-/// What failures of one cause have in common.
+/// The properties that similar failures share.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Likeness<'a> {
     procedure: &'a str,
@@ -29,7 +28,7 @@ impl<'a> Likeness<'a> {
     pub fn new(row: &'a TaskRow, line: Option<&str>) -> Self {
         let labels = [&row.key.subject, &row.key.session];
         let labels = labels.map(|label| label.split_once('-').map_or("", |(_, label)| label));
-        // A label is a whole word: `pre` is not part of "preprocessing".
+        // Only whole words are labels: `pre` is not removed from "preprocessing".
         let words = line
             .unwrap_or_default()
             .split_inclusive(|c: char| !c.is_alphanumeric());
@@ -47,15 +46,20 @@ impl<'a> Likeness<'a> {
         }
     }
 
-    /// Reads the log excerpt of a failed task.
-    pub fn of(row: &'a TaskRow, config: &Config, store: &Store, patterns: &Patterns) -> Self {
+    /// Reads the log excerpt of a failed task from its files.
+    pub fn from_logs(
+        row: &'a TaskRow,
+        config: &Config,
+        store: &Store,
+        patterns: &Patterns,
+    ) -> Self {
         let files = logs::of(config, store, row);
         let found = files.as_ref().and_then(|files| excerpt(files, patterns));
         Self::new(row, found.map(|(_, found)| found.line).as_deref())
     }
 }
 
-/// Groups failures that are alike, the largest group first.
+/// Groups similar failures, the largest group first.
 pub fn alike<'a, T>(failed: &'a [T], likeness: impl Fn(&'a T) -> Likeness<'a>) -> Vec<Vec<&'a T>> {
     let mut groups: Vec<Vec<&T>> = Vec::new();
     let mut places = HashMap::new();
@@ -70,7 +74,7 @@ pub fn alike<'a, T>(failed: &'a [T], likeness: impl Fn(&'a T) -> Likeness<'a>) -
     groups
 }
 
-/// The value that all members of a group have; `None` if they differ.
+/// The value that all members of a group share. `None` if they differ.
 pub fn shared<T, V: PartialEq>(group: &[T], get: impl Fn(&T) -> Option<V>) -> Option<V> {
     let mut values = group.iter().map(get);
     let first = values.next().flatten()?;
@@ -79,14 +83,96 @@ pub fn shared<T, V: PartialEq>(group: &[T], get: impl Fn(&T) -> Option<V>) -> Op
         .then_some(first)
 }
 
+/// The log excerpt of a job's two logs. If both have an equally important line, the error log's is used.
+/// `None` without readable text.
+pub fn excerpt<'f, 'p>(
+    files: &'f LogFiles,
+    patterns: &'p Patterns,
+) -> Option<(&'f Path, Found<'p>)> {
+    let logs = [&*files.error, &*files.output].into_iter();
+    let found = logs.filter_map(|path| {
+        let tail = read_tail(path).ok().flatten()?;
+        Some((path, patterns.excerpt(&tail)?))
+    });
+    // The first of equal ones.
+    found.min_by_key(|(_, found)| (found.meaning.is_none(), found.weight().0))
+}
+
+/// What missing or empty logs of a failed job may mean. `None` if there is a log, or if that is unknown.
+pub fn silence(row: &TaskRow, files: &LogFiles) -> Option<String> {
+    if row.status != TaskStatus::Failed {
+        return None;
+    }
+    let sizes = files.iter().map(|(_, path)| size(path));
+    let sizes = sizes.collect::<Option<Vec<_>>>()?;
+    let sizes: Vec<u64> = sizes.into_iter().flatten().collect();
+    let dir = files.output.parent().unwrap_or(&files.output).display();
+    match row.reason? {
+        _ if sizes.is_empty() && row.facts.started_at.is_none() => {
+            Some("no log exists, because the job never ran".to_owned())
+        }
+        Reason::ExitCode | Reason::NoOutput | Reason::OutOfMemory | Reason::Timeout
+            if sizes.is_empty() =>
+        {
+            Some(format!(
+                "no log was written; {dir} may be full, or the node cannot reach it"
+            ))
+        }
+        _ if sizes.is_empty() => Some("no log exists".to_owned()),
+        // A killed job may not have printed anything.
+        Reason::ExitCode | Reason::NoOutput if sizes.iter().all(|size| *size == 0) => Some(
+            format!("the logs are empty; the job printed nothing, or {dir} was full"),
+        ),
+        _ => None,
+    }
+}
+
+/// A file's size, `Some(None)` if it does not exist, `None` if that is unknown.
+#[expect(clippy::option_option, reason = "an error is not an absence")]
+fn size(path: &Path) -> Option<Option<u64>> {
+    match path.metadata() {
+        Ok(metadata) => Some(Some(metadata.len())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(None),
+        Err(_) => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::state::TaskStatus;
-    use crate::model::state::testing::row;
+    use crate::model::state::testing::{at, row};
 
     #[test]
-    fn failures_are_alike_whatever_numbers_and_labels_their_logs_have() {
+    fn a_job_that_ran_without_a_log_points_to_the_disk() {
+        let tmp = tempfile::tempdir().unwrap();
+        let files = LogFiles {
+            output: tmp.path().join("x.out"),
+            error: tmp.path().join("x.err"),
+        };
+        let ran = |reason| {
+            let mut row = row("p", TaskStatus::Failed, reason);
+            row.facts.started_at = Some(at(1));
+            row
+        };
+        let text = |reason| silence(&ran(reason), &files);
+        let starts = |reason, expected: &str| text(reason).unwrap().starts_with(expected);
+        assert!(starts(Reason::Timeout, "no log was written"));
+        assert_eq!(text(Reason::Cancelled).unwrap(), "no log exists");
+        let never = row("p", TaskStatus::Failed, Reason::Cancelled);
+        assert_eq!(
+            silence(&never, &files).unwrap(),
+            "no log exists, because the job never ran"
+        );
+        std::fs::write(&files.output, "").unwrap();
+        std::fs::write(&files.error, "").unwrap();
+        assert!(starts(Reason::ExitCode, "the logs are empty"));
+        assert_eq!(text(Reason::Timeout), None);
+        std::fs::write(&files.error, "x").unwrap();
+        assert_eq!(text(Reason::ExitCode), None);
+    }
+
+    #[test]
+    fn numbers_and_labels_in_logs_do_not_make_failures_different() {
         let failed = |procedure: &str, subject: &str, reason, line: &'static str| {
             let mut row = row(procedure, TaskStatus::Failed, reason);
             row.key.subject = subject.into();

@@ -1,6 +1,4 @@
-//! The pipeline as a picture: a box per procedure with its counts, an arrow per dependency. Pure.
-//!
-//! One model, three renderers: Mermaid, DOT and [`svg`].
+//! The pipeline as a picture in Mermaid, DOT or SVG: a box per procedure, an arrow per dependency. Pure.
 
 mod svg;
 
@@ -10,7 +8,7 @@ use std::sync::Arc;
 use anstyle::AnsiColor;
 use maud::Markup;
 
-use super::tables::TaskState;
+use super::tables::{TaskState, count_states};
 use crate::base::words::words;
 use crate::decide::manifest::Planned;
 use crate::model::procedure::{ProcedureDag, SessionsRule};
@@ -18,23 +16,23 @@ use crate::model::procedure::{ProcedureDag, SessionsRule};
 words! {
     /// The language of the picture.
     pub enum Language {
-        /// Of GitHub, GitLab and many editors. <https://mermaid.js.org/syntax/flowchart.html>
+        /// For GitHub, GitLab and many editors. <https://mermaid.js.org/syntax/flowchart.html>
         Mermaid = "mermaid",
-        /// Of Graphviz. <https://graphviz.org/doc/info/lang.html>
+        /// For Graphviz. <https://graphviz.org/doc/info/lang.html>
         Dot = "dot",
-        /// Of browsers.
+        /// For browsers.
         Svg = "svg",
     }
 }
 
-/// A procedure and how many of its tasks stand where, in the order of [`TaskState`].
+/// A procedure with the counts of its tasks, in the order of [`TaskState`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     pub name: Arc<str>,
     pub counts: Vec<(TaskState, usize)>,
 }
 
-/// What comes first, and what builds on it.
+/// A dependency: `to` depends on `from`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edge {
     pub from: usize,
@@ -42,7 +40,7 @@ pub struct Edge {
     pub any_session: bool,
 }
 
-/// The pipeline in the order of the configuration; edges name nodes by number.
+/// The pipeline in the order of the configuration. Edges refer to nodes by index.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Graph {
     pub nodes: Vec<Node>,
@@ -52,21 +50,12 @@ pub struct Graph {
 impl Graph {
     /// Counts the tasks of each procedure.
     pub fn new<'a>(tasks: impl Iterator<Item = &'a Planned>, dag: &ProcedureDag) -> Self {
-        let mut counts = vec![[0; TaskState::ALL.len()]; dag.iter().count()];
-        for task in tasks {
-            let standing = TaskState::of(&task.decision);
-            let counts = counts.get_mut(task.procedure.index());
-            if let Some(count) = counts.and_then(|counts| counts.get_mut(standing as usize)) {
-                *count += 1;
-            }
-        }
-        let nodes = dag.iter().zip(counts).map(|((_, procedure), counts)| {
-            let counts = TaskState::ALL.into_iter().zip(counts);
-            let told = counts.filter(|(standing, _)| *standing != TaskState::NotSelected);
-            Node {
-                name: Arc::clone(&procedure.name),
-                counts: told.filter(|(_, count)| *count > 0).collect(),
-            }
+        let states = tasks.map(|task| (task.procedure, TaskState::of(&task.decision)));
+        let states = states.filter(|(_, state)| *state != TaskState::NotSelected);
+        let counts = count_states(states, dag);
+        let nodes = dag.iter().zip(counts).map(|((_, procedure), counts)| Node {
+            name: Arc::clone(&procedure.name),
+            counts: counts.into_iter().collect(),
         });
         let edges = dag.iter().flat_map(|(id, _)| {
             let all = dag.dependencies(id).iter();
@@ -82,7 +71,7 @@ impl Graph {
         }
     }
 
-    /// Draws the pipeline. Arrows go from what comes first to what builds on it.
+    /// Draws the pipeline. Arrows point from a dependency to the dependent procedure.
     pub fn draw(&self, language: Language) -> String {
         match language {
             Language::Mermaid => self.mermaid(),
@@ -91,12 +80,12 @@ impl Graph {
         }
     }
 
-    /// The picture as a part of a page.
+    /// The picture as part of a page.
     pub fn picture(&self) -> Markup {
         svg::draw(self, None)
     }
 
-    // Writing to a text cannot fail.
+    // Writing to a `String` cannot fail.
     fn mermaid(&self) -> String {
         let mut text = "flowchart LR\n".to_owned();
         for (at, node) in self.nodes.iter().enumerate() {
@@ -107,18 +96,12 @@ impl Graph {
                 "  p{at}[\"{lines}\"]\n  style p{at} fill:{fill},stroke:{line},color:#111"
             );
         }
-        for Edge {
-            from,
-            to,
-            any_session,
-        } in &self.edges
-        {
-            let arrow = if *any_session {
-                "-- any session -->"
-            } else {
-                "-->"
+        for edge in &self.edges {
+            let arrow = match edge.any_session {
+                true => "-- any session -->",
+                false => "-->",
             };
-            let _ = writeln!(text, "  p{from} {arrow} p{to}");
+            let _ = writeln!(text, "  p{} {arrow} p{}", edge.from, edge.to);
         }
         text
     }
@@ -133,43 +116,38 @@ impl Graph {
                 "  p{at} [label=\"{lines}\", fillcolor=\"{fill}\", color=\"{line}\"];"
             );
         }
-        for Edge {
-            from,
-            to,
-            any_session,
-        } in &self.edges
-        {
-            let label = if *any_session {
-                " [label=\"any session\"]"
-            } else {
-                ""
+        for edge in &self.edges {
+            let label = match edge.any_session {
+                true => " [label=\"any session\"]",
+                false => "",
             };
-            let _ = writeln!(text, "  p{from} -> p{to}{label};");
+            let _ = writeln!(text, "  p{} -> p{}{label};", edge.from, edge.to);
         }
         text + "}\n"
     }
 }
 
 impl Node {
-    /// What needs a person most colours the box.
+    /// The most urgent state, which colours the box.
     fn worst(&self) -> Option<TaskState> {
-        let standings = self.counts.iter().map(|(standing, _)| *standing);
-        standings.min_by_key(|standing| standing.look().urgency)
+        let states = self.counts.iter().map(|(state, _)| *state);
+        states.min_by_key(|state| state.style().urgency)
     }
 
     fn color(&self) -> AnsiColor {
         let worst = self.worst();
-        worst.map_or(AnsiColor::BrightBlack, |worst| worst.look().color)
+        worst.map_or(AnsiColor::BrightBlack, |worst| worst.style().color)
     }
 
     fn lines(&self) -> Vec<String> {
         let counts = self.counts.iter();
         let mut lines = vec![self.name.to_string()];
-        lines.extend(counts.map(|(standing, count)| format!("{count} {}", standing.as_str())));
+        lines.extend(counts.map(|(state, count)| format!("{count} {state}")));
         lines
     }
 }
-/// Light fill and dark line of a terminal's colour.
+
+/// Light fill and dark line for a terminal colour.
 fn paint(color: AnsiColor) -> (&'static str, &'static str) {
     match color {
         AnsiColor::Green | AnsiColor::BrightGreen => ("#dcf5e0", "#1a7f37"),
@@ -234,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_svg_puts_what_builds_on_something_to_the_right_of_it() {
+    fn the_svg_puts_dependent_procedures_to_the_right() {
         let dag = ProcedureDag::new(vec![
             procedure("a", Scope::Session, &[]),
             procedure("b", Scope::Session, &[("a", SessionsRule::Same)]),

@@ -1,19 +1,15 @@
-//! All that happened to tasks, in the order of time: what the audit log says, and what only the rows and
-//! the attempts file know. Pure.
-
-mod frame;
+//! The history of tasks, from the audit log, the rows and the attempts file. Pure.
 
 use chrono::{DateTime, Utc};
+use polars::prelude::DataFrame;
 use serde_json::{Map, Value};
 
 use crate::model::job::JobId;
 use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
-use crate::show::tables::{failure_text, used_text};
+use crate::show::tables::{TableError, failure_text, frame, numbers, texts, used_text};
 use crate::store::audit_log::{EventKind, Record, fill};
 
-pub use frame::history_frame;
-
-/// Describes one thing that happened.
+/// One event of a task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     pub at: Option<DateTime<Utc>>,
@@ -24,23 +20,22 @@ pub struct Entry {
     pub old_status: Option<TaskStatus>,
     pub new_status: Option<TaskStatus>,
     pub reason: Option<Reason>,
-    /// Who asked for it, if a person did.
+    /// The user who requested it, if any.
     pub by: Option<String>,
-    /// In words; it may change.
+    /// A text for people, not stable.
     pub detail: Option<String>,
-    /// True if only a row tells of it: the audit log was lost, or is the Python program's.
+    /// True if only a row knows it, because the audit log was lost or is the Python program's.
     pub from_row: bool,
 }
 
-/// Puts the events of tasks in order. `records` and `attempts` hold those of the tasks that are meant;
-/// the newest attempt, the row, is one of `attempts`.
-pub fn of(records: &[Record], attempts: &[&TaskRow]) -> Vec<Entry> {
+/// The events of the selected tasks in order. `attempts` includes the row, which is the newest attempt.
+pub fn entries(records: &[Record], attempts: &[&TaskRow]) -> Vec<Entry> {
     let mut entries: Vec<Entry> = records
         .iter()
         .map(|record| entry_of(record, attempts))
         .collect();
     for row in attempts {
-        let is_told = |kinds: &[EventKind], status: Option<TaskStatus>| {
+        let is_logged = |kinds: &[EventKind], status: Option<TaskStatus>| {
             records.iter().any(|record| {
                 kinds.contains(&record.kind)
                     && (status.is_none() || record.new_status == status)
@@ -48,7 +43,7 @@ pub fn of(records: &[Record], attempts: &[&TaskRow]) -> Vec<Entry> {
             })
         };
         let begun = [EventKind::Submitted, EventKind::Adopted];
-        if !is_told(&begun, None) {
+        if !is_logged(&begun, None) {
             entries.push(begin_of(row));
         }
         let ended = [
@@ -57,11 +52,11 @@ pub fn of(records: &[Record], attempts: &[&TaskRow]) -> Vec<Entry> {
             EventKind::Adopted,
             EventKind::Repaired,
         ];
-        if !row.is_in_flight() && !is_told(&ended, Some(row.status)) {
+        if !row.is_in_flight() && !is_logged(&ended, Some(row.status)) {
             entries.push(end_of(row));
         }
     }
-    // Stable: what has the same time stays in the order of the log.
+    // The sort is stable, so events with the same time stay in the order of the log.
     entries.sort_by_key(|entry| entry.at);
     entries
 }
@@ -74,14 +69,16 @@ fn entry_of(record: &Record, attempts: &[&TaskRow]) -> Entry {
     fill(&mut row, &record.fields);
     let known = attempts.iter().find(|attempt| is_of(record, attempt));
     let detail = text("detail").map(str::to_owned);
-    // What only the detail says is not said twice.
+    // Older logs have the user only in the detail.
     let by = text("by").map(str::to_owned).or_else(|| {
-        let said = detail.as_deref()?.strip_prefix("asked for by ")?;
-        Some(said.to_owned())
+        let user = detail.as_deref()?.strip_prefix("asked for by ")?;
+        Some(user.to_owned())
     });
     let detail = detail.filter(|text| !text.starts_with("asked for by "));
     let facts = match (record.kind, record.new_status) {
-        (EventKind::StatusChange | EventKind::ReasonChange, Some(TaskStatus::Failed)) => told(&row),
+        (EventKind::StatusChange | EventKind::ReasonChange, Some(TaskStatus::Failed)) => {
+            failure_and_use(&row)
+        }
         (EventKind::StatusChange | EventKind::ReasonChange, Some(TaskStatus::Complete)) => {
             used_text(&row)
         }
@@ -104,7 +101,7 @@ fn entry_of(record: &Record, attempts: &[&TaskRow]) -> Entry {
     }
 }
 
-/// Says why a task was submitted that had been tried before.
+/// Why a task was submitted again.
 fn cause(fields: &Map<String, Value>) -> Option<String> {
     let text = |key: &str| fields.get(key).and_then(Value::as_str);
     if let Some(reason) = text("retry_of") {
@@ -115,18 +112,18 @@ fn cause(fields: &Map<String, Value>) -> Option<String> {
             .filter_map(Value::as_str)
             .collect();
         return Some(match changes.as_slice() {
-            [] => format!("tried again after {reason}"),
-            changes => format!("tried again after {reason}: {}", changes.join(", ")),
+            [] => format!("retry after {reason}"),
+            changes => format!("retry after {reason}: {}", changes.join(", ")),
         });
     }
     Some(match text("cause")? {
-        "outputs_gone" => "it was complete, and its outputs were gone".to_owned(),
+        "outputs_gone" => "it was complete, but its outputs were missing".to_owned(),
         "never_verified" => {
-            "an earlier program recorded it as complete, and its outputs were missing".to_owned()
+            "an earlier program recorded it as complete, but its outputs were missing".to_owned()
         }
         "failed_before" => "failed before".to_owned(),
-        "stale" => "sessions had come since it was complete".to_owned(),
-        "forced" => "asked for with --force".to_owned(),
+        "stale" => "new sessions had arrived since it was complete".to_owned(),
+        "forced" => "requested with --force".to_owned(),
         other => other.to_owned(),
     })
 }
@@ -141,6 +138,32 @@ fn is_of(record: &Record, row: &TaskRow) -> bool {
         (Some(a), Some(b)) => a == b,
         _ => record.job_id.is_some() && record.job_id == row.job_id,
     }
+}
+
+/// One row per event: `time, subject, session, procedure, event, attempt, job_id, old_status, new_status,
+/// reason, by, detail, source`. `time` formats times.
+pub fn history_frame(
+    entries: &[Entry],
+    time: fn(DateTime<Utc>) -> String,
+) -> Result<DataFrame, TableError> {
+    let text = |name: &str, get: fn(&Entry) -> Option<&str>| {
+        texts(name, entries.iter().map(|entry| get(entry)))
+    };
+    frame(vec![
+        texts("time", entries.iter().map(|entry| entry.at.map(time))),
+        text("subject", |e| Some(&e.key.subject)),
+        text("session", |e| Some(&e.key.session)),
+        text("procedure", |e| Some(&e.key.procedure)),
+        text("event", |e| Some(e.event.as_str())),
+        numbers("attempt", entries.iter().map(|e| e.attempt.map(i64::from))),
+        text("job_id", |e| e.job_id.as_ref().map(|id| id.as_str())),
+        text("old_status", |e| e.old_status.map(|status| status.as_str())),
+        text("new_status", |e| e.new_status.map(|status| status.as_str())),
+        text("reason", |e| e.reason.map(|reason| reason.as_str())),
+        text("by", |e| e.by.as_deref()),
+        text("detail", |e| e.detail.as_deref()),
+        text("source", |e| Some(if e.from_row { "state" } else { "log" })),
+    ])
 }
 
 fn begin_of(row: &TaskRow) -> Entry {
@@ -161,23 +184,25 @@ fn begin_of(row: &TaskRow) -> Entry {
 
 fn end_of(row: &TaskRow) -> Entry {
     Entry {
-        // Slurm's times are whole seconds: nothing ends before it begins.
+        // Slurm rounds times to seconds, so a job could seem to end before its submission.
         at: row.facts.ended_at.or(row.updated_at).max(row.submitted_at),
         event: EventKind::StatusChange,
         new_status: Some(row.status),
         reason: row.reason,
         detail: match row.status {
-            TaskStatus::Failed => told(row),
+            TaskStatus::Failed => failure_and_use(row),
             _ => used_text(row),
         },
         ..begin_of(row)
     }
 }
 
-/// Says why it failed; the time and memory are said there if they matter.
-fn told(row: &TaskRow) -> Option<String> {
+/// The failure and the used resources, unless the failure already mentions them.
+fn failure_and_use(row: &TaskRow) -> Option<String> {
     match (failure_text(row), used_text(row)) {
-        (Some(failure), Some(used)) if !failure.contains("ran ") && !failure.contains("seen") => {
+        (Some(failure), Some(used))
+            if !failure.contains("(ran ") && !failure.contains(" used)") =>
+        {
             Some(format!("{failure}; {used}"))
         }
         (Some(failure), _) => Some(failure),
@@ -209,43 +234,43 @@ mod tests {
     }
 
     #[test]
-    fn a_submission_after_another_says_why() {
-        let told = |extra: &str| {
+    fn a_later_submission_has_its_cause() {
+        let detail = |extra: &str| {
             let log = format!(
                 r#"{{"timestamp":"2026-03-01T04:00:00+00:00","event":"submitted","subject":"sub-1","session":"","procedure":"a","job_id":"12"{extra}}}"#
             );
-            of(&parse(log.as_bytes()).records, &[])[0]
+            entries(&parse(log.as_bytes()).records, &[])[0]
                 .detail
                 .clone()
                 .unwrap_or_default()
         };
-        assert_eq!(told(""), "");
+        assert_eq!(detail(""), "");
         for (extra, expected) in [
             (
                 r#","cause":"outputs_gone""#,
-                "it was complete, and its outputs were gone",
+                "it was complete, but its outputs were missing",
             ),
-            (r#","cause":"forced""#, "asked for with --force"),
+            (r#","cause":"forced""#, "requested with --force"),
             (
                 r#","cause":"stale""#,
-                "sessions had come since it was complete",
+                "new sessions had arrived since it was complete",
             ),
             (
                 r#","cause":"retry","retry_of":"timeout""#,
-                "tried again after timeout",
+                "retry after timeout",
             ),
             (
                 r#","retry_of":"timeout","changes":["--time 1 -> 2","--mem 1 -> 2"]"#,
-                "tried again after timeout: --time 1 -> 2, --mem 1 -> 2",
+                "retry after timeout: --time 1 -> 2, --mem 1 -> 2",
             ),
             (r#","cause":"of_a_later_version""#, "of_a_later_version"),
         ] {
-            assert_eq!(told(extra), expected);
+            assert_eq!(detail(extra), expected);
         }
     }
 
     #[test]
-    fn the_log_tells_and_rows_fill_what_it_lacks() {
+    fn rows_add_events_that_the_log_lacks() {
         let log = r#"
 {"timestamp":"2026-03-01T04:00:00+00:00","event":"submitted","subject":"sub-1","session":"","procedure":"a","job_id":"12","submission_id":"s12","attempt":2}
 {"timestamp":"2026-03-01T05:00:00+00:00","event":"cancelled","subject":"sub-1","session":"","procedure":"a","job_id":"12","detail":"asked for by anna"}
@@ -270,7 +295,7 @@ mod tests {
         };
         let (first, second) = (attempt(1, "11", 2), attempt(2, "12", 4));
         assert_eq!(
-            words(&of(&records, &[&first, &second])),
+            words(&entries(&records, &[&first, &second])),
             [
                 "02:00 submitted Some(1) None -",
                 "02:30 status_change Some(1) None exit code 3",

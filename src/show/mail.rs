@@ -1,7 +1,7 @@
-//! Sends a mail by SMTP: plain, with STARTTLS, or with TLS from the start (port 465).
+//! Sends e-mail by SMTP: plain, with STARTTLS, or with implicit TLS (port 465).
 //!
-//! Knows nothing of what the mail says. Never shows the password, never sends it unencrypted to
-//! another machine, and never waits for a server for longer than its limits.
+//! Never shows the password, never sends it unencrypted to another machine, and never waits for a server
+//! longer than its limits.
 
 use std::io;
 use std::sync::mpsc;
@@ -21,66 +21,65 @@ use crate::base::text::maybe;
 use crate::base::words::words as word_enum;
 use crate::model::config::AuditConfig;
 
-/// Holds what a mail says.
+/// The content of an e-mail.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Message {
     /// One line.
     pub subject: String,
     pub text: String,
-    /// The same for programs that show HTML. None: the mail is text only.
+    /// The same for programs that show HTML. `None` for a plain-text e-mail.
     pub html: Option<String>,
 }
 
-/// Holds how long a server may take.
+/// Time limits for a mail server.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// For the connection, and for each answer.
+    /// For the connection and for each answer.
     pub step: Duration,
-    /// For all of it, the look-up of the host's name included.
+    /// In total, including the lookup of the host name.
     pub total: Duration,
 }
 
-/// Says why a mail was not sent.
+/// Why an e-mail was not sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MailError {
-    #[error("there is nobody to send the mail to")]
+    #[error("the e-mail has no recipients")]
     NoRecipients,
-    #[error("'{value}' ({key}) is not a mail address: {message}")]
+    #[error("'{value}' ({key}) is not an e-mail address: {message}")]
     Address {
         key: &'static str,
         value: String,
         message: String,
     },
-    #[error("the subject of the mail holds a control character: {0:?}")]
+    #[error("the subject of the e-mail contains a control character: {0:?}")]
     Subject(String),
-    #[error("there is no password for smtp_username '{user}'")]
+    #[error("no password for smtp_username '{user}'")]
     NoPassword { user: String },
-    #[error("the password would go unencrypted to {host}:{port}")]
+    #[error("refusing to send the password unencrypted to {host}:{port}")]
     Unencrypted { host: String, port: u16 },
-    #[error("the mail cannot be put together: {0}")]
+    #[error("cannot create the e-mail: {0}")]
     Message(String),
-    #[error("the mail server {host}:{port} {problem}{}", maybe(": ", said.as_ref(), ""))]
+    #[error("the mail server {host}:{port} {problem}{}", maybe(": ", details.as_ref(), ""))]
     Server {
         host: String,
         port: u16,
         problem: Problem,
-        /// In the words of the server or the system.
-        said: Option<String>,
+        /// The message of the server or the system.
+        details: Option<String>,
     },
 }
 
 word_enum! {
-    /// What went wrong with a mail server.
+    /// A problem with a mail server.
     pub enum Problem {
         Unreachable = "cannot be reached",
-        TimedOut = "did not answer in time",
-        Broken = "ended the connection, or broke the rules of SMTP",
-        Tls = "and this machine did not agree on TLS",
-        Login = "refuses the login",
-        /// It takes no mail without one.
-        LoginWanted = "wants a login",
-        Refused = "refuses the mail",
-        NotNow = "does not take the mail now",
+        TimedOut = "did not respond in time",
+        Broken = "closed the connection or violated SMTP",
+        Tls = "could not establish TLS",
+        Login = "rejected the login",
+        LoginRequired = "requires a login",
+        Refused = "rejected the e-mail",
+        NotNow = "cannot accept the e-mail now",
     }
 }
 
@@ -96,63 +95,61 @@ impl Default for Limits {
 }
 
 impl MailError {
-    /// Says what to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::NoRecipients => "list addresses as audit.email_recipients",
+            Self::NoRecipients => "set audit.email_recipients",
             Self::Address { .. } | Self::Subject(_) | Self::Message(_) => {
-                "look at audit.email_recipients and audit.email_from in the configuration"
+                "check audit.email_recipients and audit.email_from in the configuration"
             }
             Self::NoPassword { .. } => {
-                "name the variable that holds it as audit.smtp_password_env (a crontab can set it), \
-                 or take audit.smtp_username out"
+                "set the environment variable that audit.smtp_password_env names (for example in the crontab), \
+                 or remove audit.smtp_username"
             }
             Self::Unencrypted { .. } => {
-                "set audit.smtp_tls: yes (STARTTLS), or audit.smtp_port: 465 (TLS from the start)"
+                "set audit.smtp_tls: yes (STARTTLS), or audit.smtp_port: 465 (implicit TLS)"
             }
             Self::Server { problem, .. } => match problem {
                 Problem::Unreachable | Problem::TimedOut => {
-                    "look at audit.smtp_host and audit.smtp_port; the server must be reachable from this machine"
+                    "check audit.smtp_host and audit.smtp_port; this machine must be able to reach the server"
                 }
                 Problem::Broken => {
-                    "look at audit.smtp_port: 465 speaks TLS from the start, others with audit.smtp_tls: yes or not at all"
+                    "check audit.smtp_port: 465 always uses TLS, other ports only with audit.smtp_tls: yes"
                 }
                 Problem::Tls => {
-                    "the server's certificate must be for audit.smtp_host, and its authority among those of this \
-                     machine (or in the file that SSL_CERT_FILE names); a server without STARTTLS needs audit.smtp_tls: no"
+                    "the server needs a certificate for audit.smtp_host that this machine trusts (see SSL_CERT_FILE); \
+                     for a server without STARTTLS, set audit.smtp_tls: no"
                 }
-                Problem::Login => "look at audit.smtp_username and the password",
-                Problem::LoginWanted => {
+                Problem::Login => "check audit.smtp_username and the password",
+                Problem::LoginRequired => {
                     "set audit.smtp_username and audit.smtp_password_env, with audit.smtp_tls: yes"
                 }
                 Problem::Refused => {
-                    "look at audit.email_from and audit.email_recipients: a server takes only senders and \
-                     recipients that it knows, and all recipients or none"
+                    "check audit.email_from and audit.email_recipients: the server must accept the sender and all recipients"
                 }
-                Problem::NotNow => "it can be sent later",
+                Problem::NotNow => "try again later",
             },
         }
     }
 }
 
-/// Finds what is wrong with the settings, as far as can be told without the server.
+/// Checks the settings without contacting the server.
 ///
 /// # Errors
-/// What is wrong.
+/// A setting is wrong or missing.
 pub fn check(config: &AuditConfig) -> Result<(), MailError> {
     compose(config, &Message::default())?;
     transport(config, Limits::default()).map(|_| ())
 }
 
-/// Sends a mail to all recipients of the configuration.
+/// Sends an e-mail to all recipients of the configuration.
 ///
 /// # Errors
-/// Nobody got it, as far as this machine knows.
+/// As far as is known, no recipient received it.
 pub fn send(config: &AuditConfig, message: &Message) -> Result<(), MailError> {
     send_within(config, message, Limits::default())
 }
 
-/// As [`send`], with other limits of time.
+/// As [`send`], with other time limits.
 ///
 /// # Errors
 /// As [`send`].
@@ -168,16 +165,16 @@ pub fn send_within(
     let (done, outcome) = mpsc::channel();
     let work = move || {
         let sent = transport.send(&mail);
-        // Nobody listens any more after the time limit.
+        // After the time limit, the receiver is gone.
         let _ = done.send(sent.map_err(|error| (explain(&config, &error), words(&config, &error))));
     };
-    // A thread, because neither the look-up of a name nor a server that sends a byte now and then
-    // has a time limit of its own. It ends with the process.
+    // A thread, because neither a name lookup nor a slow but active server has a time limit.
+    // It ends with the process.
     let thread = std::thread::Builder::new().name("mail".to_owned());
-    let (problem, said) = match thread.spawn(work) {
+    let (problem, details) = match thread.spawn(work) {
         Ok(_) => match outcome.recv_timeout(limits.total) {
             Ok(Ok(_)) => return Ok(()),
-            Ok(Err((problem, said))) => (problem, Some(said)),
+            Ok(Err((problem, details))) => (problem, Some(details)),
             Err(_) => (Problem::TimedOut, None),
         },
         Err(error) => (
@@ -189,11 +186,11 @@ pub fn send_within(
         host,
         port,
         problem,
-        said,
+        details,
     })
 }
 
-/// Puts the mail together. Header lines are made of checked values only.
+/// Creates the e-mail. Headers contain only checked values.
 fn compose(config: &AuditConfig, message: &Message) -> Result<lettre::Message, MailError> {
     if config.email_recipients.is_empty() {
         return Err(MailError::NoRecipients);
@@ -223,7 +220,7 @@ fn compose(config: &AuditConfig, message: &Message) -> Result<lettre::Message, M
         None => mail.singlepart(SinglePart::plain(message.text.clone())),
     }
     .map_err(failed)?;
-    // RFC 3834: nobody's "I am away" answers this.
+    // RFC 3834: suppresses automatic replies.
     mail.headers_mut().insert_raw(HeaderValue::new(
         HeaderName::new_from_ascii_str("Auto-Submitted"),
         "auto-generated".to_owned(),
@@ -238,9 +235,9 @@ fn mailbox(key: &'static str, value: &str) -> Result<Mailbox, MailError> {
         message,
     };
     if value.chars().any(char::is_control) {
-        return Err(failed("it holds a control character".to_owned()));
+        return Err(failed("it contains a control character".to_owned()));
     }
-    // `root` is a user of the mail server.
+    // A name such as `root` is a user of the mail server.
     let is_local = !value.is_empty() && !value.contains(['@', '<', '>', ' ']);
     let host = if is_local { "@localhost" } else { "" };
     format!("{value}{host}")
@@ -256,7 +253,7 @@ fn transport(config: &AuditConfig, limits: Limits) -> Result<SmtpTransport, Mail
             host: host.clone(),
             port,
             problem: Problem::Tls,
-            said: Some(error.to_string()),
+            details: Some(error.to_string()),
         })
     };
     let tls = match (port, config.smtp_tls) {
@@ -292,14 +289,14 @@ fn is_this_machine(host: &str) -> bool {
     host == "localhost" || address.is_some_and(|address| address.is_loopback())
 }
 
-/// Returns the name to greet a server with, if the host has one that fits.
+/// The host name for the greeting, if it is valid there.
 fn host_name() -> Option<String> {
     let name = sys::host_name();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
     (!name.is_empty() && name.chars().all(is_plain)).then_some(name)
 }
 
-/// Finds out what an error means, and takes secrets out of its words: a server may repeat them.
+/// The problem behind an error.
 fn explain(config: &AuditConfig, error: &lettre::transport::smtp::Error) -> Problem {
     let words = words(config, error);
     let sources = std::iter::successors(std::error::Error::source(error), |error| error.source());
@@ -312,13 +309,13 @@ fn explain(config: &AuditConfig, error: &lettre::transport::smtp::Error) -> Prob
         Some(io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
     );
     match error.status().map(u16::from) {
-        Some(530) => Problem::LoginWanted,
+        Some(530) => Problem::LoginRequired,
         Some(432 | 454 | 534 | 535 | 538) if config.smtp_username.is_some() => Problem::Login,
         Some(400..500) => Problem::NotNow,
         Some(_) => Problem::Refused,
         None if is_late => Problem::TimedOut,
         None if error.is_tls() => Problem::Tls,
-        // lettre's own words where the server has no STARTTLS.
+        // lettre's message if the server has no STARTTLS.
         None if error.is_client() && words.contains("STARTTLS") => Problem::Tls,
         None if error.is_client() => Problem::Refused,
         None if error.is_response() => Problem::Broken,
@@ -335,6 +332,7 @@ fn explain(config: &AuditConfig, error: &lettre::transport::smtp::Error) -> Prob
     }
 }
 
+/// The error's message without secrets, which a server may repeat.
 fn words(config: &AuditConfig, error: &lettre::transport::smtp::Error) -> String {
     let mut text = error.to_string();
     let password = config

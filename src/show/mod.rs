@@ -1,4 +1,4 @@
-//! What people and other programs get to see.
+//! Output for people and other programs.
 
 pub mod audit;
 pub mod charts;

@@ -1,9 +1,8 @@
-//! What a call tells those who do not watch it: a digest by mail or command, a heartbeat, metrics.
+//! Notifications: digests by e-mail or command, a heartbeat, and metrics.
 //!
-//! All of it is made from the files of the state, from what the call itself found ([`Call`]), and from
-//! what earlier calls left ([`Memory`]). [`matters`], [`digest`], [`heartbeat`] and [`metrics`] are pure.
-//! Nothing here may keep a submission from being made or recorded: it comes after the work, without
-//! the lock, and whatever fails is a warning.
+//! Their sources are the state's files, the results of this [`Invocation`], and the [`Memory`] of earlier
+//! ones. [`events`], [`digest`], [`heartbeat`] and [`metrics`] are pure. Nothing here may prevent a
+//! submission or its record: it runs after the work, without the lock, and every failure is a warning.
 
 pub mod digest;
 pub mod events;
@@ -21,9 +20,9 @@ pub use memory::Memory;
 
 use crate::base::exit::Exit;
 use crate::base::words::words;
-use crate::decide::manifest::{Decision, Manifest, Skip};
+use crate::decide::manifest::Manifest;
 use crate::model::procedure::ProcedureDag;
-use crate::show::tables::TaskState;
+use crate::show::tables::{TaskState, count_states};
 
 words! {
     /// The commands that notify.
@@ -34,38 +33,38 @@ words! {
     }
 }
 
-/// Describes one call: what it is, how it ended and what it found.
+/// One invocation that notifies, with its result.
 #[derive(Debug, Clone)]
-pub struct Call {
+pub struct Invocation {
     pub command: Command,
     pub started_at: DateTime<Utc>,
     pub ended_at: DateTime<Utc>,
     pub exit: Exit,
-    /// What ended it early, in a sentence.
+    /// The error that ended it early, as a sentence.
     pub error: Option<String>,
     pub hint: Option<String>,
-    /// Of a run that came to its decisions.
+    /// Only for a run that reached its decisions.
     pub figures: Option<Figures>,
 }
 
-/// Holds the figures of a run.
+/// Figures of one run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figures {
-    /// False with a selection: then they are about a part of the study.
+    /// False if the run had a selection, so that the figures cover only a part of the study.
     pub whole: bool,
     pub sessions: usize,
-    /// By procedure and the word for the decision.
+    /// By procedure and decision word.
     pub decisions: BTreeMap<String, BTreeMap<String, usize>>,
     pub submitted: usize,
     /// By cause.
     pub refused: Vec<(String, usize)>,
     pub in_doubt: usize,
-    /// Tasks that a later pass may find changed although no person does anything. For `run --watch`, and not kept.
+    /// Tasks that a later pass may find changed without anyone's action. For `run --watch` only.
     #[serde(skip)]
     pub moving: usize,
 }
 
-impl Call {
+impl Invocation {
     pub fn begin(command: Command, at: DateTime<Utc>) -> Self {
         Self {
             command,
@@ -78,44 +77,44 @@ impl Call {
         }
     }
 
-    /// Returns how long it took, never less than nothing: clocks are set.
+    /// Duration, never negative even if the clock was set back.
     pub fn seconds(&self) -> f64 {
         let milliseconds = (self.ended_at - self.started_at).num_milliseconds().max(0);
-        // Exact: calls are far shorter than 2^53 ms.
+        // Exact: invocations are far shorter than 2^53 ms.
         milliseconds as f64 / 1000.0
     }
 }
 
 impl Figures {
-    /// Counts what a run decided; what came of its submissions is filled in later.
-    pub fn of(whole: bool, sessions: usize, manifest: &Manifest, dag: &ProcedureDag) -> Self {
-        let mut decisions: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
-        for task in &manifest.tasks {
-            if matches!(task.decision, Decision::Skip(Skip::NotSelected)) {
-                continue;
-            }
-            let procedure = dag.get(task.procedure).name.to_string();
-            let word = TaskState::of(&task.decision).to_string();
-            *decisions
-                .entry(procedure)
-                .or_default()
-                .entry(word)
-                .or_default() += 1;
-        }
+    /// Counts the decisions of a run. The results of its submissions are added later.
+    pub fn from_manifest(
+        whole: bool,
+        sessions: usize,
+        manifest: &Manifest,
+        dag: &ProcedureDag,
+    ) -> Self {
+        let states = manifest.tasks.iter();
+        let states = states.map(|task| (task.procedure, TaskState::of(&task.decision)));
+        let states = states.filter(|(_, state)| *state != TaskState::NotSelected);
+        let counts = dag.iter().zip(count_states(states, dag));
+        let counts = counts.filter(|(_, counts)| !counts.is_empty());
+        let decisions = counts.map(|((_, procedure), counts)| {
+            let counts = counts.into_iter();
+            let counts = counts.map(|(state, count)| (state.to_string(), count));
+            (procedure.name.to_string(), counts.collect())
+        });
         Self {
             whole,
             sessions,
-            decisions,
+            decisions: decisions.collect(),
             ..Self::default()
         }
     }
 
-    /// Counts the tasks of all procedures that stand there.
-    pub fn count(&self, standing: TaskState) -> usize {
+    /// Tasks of all procedures in this state.
+    pub fn count(&self, state: TaskState) -> usize {
         let counts = self.decisions.values();
-        counts
-            .filter_map(|words| words.get(standing.as_str()))
-            .sum()
+        counts.filter_map(|words| words.get(state.as_str())).sum()
     }
 
     pub fn refused(&self) -> usize {

@@ -1,6 +1,4 @@
-//! What belongs to the outputs of complete tasks: directories, files, and what links in them lead to.
-//!
-//! Reads only. What lies outside the data roots is not listed.
+//! The output directories and files of tasks, including link targets. Paths outside the data roots are not listed.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -16,7 +14,7 @@ use crate::gather::disk::reader::Reader;
 use crate::model::config::Config;
 use crate::model::procedure::{Check, Procedure};
 
-/// Says what could not be read.
+/// An output that could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
     #[error("cannot read {}: {source}", .path.display())]
@@ -25,12 +23,12 @@ pub enum OutputError {
     Unreadable(Unreadable),
 }
 
-/// Lists the outputs of tasks, for all threads.
+/// Lists the outputs of tasks. Shared by all threads.
 pub struct Outputs<'a> {
     config: &'a Config,
     reader: Reader,
     shared: SharedListings,
-    /// The data roots as configured, and where they really are.
+    /// The data roots as configured, and their canonical paths.
     roots: Vec<(&'a Path, PathBuf)>,
 }
 
@@ -48,9 +46,9 @@ impl<'a> Outputs<'a> {
         }
     }
 
-    /// Returns the directories (or single files) that hold a task's outputs, those that are there, sorted; with `files`
-    /// the files and links in them. Where a link leads to below the data roots is listed too.
-    pub fn of(&self, task: &Planned, files: bool) -> Result<BTreeSet<PathBuf>, OutputError> {
+    /// The existing output directories (or single files) of a task, or with `files` the files and links in them.
+    /// Includes link targets below the data roots.
+    pub fn list(&self, task: &Planned, files: bool) -> Result<BTreeSet<PathBuf>, OutputError> {
         let procedure = self.config.procedures.get(task.procedure);
         let mut found = BTreeSet::new();
         for place in self.places(procedure, task)? {
@@ -59,14 +57,14 @@ impl<'a> Outputs<'a> {
         Ok(found)
     }
 
-    /// Returns the task's own directory, and what carries its name beside it: reports, and FreeSurfer's run of each
-    /// session (`<sub>_<ses>`, `<sub>_<ses>.long.<sub>`). QSIRecon keeps each workflow in a dataset of its own.
+    /// The task's directory, and entries with its name next to it: reports, and FreeSurfer's run of each session
+    /// (`<sub>_<ses>`, `<sub>_<ses>.long.<sub>`). QSIRecon has a separate dataset for each workflow.
     fn places(&self, procedure: &Procedure, task: &Planned) -> Result<Vec<PathBuf>, OutputError> {
         let (subject, session) = (task.subject.as_str(), task.session.as_str());
         let roots = self.config.output_roots();
         let top = roots.top(procedure);
         let mut places = vec![roots.output(procedure, subject, session)];
-        // FreeSurfer's check judges a subject as a whole.
+        // FreeSurfer's check covers the whole subject.
         let name = match procedure.check {
             _ if session.is_empty() => subject.to_owned(),
             Check::Freesurfer => subject.to_owned(),
@@ -82,7 +80,7 @@ impl<'a> Outputs<'a> {
             }
         }
         for dataset in datasets {
-            // A session's procedure may also write one report for the whole subject.
+            // A procedure of session scope may write one report for the whole subject.
             let report = format!("{subject}.");
             let is_beside = |found: &[u8]| {
                 found.starts_with(report.as_bytes())
@@ -99,7 +97,7 @@ impl<'a> Outputs<'a> {
         Ok(places)
     }
 
-    /// Returns the paths of those entries of a directory whose names are wanted.
+    /// The paths of a directory's entries whose names match.
     fn names(
         &self,
         directory: &Path,
@@ -150,14 +148,14 @@ impl<'a> Outputs<'a> {
                 found.insert(entry.into_path());
             }
         }
-        // A link to a directory above would bring in everything.
+        // A link to a parent directory would add everything.
         targets.retain(|target| !place.starts_with(target));
         targets
             .into_iter()
             .try_for_each(|target| self.add(target, files, found))
     }
 
-    /// Returns where a link leads to, if that is below a data root.
+    /// The target of a link, if it is below a data root.
     fn target(&self, path: &Path) -> Option<PathBuf> {
         let is_link = path.symlink_metadata().is_ok_and(|it| it.is_symlink());
         let target = is_link.then(|| path.canonicalize().ok())??;

@@ -1,22 +1,81 @@
-//! How the work goes on, day by day, and when it may be done. Pure: from the events of the audit log.
-
-mod figures;
+//! Progress per day and a forecast, from the events of the audit log. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Duration, NaiveDate, Utc};
+use serde::{Serialize, Serializer};
 
 use crate::model::procedure::ProcedureDag;
 use crate::model::state::TaskStatus;
+use crate::show::tables::utc_time;
 use crate::store::audit_log::{EventKind, Record};
 
-pub use figures::{Backlog, Day, ProcedureProgress, Progress, Rate};
+/// Progress of the study, from the audit log.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Progress {
+    /// In order of priority, without procedures that have neither events nor a backlog.
+    pub procedures: Vec<ProcedureProgress>,
+    /// Over all procedures of the report.
+    pub rate: Rate,
+    pub backlog: Backlog,
+    /// Invalid lines of the audit log.
+    pub bad_lines: usize,
+}
 
-/// An end that is further away is no forecast.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ProcedureProgress {
+    pub procedure: Arc<str>,
+    /// Days with an event, oldest first.
+    pub days: Vec<Day>,
+    pub rate: Rate,
+    pub backlog: Backlog,
+}
+
+/// One day (UTC).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Day {
+    pub date: NaiveDate,
+    pub submitted: usize,
+    pub completed: usize,
+    pub failed: usize,
+    /// Sums up to and including this day. A rerun counts again.
+    pub completed_so_far: usize,
+    pub failed_so_far: usize,
+}
+
+/// Completed tasks per day (24 h) before the report.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Rate {
+    /// Average of the last 7 days, or of the days since the first event if there are fewer.
+    pub last_7_days: Option<f64>,
+    /// The same over 28 days.
+    pub last_28_days: Option<f64>,
+}
+
+/// Incomplete tasks that will run automatically.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Backlog {
+    /// Tasks that are due, in flight, over a limit, waiting or settling, but not failed, blocked, paused or
+    /// unreadable ones.
+    pub tasks: usize,
+    /// Expected end at the rate of the last 7 days. `None` without completed tasks in that time, or without a
+    /// backlog.
+    #[serde(serialize_with = "maybe_time")]
+    pub expected_end: Option<DateTime<Utc>>,
+}
+
+fn maybe_time<S: Serializer>(at: &Option<DateTime<Utc>>, serializer: S) -> Result<S::Ok, S::Error> {
+    match at {
+        Some(at) => serializer.serialize_str(&utc_time(*at)),
+        None => serializer.serialize_none(),
+    }
+}
+
+/// Longest forecast.
 const FARTHEST_DAYS: f64 = 36_500.0;
 
-/// Sums the events up. `backlog` counts, by procedure, the tasks that will run by themselves.
+/// Sums up the events. `backlog` is the number of tasks by procedure that will run automatically.
 pub fn progress<'a>(
     events: impl Iterator<Item = &'a Record>,
     backlog: &BTreeMap<Arc<str>, usize>,
@@ -58,7 +117,7 @@ pub fn progress<'a>(
             });
         }
     }
-    // One step of unknown end leaves the end of all unknown.
+    // The overall end is unknown if one procedure's end is unknown.
     all.expected_end = all.expected_end.filter(|_| is_known);
     Progress {
         procedures,
@@ -77,7 +136,7 @@ struct Series {
 }
 
 impl Series {
-    /// Rows that a repair restored tell of days that the log knows already.
+    /// Ignores rows that a repair restored, because the log already has their events.
     fn add(&mut self, event: &Record) {
         let is_new = event.old_status != event.new_status;
         let happened = match (event.kind, event.new_status.filter(|_| is_new)) {
@@ -118,7 +177,7 @@ impl Series {
     fn rate(&self, now: DateTime<Utc>) -> Rate {
         let per_day = |days: i64| {
             let since = now - Duration::days(days);
-            // A study that began yesterday did not idle before.
+            // A new study counts only from its first event.
             let begun = self.first?.max(since);
             let span = (now - begun).num_seconds().max(86_400) as f64 / 86_400.0;
             let completed = self.completed_at.iter();
@@ -213,7 +272,7 @@ mod tests {
 
     #[test]
     fn the_end_follows_from_the_last_week() {
-        // One a day in the last week, nothing before: the first event lies beyond the week.
+        // One task per day in the last week; the first event is before that week.
         let mut events = vec![event(1, "a", EventKind::Submitted, None)];
         events.extend((14..=20).map(|day| done(day, "a")));
         let found = of(&events, &[("a", 14)]);
@@ -222,7 +281,7 @@ mod tests {
             found.backlog.expected_end,
             Some(noon(20) + Duration::days(14))
         );
-        // A step that never ran has no forecast, and so has the whole.
+        // A procedure that never ran has no forecast, so the study has none.
         let found = of(&events, &[("a", 14), ("b", 1)]);
         assert_eq!(
             (found.backlog.tasks, found.backlog.expected_end),
@@ -232,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_young_study_is_not_taken_for_a_slow_one() {
+    fn the_rate_of_a_new_study_starts_at_its_first_event() {
         let found = of(&[done(18, "a"), done(19, "a")], &[("a", 2)]);
         assert_eq!(found.rate.last_7_days, Some(1.0));
         assert_eq!(found.rate.last_28_days, Some(1.0));

@@ -1,9 +1,7 @@
-//! The tables that people and scripts see: from our values to polars frames, from frames to text.
+//! Tables for people and scripts: from values to polars frames, and from frames to text. Pure.
 //!
-//! Pure. Nothing here knows the terminal, colour or files; [`words`] is the one place where
-//! decisions become words. The columns are documented in `docs/output.md`; scripts rely on them.
+//! Only [`words`] turns decisions into words. Scripts rely on the columns, which `docs/output.md` documents.
 
-pub mod attempt;
 pub mod exit;
 pub mod health;
 pub mod order;
@@ -21,17 +19,16 @@ use polars_io::SerWriter;
 use polars_io::csv::write::{CsvWriter, QuoteStyle};
 use polars_io::json::{JsonFormat, JsonWriter};
 
-pub use attempt::{row_text, used_text};
-pub use exit::{failure_text, failure_text_for, failure_text_with_log};
+pub use exit::{failure_text, failure_text_for, failure_text_with_log, row_text, used_text};
 pub use order::{RowOrder, SessionOrder, sort_rows, sort_sessions};
 pub use sessions::{
     decision_counts, in_sessions, selected, session_status, session_status_json, with_words,
 };
-pub use tally::{Tally, tallies};
+pub use tally::{Tally, count_states, tallies};
 pub use task_state::{Group, TaskState, first_word, short_cell};
 pub use tasks::{
-    failures_frame, ordered_rows_frame, row_columns, row_json, rows_frame, rows_frame_of,
-    status_counts, utc_time,
+    failures_frame, ordered_rows_frame, row_columns, row_json, rows_frame_of, status_counts,
+    utc_time,
 };
 pub use words::{decision_cell, decision_text, job_of, reason_of, reason_summary};
 
@@ -39,19 +36,19 @@ use crate::base::threads;
 use crate::decide::manifest::{Decision, Manifest, Planned};
 use crate::model::procedure::ProcedureDag;
 
-/// Says that a table could not be made. It has no cause that a user can remove.
+/// Why a table could not be made. No cause is the user's.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
     #[error("cannot make a table: {0}")]
     Frame(#[from] PolarsError),
     #[error("cannot write a table as JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// The system gives polars no threads (a limit on processes).
+    /// The system refuses threads for polars, because of a limit on processes.
     #[error("cannot make a table: {0}")]
     Threads(String),
 }
 
-/// Returns the tasks that are due: `subject, session, procedure, priority` (0 is first).
+/// Due tasks: `subject, session, procedure, priority` (0 is first).
 pub fn manifest_frame(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFrame, TableError> {
     let due: Vec<_> = manifest
         .tasks
@@ -72,7 +69,7 @@ pub fn manifest_frame(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFra
     ])
 }
 
-/// A row per path of a task's outputs.
+/// One row per path of a task's outputs.
 pub fn outputs(rows: &[(&Planned, &Path)], dag: &ProcedureDag) -> Result<DataFrame, TableError> {
     let text = |name: &str, get: &dyn Fn(&Planned) -> String| {
         texts(name, rows.iter().map(|(task, _)| Some(get(task))))
@@ -136,18 +133,18 @@ fn json_array<'a>(objects: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     bytes
 }
 
-/// Makes a column of texts; none is null.
+/// A column of texts; `None` becomes null.
 pub(crate) fn texts<S: AsRef<str>>(name: &str, values: impl Iterator<Item = Option<S>>) -> Column {
     StringChunked::from_iter_options(name.into(), values).into_column()
 }
 
-/// Makes a column of whole numbers; none is null.
+/// A column of integers; `None` becomes null.
 pub(crate) fn numbers(name: &str, values: impl Iterator<Item = Option<i64>>) -> Column {
     Int64Chunked::from_iter_options(name.into(), values).into_column()
 }
 
-/// Counts pairs: the column `index` with all of `rows`, a column per word of `columns`, each in the order
-/// of the list; a last column `total` adds them up. What is in neither list is not counted.
+/// A table of counts of pairs: the column `index` with `rows`, one column per word of `columns`, and their
+/// sum `total`. Pairs that are in neither list are not counted.
 fn counts<'a, R: AsRef<str>, C: AsRef<str>>(
     pairs: impl Iterator<Item = (&'a str, &'a str)>,
     index: &str,
@@ -172,7 +169,7 @@ fn counts<'a, R: AsRef<str>, C: AsRef<str>>(
     frame(table)
 }
 
-/// A table of columns of one length.
+/// A table of columns of equal length.
 pub(crate) fn frame(columns: Vec<Column>) -> Result<DataFrame, TableError> {
     let height = columns.first().map_or(0, Column::len);
     Ok(DataFrame::new(height, columns)?)

@@ -70,7 +70,7 @@ fn so_many_of_a_step_are_in_flight_and_the_rest_follows() {
     assert!(said.err.contains("20 due, 5 submitted"), "{}", said.err);
     assert!(
         said.err
-            .contains("15  over a limit (the procedure's max_in_flight 5)"),
+            .contains("15  limit reached (the procedure's max_in_flight 5)"),
         "{}",
         said.err
     );

@@ -244,7 +244,7 @@ fn a_session_that_comes_later_makes_a_complete_task_stale() {
         .ok(&["session-status", "--format", "json", "--session", "3"])
         .out;
     assert!(
-        json.contains("\"text\":\"complete, but stale: ses-3 came later\""),
+        json.contains("\"text\":\"complete, but stale: ses-3 arrived after it ran\""),
         "{json}"
     );
     assert!(json.contains("\"decision\":\"complete\""), "{json}");

@@ -101,7 +101,10 @@ fn tasks_in_flight() {
     insta::assert_snapshot!("explain_held", explain(&study, &["01", "01", "bids"]));
     slurm.set("1001", "RUNNING");
     let (text, json) = explain_with(&study, &["01", "01", "bids"], 0);
-    assert!(text.contains("to do    nothing, its job runs"), "{text}");
+    assert!(
+        text.contains("to do    nothing; its job is running"),
+        "{text}"
+    );
     assert_eq!(json[0]["job"]["state"], "RUNNING");
     assert_eq!(json[0]["next"], Value::Null);
     insta::assert_snapshot!("explain_chain", explain(&study, &["01", "table"]));
@@ -130,7 +133,7 @@ fn a_failure_and_what_it_blocks() {
     complete_bids(&study, "ses-01");
     let text = explain(&study, &["01", "01", "bids"]);
     assert!(
-        text.contains("with --accept-outputs they are taken"),
+        text.contains("add --accept-outputs to accept them"),
         "{text}"
     );
     study.ok(&["retry", "-q", "--procedure", "bids", "--accept-outputs"]);
@@ -221,7 +224,7 @@ fn retries_by_the_rules() {
     let text = explain(&study, &["01", "01", "bids"]);
     assert!(text.contains("max_attempts is 1"), "{text}");
     assert!(
-        text.contains("once the cause is mended: snbb-scheduler retry"),
+        text.contains("once the cause is fixed: snbb-scheduler retry"),
         "{text}"
     );
 }
@@ -246,7 +249,7 @@ fn jobs_of_others_and_scripts_that_are_missing() {
     .unwrap();
     let text = explain(&study, &["01", "01", "bids"]);
     assert!(
-        text.contains("job 77 has to end; if it is not wanted: scancel 77"),
+        text.contains("job 77 must end first; to cancel it: scancel 77"),
         "{text}"
     );
     std::fs::remove_file(study.at("job.sh")).unwrap();
@@ -265,7 +268,10 @@ fn what_cannot_be_read() {
     ));
     let (text, json) = explain_with(&study, &["01", "01", "a"], 7);
     assert_eq!(json[0]["outputs"]["verdict"], "unreadable");
-    assert!(text.contains("has to become readable"), "{text}");
+    assert!(
+        text.contains("readable for the user who runs this"),
+        "{text}"
+    );
     assert!(text.contains("File name too long"), "{text}");
 }
 
@@ -320,13 +326,12 @@ fn a_job_that_waits_for_its_outputs_says_until_when() {
     study.ok(&["run", "-q"]);
     slurm.set("1001", "COMPLETED");
     study.ok(&["monitor", "-q"]);
-    let words = "ended well; its outputs are waited for until 20";
+    let words = "finished; waiting for outputs until 20";
     let text = explain(&study, &["01", "01", "bids"]);
-    let words_here =
-        "its job ended well; its outputs are waited for until [time] (output_grace 10m)";
+    let words_here = "its job finished; waiting for outputs until [time] (output_grace 10m)";
     assert!(text.contains(&format!("why      {words_here}")), "{text}");
     assert!(
-        text.contains(&format!("to do    nothing yet, {words_here}")),
+        text.contains(&format!("to do    nothing yet; {words_here}")),
         "{text}"
     );
     let said = study.ok(&["status"]);
@@ -338,7 +343,7 @@ fn a_job_that_waits_for_its_outputs_says_until_when() {
     slurm.set("1002", "COMPLETED");
     study.ok(&["monitor", "-q"]);
     let said = study.call(&["wait", "--timeout", "1s"]);
-    let words = "note: 2 jobs ended well; their outputs are waited for until 20";
+    let words = "note: 2 jobs finished; waiting for outputs until 20";
     assert_eq!(said.err.matches(words).count(), 1, "{}", said.err);
 }
 

@@ -194,7 +194,7 @@ fn each_failure_is_told_with_what_its_log_says() {
     assert_eq!(rows.len(), 2);
     assert_eq!(rows[0]["log_line"], "MemoryError: no room");
     assert!(rows[0]["log_line_path"].as_str().unwrap().ends_with(ERR));
-    assert_eq!(rows[0]["outlook"], "'retry' clears it");
+    assert_eq!(rows[0]["outlook"], "waits for 'retry'");
     assert_eq!(rows[1]["log_line"], serde_json::Value::Null);
     let csv = study.ok(&["status", "--failed", "--format", "csv"]).out;
     let plain = study
@@ -297,9 +297,9 @@ fn what_a_job_without_its_outputs_lacks_is_told_where_failures_are_told() {
         said.contains(line) && said.contains("), none is x.txt"),
         "{said}"
     );
-    assert!(said.contains("no log was written: is "), "{said}");
+    assert!(said.contains("no log was written; "), "{said}");
     let said = study.ok(&["explain", "01", "01", "a"]).out;
-    assert!(said.contains("no log was written: is "), "{said}");
+    assert!(said.contains("no log was written; "), "{said}");
     assert!(said.contains("a_sub-01_ses-01_1001.err"), "{said}");
     // What stands in the logs decides which one is named, at both places.
     study.write("logs/a/a_sub-01_ses-01_1001.out", "MemoryError: no room\n");
@@ -458,7 +458,7 @@ fn d31_a_log_that_is_not_there_is_not_named() {
     study.ok(&["monitor", "-q"]);
     let said = study.ok(&["status", "--failed"]);
     assert!(!said.out.contains(".err"), "{}", said.out);
-    assert!(said.out.contains("there is none"), "{}", said.out);
+    assert!(said.out.contains("no log exists"), "{}", said.out);
     let rows: serde_json::Value =
         serde_json::from_str(&study.ok(&["status", "--failed", "--format", "json"]).out).unwrap();
     assert!(rows[0]["log_line_path"].is_null());

@@ -106,7 +106,7 @@ fn failures_are_told_once_and_never_one_by_one() {
             "config.yaml: 1 task failed\n",
             "sub-02 ses-01: ",
             "(job 1009)",
-            "Told before and still so: 7",
+            "Reported before and unchanged: 7",
         ],
     );
 
@@ -152,7 +152,11 @@ fn slurm_may_be_silent_twice() {
     assert_eq!(silent(5), 1);
     has(
         &digests(&study)[0],
-        &["Slurm does not answer", "3 calls in a row", "exit code 5"],
+        &[
+            "Slurm is not responding",
+            "3 consecutive invocations",
+            "exit code 5",
+        ],
     );
     assert_eq!(silent(3), 2, "it was better in between");
 }
@@ -173,8 +177,8 @@ fn pauses_refusals_and_errors_are_told_and_persons_deeds_are_not() {
         &told[0],
         &[
             "1 procedure paused, 2 tasks failed",
-            "prep is paused since",
-            "2 jobs in a row failed",
+            "prep has been paused since",
+            "2 consecutive jobs failed",
             "resume --procedure NAME",
         ],
     );
@@ -202,7 +206,7 @@ fn pauses_refusals_and_errors_are_told_and_persons_deeds_are_not() {
     has(
         &told[2],
         &[
-            "the scheduler could not do its work",
+            "the scheduler could not run",
             "state.parquet",
             "state verify",
         ],
@@ -245,7 +249,7 @@ fn a_digest_that_cannot_be_sent_is_a_warning_and_is_sent_later() {
                 "warning: the digest was not sent: the mail server 127.0.0.1:{port} cannot be reached"
             ),
             "the next call tries again",
-            "hint: look at audit.smtp_host",
+            "hint: check audit.smtp_host",
         ],
     );
     assert_eq!(digests(&study).len(), 1, "the other way is one of its own");
@@ -288,7 +292,7 @@ fn a_program_that_hangs_or_is_none_does_not_hold_anybody_up() {
         html: None,
     };
     let tell = |name: &str| {
-        messenger::tell(&study.at(name), &message, Duration::from_millis(500)).unwrap_err()
+        messenger::send(&study.at(name), &message, Duration::from_millis(500)).unwrap_err()
     };
     study.script("hangs.sh", "sleep 1000");
     assert!(matches!(tell("hangs.sh"), MessengerError::TimedOut { .. }));
@@ -300,8 +304,8 @@ fn a_program_that_hangs_or_is_none_does_not_hold_anybody_up() {
     assert!(error.to_string().contains("signal 9"), "{error}");
     // It need not read what it gets.
     study.script("deaf.sh", "exit 0");
-    messenger::tell(&study.at("deaf.sh"), &message, Duration::from_secs(60)).unwrap();
+    messenger::send(&study.at("deaf.sh"), &message, Duration::from_secs(60)).unwrap();
     study.script("counts.sh", "cat | wc -c > \"$0.out\"");
-    messenger::tell(&study.at("counts.sh"), &message, Duration::from_secs(60)).unwrap();
+    messenger::send(&study.at("counts.sh"), &message, Duration::from_secs(60)).unwrap();
     assert_eq!(study.read("counts.sh.out").trim(), (1 << 20).to_string());
 }

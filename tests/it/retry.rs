@@ -112,7 +112,7 @@ fn a_spent_budget_waits_for_a_person_and_says_so() {
         standing(&study, "prep"),
         (
             "failed".into(),
-            "failed (timeout, attempt 3); all 3 attempts are used up; 'retry' starts anew".into()
+            "failed (timeout, attempt 3); all 3 attempts are used up; 'retry' starts over".into()
         )
     );
     assert_eq!(standing(&study, "qc").0, "blocked");
@@ -141,7 +141,7 @@ fn a_spent_budget_waits_for_a_person_and_says_so() {
     assert!(
         standing(&study, "prep")
             .1
-            .contains("2 retries after failures that are not its fault, and 2 are allowed")
+            .contains("2 retries after infrastructure failures, 2 allowed")
     );
     study.ok(&["run", "--force", "--procedure", "prep"]);
     assert_eq!(asked(&slurm, "time")[7], "2:00:00");
@@ -157,12 +157,12 @@ fn a_delay_is_kept_and_other_codes_wait_for_a_person() {
     assert_eq!(slurm.calls("sbatch"), 1);
     assert_eq!(
         lines_of(&said.err, "failed ("),
-        ["       1  failed (exit_code), tried again later"]
+        ["       1  failed (exit_code), will be retried"]
     );
     let (word, text) = standing(&study, "prep");
     assert_eq!(word, "failed");
     assert!(
-        text.starts_with("failed (exit_code, attempt 1); is tried again from 20"),
+        text.starts_with("failed (exit_code, attempt 1); will be retried after 20"),
         "{text}"
     );
     assert_eq!(standing(&study, "qc").0, "waiting");
@@ -174,7 +174,7 @@ fn a_delay_is_kept_and_other_codes_wait_for_a_person() {
     assert_eq!(slurm.calls("sbatch"), 2);
     assert_eq!(
         standing(&study, "prep").1,
-        "failed (exit_code, attempt 2); 'retry' clears it"
+        "failed (exit_code, attempt 2); waits for 'retry'"
     );
     assert_eq!(standing(&study, "qc").0, "blocked");
 }
@@ -235,7 +235,7 @@ fn outputs_of_a_failed_attempt_are_not_believed_and_will_be_replaced() {
     study.ok(&["monitor"]);
     assert_eq!(
         standing(&study, "prep").1,
-        "due: tried again after node_fail, its outputs will be replaced"
+        "due: retry after node_fail; its outputs will be replaced"
     );
     assert_eq!(
         standing(&study, "qc").0,

@@ -446,7 +446,11 @@ fn sessions_whose_data_still_arrives_or_is_too_small_are_held_back() {
         .unwrap();
     study.configure(&format!("dicom_settle: 1h\n{PIPELINE}"));
     let said = study.ok(&["run", "--dry-run", "-v"]);
-    assert!(said.err.contains("1  files still arrive"), "{}", said.err);
+    assert!(
+        said.err.contains("1  files are still arriving"),
+        "{}",
+        said.err
+    );
     assert_eq!(said.out.lines().count(), 2);
     study.configure(&format!(
         "dicom_settle: 1h\ndicom_gate: yes\naudit: {{dicom_min_files: 2}}\n{PIPELINE}"

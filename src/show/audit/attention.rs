@@ -1,4 +1,4 @@
-//! What needs a person: stale jobs, orphans, failures by reason and by node. Pure.
+//! What needs attention: stale jobs, orphans, failures by reason and by node. Pure.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -18,7 +18,7 @@ use crate::model::procedure::{ProcedureDag, Scope};
 use crate::model::state::{Reason, TaskRow, TaskStatus};
 use crate::show::failures::{Likeness, alike, shared};
 
-/// Finds jobs that have been in flight for longer than `limit`, the oldest first.
+/// Jobs that have been in flight for longer than `limit`, the oldest first.
 pub fn stale<'a>(
     rows: impl Iterator<Item = &'a TaskRow>,
     limit: Duration,
@@ -44,7 +44,7 @@ pub fn stale<'a>(
     stale
 }
 
-/// Finds rows that belong to no task of today. Of subjects that could not be read nothing is said.
+/// Rows whose task no longer exists. Subjects that could not be read are left out.
 pub fn orphan_rows<'a>(
     rows: impl Iterator<Item = &'a TaskRow>,
     dag: &ProcedureDag,
@@ -89,7 +89,7 @@ pub fn orphan_rows<'a>(
     orphans
 }
 
-/// True if the subject, or what holds all subjects, could not be read.
+/// True if the subject, or a directory above it, could not be read.
 fn is_unknown(found: &Discovery, subject: &str) -> bool {
     found.unreadable.iter().any(|what| {
         let mut labels = what.path.iter().filter(|part| {
@@ -100,7 +100,7 @@ fn is_unknown(found: &Discovery, subject: &str) -> bool {
     })
 }
 
-/// Finds living jobs of this study that no row knows.
+/// Jobs of this study in the queue that have no row.
 pub fn orphan_jobs(queue: &[JobReport], rows: &[TaskRow], project: &str) -> Vec<LiveJob> {
     let ids = rows.iter().filter_map(|row| row.job_id.as_ref());
     let ids: HashSet<&JobId> = ids.collect();
@@ -120,7 +120,7 @@ pub fn orphan_jobs(queue: &[JobReport], rows: &[TaskRow], project: &str) -> Vec<
     jobs.collect()
 }
 
-/// Groups failures: the failed tasks that are alike, the failed rows by reason, all ended attempts by node.
+/// Groups failures: similar failed tasks, failed rows by reason, all ended attempts by node.
 pub fn failures<'a>(
     tasks: &[TaskDetail],
     rows: impl Iterator<Item = &'a TaskRow>,
@@ -154,7 +154,7 @@ pub fn failures<'a>(
     }
 }
 
-/// Groups the failed tasks that are alike.
+/// Groups similar failed tasks.
 pub fn groups(tasks: &[TaskDetail]) -> Vec<FailureGroup> {
     let failed = tasks.iter().enumerate();
     let failed = failed.filter_map(|(number, task)| Some((number, task, task.failed()?)));
@@ -176,7 +176,7 @@ pub fn groups(tasks: &[TaskDetail]) -> Vec<FailureGroup> {
 }
 
 fn by_node<'a>(attempts: impl Iterator<Item = &'a TaskRow>) -> Vec<NodeFailures> {
-    // The attempts on each node, and the reasons of those that failed.
+    // By node: the number of attempts, and the reasons of failed ones.
     let mut nodes: HashMap<&Arc<str>, (usize, BTreeMap<&'static str, usize>)> = HashMap::new();
     for attempt in attempts.filter(|row| !row.is_in_flight()) {
         let name = attempt.facts.node_list.as_ref();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_are_stale_from_the_limit_on() {
+    fn jobs_become_stale_at_the_limit() {
         let old = row("bids", TaskStatus::Running, Reason::Running);
         let done = row("fs", TaskStatus::Complete, Reason::Verified);
         let rows = [old, done];
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_task_say_why() {
+    fn orphan_rows_have_a_cause() {
         let with = |subject: &str, session: &str, procedure: &str| TaskRow {
             key: TaskKey::new(subject, session, procedure),
             ..row(procedure, TaskStatus::Complete, Reason::Verified)
@@ -299,14 +299,14 @@ mod tests {
         ];
         let expected: Vec<_> = all.map(|(t, c)| (t.to_owned(), c)).into();
         assert_eq!(causes(&found(&[])), expected);
-        // What could not be read is not gone.
+        // An unreadable subject is not missing.
         let some = causes(&found(&["/dicom/sub-09"]));
         assert!(!some.iter().any(|(text, _)| text.contains("sub-09")));
         assert_eq!(causes(&found(&["/dicom"])).len(), 3);
     }
 
     #[test]
-    fn living_jobs_of_ours_without_row_are_shown() {
+    fn live_jobs_of_this_study_without_a_row_are_shown() {
         let job = |id: &str, project: &str, submission: &str, phase| JobReport {
             id: JobId::new(id),
             name: "bids_sub-01_ses-01".to_owned(),

@@ -1,4 +1,4 @@
-//! Gathers a report: from configuration, state, attempts, sessions, decisions, outputs, logs, scripts and
+//! Collects a report from configuration, state, attempts, sessions, decisions, outputs, logs, scripts and
 //! the audit log. Reads only.
 
 use std::collections::{BTreeMap, HashMap};
@@ -7,16 +7,20 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use super::details::Details;
-use super::report::{FORMAT, Logs, Orphans, Report, Study, TaskDetail, UnreadableItem};
-use super::summary::{self, Selected};
+use super::report::{
+    FORMAT, JobDetail, Logs, MarkerResult, MarkerState, Orphans, Report, Study, TaskDetail,
+    UnreadableItem, marker_results,
+};
+use super::summary::{self, Selected, reason};
 use super::{Part, attention, health, inputs, logs};
+use crate::base::parallel;
 use crate::base::regular::words;
-use crate::decide::manifest::{Decision, Manifest, Planned, Selection, Skip};
+use crate::decide::manifest::{Decision, Due, Manifest, Planned, Selection, Skip};
 use crate::executor::{ExecutorError, JobReport};
 use crate::gather::completion::probe::Probe;
 use crate::gather::disk::Unreadable;
 use crate::gather::sessions::discover::Discovery;
+use crate::model::bids::SubjectLabel;
 use crate::model::config::Config;
 use crate::model::job::{ExecutorKind, name_of_study};
 use crate::model::state::{State, TaskRow};
@@ -24,40 +28,40 @@ use crate::show::efficiency::efficiency;
 use crate::show::failures::patterns::Patterns;
 use crate::show::graph::Graph;
 use crate::show::progress::{Progress, progress};
+use crate::show::tables::{TaskState, decision_text, failure_text};
 use crate::store::audit_log;
 
-/// Holds what a report is made of.
+/// The sources of a report.
 pub struct Input<'a> {
     pub config: &'a Config,
     pub project: &'a str,
     pub now: DateTime<Utc>,
     pub parts: &'static [Part],
     pub selection: &'a Selection,
-    /// The selection as it was typed; none: everything.
+    /// The selection as typed. `None` for the whole study.
     pub selection_text: Option<String>,
-    /// Tell of every task's markers, also of complete ones.
+    /// True to include the markers of all tasks, even complete ones.
     pub all_markers: bool,
-    /// Read the logs of running and complete tasks, too.
+    /// True to read the logs of running and complete tasks, too.
     pub all_logs: bool,
     pub state: &'a State,
     /// Earlier attempts.
     pub attempts: &'a [TaskRow],
     pub found: &'a Discovery,
-    /// Empty if the tasks were not asked for.
+    /// Empty if the tasks were not requested.
     pub manifest: &'a Manifest,
-    /// None if the tasks were not asked for.
+    /// `None` if the tasks were not requested.
     pub probe: Option<&'a Probe>,
-    /// Living jobs; none: not asked, or no answer.
+    /// `None` if the queue was not asked or did not answer.
     pub queue: Option<&'a [JobReport]>,
     pub patterns: &'a Patterns,
     pub find_script: &'a dyn Fn(&str) -> Result<PathBuf, ExecutorError>,
-    /// What could not be read on the way here.
+    /// Sources that could not be read so far.
     pub unreadable: Vec<UnreadableItem>,
-    /// Called after each session, task or log that was looked at.
+    /// Called after each session, task or log.
     pub tick: &'a (dyn Fn() + Sync),
 }
 
-/// Makes the report.
 pub fn collect(input: Input<'_>) -> Report {
     let config = input.config;
     let dag = &config.procedures;
@@ -76,8 +80,16 @@ pub fn collect(input: Input<'_>) -> Report {
         let threads = config.scan_threads;
         logs::read(&selected.rows, all, log_dir, patterns, threads, input.tick)
     });
-    let (mut tasks, numbers) = details(&input, &selected);
-    let logs = read_logs.map(|read| hand_out(read, &mut tasks, &mut unreadable));
+    let details = input.probe.map(|probe| Details {
+        config,
+        state: input.state,
+        probe,
+        of_all: input.all_markers,
+        log_dir: config.slurm.log_dir.as_deref(),
+    });
+    let details = details.map(|details| details.collect(&selected, input.tick));
+    let (mut tasks, numbers) = details.unwrap_or_default();
+    let logs = read_logs.map(|read| distribute(read, &mut tasks, &mut unreadable));
     let job = |task: &Planned| input.state.get(&task.key)?.job_id.clone();
     let matrix = summary::matrix(&selected, &|number| numbers.get(&number).copied(), &job);
     let dicom = has(Part::Dicom).then(|| {
@@ -87,7 +99,7 @@ pub fn collect(input: Input<'_>) -> Report {
     let progress = has(Part::Tasks).then(|| progress_of(&input, &selected, &mut unreadable));
     unreadable.sort();
     unreadable.dedup();
-    // The selected rows, and what was tried before them.
+    // The selected rows and their earlier attempts.
     let rows = |part| selected.rows.iter().copied().filter(move |_| has(part));
     let attempts = |part| {
         let earlier = input.attempts.iter().filter(move |_| has(part));
@@ -124,7 +136,7 @@ pub fn collect(input: Input<'_>) -> Report {
     }
 }
 
-/// Lists what was left out on the way here, by the decisions and by the search for sessions.
+/// Sources that could not be read, including those of decisions and sessions.
 fn unreadable(input: &Input<'_>, selected: &Selected<'_>) -> Vec<UnreadableItem> {
     let item = |part, what: &Unreadable| UnreadableItem::new(part, &what.path, &what.error);
     let mut unreadable = input.unreadable.clone();
@@ -138,30 +150,120 @@ fn unreadable(input: &Input<'_>, selected: &Selected<'_>) -> Vec<UnreadableItem>
     unreadable
 }
 
-/// Tells of the tasks that deserve a look; the place of each in the list, by its number in the manifest.
-fn details(input: &Input<'_>, selected: &Selected<'_>) -> (Vec<TaskDetail>, HashMap<usize, usize>) {
-    let Some(probe) = input.probe else {
-        return Default::default();
-    };
-    let details = Details {
-        config: input.config,
-        state: input.state,
-        probe,
-        of_all: input.all_markers,
-        log_dir: input.config.slurm.log_dir.as_deref(),
-    };
-    details.collect(selected, input.tick)
+/// The sources of the details.
+struct Details<'a> {
+    config: &'a Config,
+    state: &'a State,
+    probe: &'a Probe,
+    /// True to include every task, even complete ones.
+    of_all: bool,
+    /// `None` if there are no log files.
+    log_dir: Option<&'a Path>,
 }
 
-/// Gives each task the end of its log, and keeps the rest of what logs say.
-fn hand_out(
+impl Details<'_> {
+    /// The details in the order of the tasks, and their indices by task number.
+    fn collect(
+        &self,
+        selected: &Selected<'_>,
+        tick: &(dyn Fn() + Sync),
+    ) -> (Vec<TaskDetail>, HashMap<usize, usize>) {
+        let mut by_subject: BTreeMap<&SubjectLabel, Vec<usize>> = BTreeMap::new();
+        for (number, task) in selected.tasks.iter().enumerate() {
+            if self.is_shown(task).is_some() {
+                by_subject.entry(&task.subject).or_default().push(number);
+            }
+        }
+        let subjects: Vec<(&SubjectLabel, Vec<usize>)> = by_subject.into_iter().collect();
+        let found = parallel::map(&subjects, self.config.scan_threads, |(subject, numbers)| {
+            let outputs = self.probe.brief_explainer(subject);
+            let details: Vec<(usize, TaskDetail)> = numbers
+                .iter()
+                .filter_map(|number| {
+                    let task = selected.tasks.get(*number)?;
+                    let results = marker_results(outputs.findings(task.procedure, &task.session));
+                    let has_outputs = results.iter().any(|result| {
+                        matches!(result.state, MarkerState::Found | MarkerState::Forbidden)
+                    });
+                    (self.is_shown(task) == Some(true) || has_outputs)
+                        .then(|| (*number, self.detail(task, results)))
+                })
+                .collect();
+            tick();
+            details
+        });
+        let found: BTreeMap<usize, TaskDetail> = found.into_iter().flatten().collect();
+        let numbers = found.keys().enumerate();
+        let numbers = numbers.map(|(place, number)| (*number, place)).collect();
+        (found.into_values().collect(), numbers)
+    }
+
+    fn row(&self, task: &Planned) -> Option<&TaskRow> {
+        self.state.get(&task.key)
+    }
+
+    /// `Some(true)` if the task has details, `Some(false)` if it has them only with outputs.
+    fn is_shown(&self, task: &Planned) -> Option<bool> {
+        let has_row = || self.row(task).is_some();
+        match &task.decision {
+            _ if self.of_all => Some(true),
+            Decision::Skip(
+                Skip::Complete
+                | Skip::Stale(_)
+                | Skip::LateInput
+                | Skip::NotApplicable
+                | Skip::NotSelected
+                | Skip::Excluded,
+            ) => None,
+            Decision::Skip(Skip::Failed { .. } | Skip::InFlight { .. } | Skip::Unreadable(_))
+            | Decision::Submit(Due::OutputsGone | Due::NeverVerified) => Some(true),
+            Decision::Submit(_) | Decision::Skip(Skip::OverLimit(_) | Skip::Paused(_)) => {
+                Some(has_row())
+            }
+            Decision::Skip(_) => has_row().then_some(true),
+        }
+    }
+
+    fn detail(&self, task: &Planned, markers: Vec<MarkerResult>) -> TaskDetail {
+        let procedure = self.config.procedures.get(task.procedure);
+        let output = self.config.output_roots().output(
+            procedure,
+            task.subject.as_str(),
+            task.session.as_str(),
+        );
+        TaskDetail {
+            key: task.key.clone(),
+            decision: TaskState::of(&task.decision),
+            reason: reason(&task.decision),
+            text: decision_text(&task.decision),
+            output_dir: output.to_string_lossy().into_owned(),
+            markers,
+            job: self.row(task).map(|row| self.job(row)),
+            log_line: None,
+            log_tail: Vec::new(),
+        }
+    }
+
+    fn job(&self, row: &TaskRow) -> JobDetail {
+        let (output, error) = logs::log_files(row, self.log_dir).unzip();
+        JobDetail {
+            row: row.clone(),
+            failure: failure_text(row),
+            output,
+            error,
+        }
+    }
+}
+
+/// Moves log tails and excerpts into the tasks, and returns the rest.
+fn distribute(
     mut read: logs::Read,
     tasks: &mut [TaskDetail],
     unreadable: &mut Vec<UnreadableItem>,
 ) -> Logs {
     for task in tasks {
         let key = &task.key;
-        if let Some(job) = task.job.as_mut().filter(|_| read.silent.contains(key)) {
+        if let Some(job) = task.job.as_mut().filter(|_| read.without_log.contains(key)) {
             (job.output, job.error) = (None, None);
         }
         task.log_tail = read.tails.remove(key).unwrap_or_default();
@@ -208,7 +310,11 @@ fn progress_of(
     };
     let dag = &input.config.procedures;
     let mut backlog: BTreeMap<Arc<str>, usize> = BTreeMap::new();
-    for task in selected.tasks.iter().filter(|task| goes_on(&task.decision)) {
+    for task in selected
+        .tasks
+        .iter()
+        .filter(|task| is_backlog(&task.decision))
+    {
         let name = &dag.get(task.procedure).name;
         *backlog.entry(Arc::clone(name)).or_default() += 1;
     }
@@ -220,8 +326,8 @@ fn progress_of(
     Some(progress(events, &backlog, dag, bad, input.now))
 }
 
-/// True if a task becomes complete by itself, if all goes well.
-fn goes_on(decision: &Decision) -> bool {
+/// True if the task should become complete without a user.
+fn is_backlog(decision: &Decision) -> bool {
     match decision {
         Decision::Submit(_) => true,
         Decision::Skip(skip) => match skip {

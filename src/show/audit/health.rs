@@ -1,10 +1,10 @@
-//! How much of a session is done. Pure.
+//! The health of a session: its share of complete tasks. Pure.
 
 use super::report::{Band, Health, HealthSummary};
 use crate::decide::manifest::{Decision, Skip};
 use crate::show::tables::TaskState;
 
-/// Rates a share, in whole numbers so that 4 of 5 is exactly 0.8.
+/// Rates a share with integers, so that 4 of 5 is exactly 0.8.
 pub fn band(complete: usize, of: usize) -> Band {
     if complete * 5 >= of * 4 {
         Band::Good
@@ -15,9 +15,9 @@ pub fn band(complete: usize, of: usize) -> Band {
     }
 }
 
-/// Rates the tasks of one session. Tasks that do not apply to it do not count, nor do those whose jobs are
-/// under way: nothing is wrong with them. A session with a stuck task is never good. None: nothing is left.
-pub fn of<'a>(decisions: impl Iterator<Item = &'a Decision>) -> Option<Health> {
+/// Rates the tasks of one session. Inapplicable tasks and tasks in flight do not count, because nothing is
+/// wrong with them. A session with a stuck task is never good. `None` if no task counts.
+pub fn rate<'a>(decisions: impl Iterator<Item = &'a Decision>) -> Option<Health> {
     let (mut complete, mut of, mut has_stuck) = (0, 0, false);
     for decision in decisions {
         has_stuck |= TaskState::of(decision).is_stuck();
@@ -43,12 +43,11 @@ pub fn of<'a>(decisions: impl Iterator<Item = &'a Decision>) -> Option<Health> {
     })
 }
 
-/// Prints a share; rounds down, so that only all is 100 %.
+/// A share in percent, rounded down, so that 100 % always means all.
 pub fn percent(share: f64) -> String {
     format!("{} %", (share * 100.0 + 1e-9).floor())
 }
 
-/// Counts sessions by band.
 pub fn summary(sessions: impl Iterator<Item = Option<Health>>) -> HealthSummary {
     let mut summary = HealthSummary::default();
     let mut sum = 0.0;
@@ -77,7 +76,7 @@ mod tests {
     use crate::model::state::TaskStatus;
 
     #[test]
-    fn bands_begin_at_their_bounds() {
+    fn bounds_of_the_bands() {
         for (complete, of, expected) in [
             (4, 5, Band::Good),
             (5, 6, Band::Good),
@@ -92,25 +91,25 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_apply_does_not_count() {
+    fn inapplicable_tasks_do_not_count() {
         let decisions = [
             Decision::Skip(Skip::Complete),
             Decision::Skip(Skip::NotApplicable),
             Decision::Skip(Skip::NotSelected),
             Decision::Submit(Due::New),
         ];
-        let health = of(decisions.iter()).unwrap();
+        let health = rate(decisions.iter()).unwrap();
         assert_eq!(
             (health.complete, health.of, health.band),
             (1, 2, Band::Fair)
         );
-        assert_eq!(of(decisions[1..3].iter()), None);
+        assert_eq!(rate(decisions[1..3].iter()), None);
         let running = Decision::Skip(Skip::InFlight {
             status: TaskStatus::Running,
             reason: None,
             job_id: None,
         });
-        let health = of([Decision::Skip(Skip::Complete), running].iter()).unwrap();
+        let health = rate([Decision::Skip(Skip::Complete), running].iter()).unwrap();
         assert_eq!(
             (health.complete, health.of, health.band),
             (1, 1, Band::Good)
@@ -141,15 +140,15 @@ mod tests {
         ] {
             let mut decisions = vec![Decision::Skip(Skip::Complete); 4];
             decisions.push(last);
-            let health = of(decisions.iter()).unwrap();
+            let health = rate(decisions.iter()).unwrap();
             assert_eq!((health.complete, health.of, health.band), (4, 5, band));
         }
     }
 
     #[test]
     fn the_bands_add_up_to_all_sessions() {
-        let complete = of([Decision::Skip(Skip::Complete)].iter());
-        let due = of([Decision::Submit(Due::New)].iter());
+        let complete = rate([Decision::Skip(Skip::Complete)].iter());
+        let due = rate([Decision::Submit(Due::New)].iter());
         let summary = summary([complete, due, None].into_iter());
         assert_eq!(
             (summary.good, summary.fair, summary.poor, summary.none),

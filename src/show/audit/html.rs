@@ -1,7 +1,7 @@
 //! The report as one HTML page that opens from disk, without network.
 //!
-//! Everything is in the one file: style, script, data, charts. A policy forbids the browser to load or
-//! send anything. All but the heat map is there without the script. Pure.
+//! Style, script, data and charts are all in one file. A content security policy forbids the browser to load
+//! or send anything. Only the heat map requires the script. Pure.
 
 mod data;
 mod figures;
@@ -17,13 +17,12 @@ use super::text::sections::{Kind, List, figures as lists, tasks};
 use crate::base::text::capital;
 use crate::show::charts::safe::{plural, safe, thousands};
 
-/// So many rows of a list are in the page; the JSON report has all.
+/// Rows per list in the page. The JSON report has all.
 const ROWS: usize = 200;
 
 const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");
 
-/// Renders the page.
 pub fn render(report: &Report) -> String {
     let policy = format!(
         "default-src 'none'; script-src '{}'; style-src '{}'; img-src data:; base-uri 'none'; form-action 'none'",
@@ -71,21 +70,21 @@ fn body(report: &Report) -> Markup {
         ("progress", "Progress", figures::progress(report)),
         (
             "efficiency",
-            "Asked for and used",
+            "Requested and used resources",
             figures::efficiency(report),
         ),
-        ("upkeep", "Upkeep", overview::upkeep(report)),
+        ("upkeep", "Maintenance", overview::upkeep(report)),
     ];
-    let there = || sections.iter().filter(|(.., markup)| !markup.0.is_empty());
+    let present = || sections.iter().filter(|(.., markup)| !markup.0.is_empty());
     html! {
         a.skip href="#summary" { "Skip to the summary" }
         (overview::header(report))
         nav aria-label="Sections" {
-            ul { @for (id, title, _) in there() { li { a href={ "#" (id) } { (title) } } } }
+            ul { @for (id, title, _) in present() { li { a href={ "#" (id) } { (title) } } } }
         }
         main {
             (overview::partial(report))
-            @for (id, title, markup) in there() {
+            @for (id, title, markup) in present() {
                 section id=(id) aria-labelledby={ (id) "-title" } {
                     h2 id={ (id) "-title" } { (title) }
                     (markup)
@@ -109,9 +108,9 @@ fn body(report: &Report) -> Markup {
     }
 }
 
-/// Renders a list with its notes. At most [`ROWS`] rows; what is left out is told.
+/// A list with its notes. Shows at most [`ROWS`] rows and the number of omitted ones.
 fn table(list: &List) -> Markup {
-    // What is short is not broken into lines.
+    // Short texts are not wrapped.
     let class = |text: &str, kind: Kind| match kind {
         Kind::Number => "n",
         Kind::Code => "c",
@@ -151,14 +150,14 @@ fn table(list: &List) -> Markup {
         }
         @if list.rows.len() > ROWS {
             p.more {
-                (plural(list.rows.len() - ROWS, "more row")) " not shown; " code { "--format json" } " has all."
+                (plural(list.rows.len() - ROWS, "more row")) " not shown; see " code { "--format json" } "."
             }
         }
         @for note in &list.notes { p.hint { (safe(note)) } }
     }
 }
 
-/// Returns the hash by which a policy allows a script or style.
+/// The hash by which the policy allows a script or style.
 fn hash(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
 }

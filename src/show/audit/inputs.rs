@@ -1,4 +1,4 @@
-//! The look at what jobs start from: DICOM directories and job scripts.
+//! Checks of the inputs of jobs: DICOM directories and job scripts.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::model::bids;
 use crate::model::bids::Session;
 use crate::model::procedure::Procedure;
 
-/// Looks at the DICOM directories of sessions that need one.
+/// Checks the DICOM directories of sessions that need one.
 pub fn dicom(
     sessions: &[&Session],
     min_files: u64,
@@ -77,8 +77,7 @@ fn dicom_of(session: &Session, min_files: u64) -> Option<DicomFinding> {
     })
 }
 
-/// Looks at the script of each procedure. `directives`: `#SBATCH` lines mean something (they do not to
-/// the local executor).
+/// Checks the script of each procedure. `directives` is false for the local executor, which ignores `#SBATCH`.
 pub fn scripts<'a>(
     procedures: impl Iterator<Item = &'a Procedure>,
     find: &dyn Fn(&str) -> Result<PathBuf, ExecutorError>,

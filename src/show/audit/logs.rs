@@ -1,33 +1,32 @@
-//! The look into the logs of failed tasks, or of all: the last telling line of each, and its last lines.
+//! Reads the logs of failed tasks, or of all: the log excerpt, known errors and last lines of each.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::details::log_files;
 use super::report::{LogFinding, Logs, PatternCount, UnreadableItem};
 use crate::base::parallel;
+use crate::gather::logs::log_path;
 use crate::model::state::{TaskKey, TaskRow, TaskStatus};
 use crate::show::failures::patterns::{Found, Patterns, read_tail};
 
-/// Lines and bytes of a log that stand in the report.
+/// Lines and bytes per log in the report.
 const TAIL_LINES: usize = 20;
 const TAIL_BYTES: usize = 4096;
 
-/// The report holds the last lines of so many failed tasks, the newest; of the others only the telling
-/// line.
+/// Newest tasks whose last lines are in the report. The others have only the log excerpt.
 const TAILS: usize = 1000;
 
-/// Holds what logs say, and the last lines by task.
+/// Results from the logs.
 #[derive(Debug, Default)]
 pub struct Read {
     pub logs: Logs,
     pub tails: HashMap<TaskKey, Vec<String>>,
     /// The log excerpts of failed tasks.
     pub excerpts: HashMap<TaskKey, String>,
-    /// Failed tasks that have no log.
-    pub silent: HashSet<TaskKey>,
+    /// Tasks without a log file.
+    pub without_log: HashSet<TaskKey>,
     pub unreadable: Vec<UnreadableItem>,
 }
 
@@ -50,33 +49,32 @@ pub fn read(
         .collect();
     chosen.sort_by_key(|(row, _)| Reverse(row.submitted_at));
     let numbered: Vec<_> = chosen.iter().enumerate().collect();
-    let looked = parallel::map(&numbered, threads, |(number, (row, files))| {
-        let one = look(row, files, patterns, *number < TAILS);
+    let results = parallel::map(&numbered, threads, |(number, (row, files))| {
+        let one = read_task(row, files, patterns, *number < TAILS);
         tick();
         one
     });
     let mut read = Read {
         logs: Logs {
-            tasks: looked.len(),
+            tasks: results.len(),
             ..Logs::default()
         },
         ..Read::default()
     };
     let mut counts: HashMap<Arc<str>, usize> = HashMap::new();
-    for ((row, _), one) in chosen.iter().zip(looked) {
+    for ((row, _), one) in chosen.iter().zip(results) {
+        let known = one.findings.iter().find(|finding| finding.is_excerpt);
         if !one.has_log && one.unreadable.is_empty() {
             read.logs.without_log += 1;
-            read.silent.insert(row.key.clone());
-        } else if !one.findings.iter().any(|finding| finding.telling) {
+            read.without_log.insert(row.key.clone());
+        } else if known.is_none() {
             read.logs.without_finding += 1;
         }
-        for finding in one.findings.iter().filter(|finding| finding.telling) {
-            *counts.entry(Arc::clone(&finding.pattern)).or_default() += 1;
+        if let Some(known) = known {
+            *counts.entry(Arc::clone(&known.pattern)).or_default() += 1;
         }
-        let telling = one.findings.iter().find(|finding| finding.telling);
-        let excerpt = telling
-            .map(|finding| finding.line.clone())
-            .or(one.last_line);
+        let known = known.map(|finding| finding.line.clone());
+        let excerpt = known.or(one.last_line);
         if let Some(excerpt) = excerpt.filter(|_| row.status == TaskStatus::Failed) {
             read.excerpts.insert(row.key.clone(), excerpt);
         }
@@ -93,7 +91,7 @@ pub fn read(
 fn by_pattern(patterns: &Patterns, counts: &HashMap<Arc<str>, usize>) -> Vec<PatternCount> {
     let mut by_pattern: Vec<PatternCount> = Vec::new();
     for meaning in patterns.meanings() {
-        // A pattern of the site may have the name of a built-in one: they count together.
+        // A pattern of the site may share its name with a built-in one; they are counted together.
         let is_known = by_pattern.iter().any(|known| known.pattern == meaning.name);
         if let Some(tasks) = counts.get(&meaning.name).filter(|_| !is_known) {
             by_pattern.push(PatternCount {
@@ -108,8 +106,16 @@ fn by_pattern(patterns: &Patterns, counts: &HashMap<Arc<str>, usize>) -> Vec<Pat
     by_pattern
 }
 
+/// The output and error file of a job.
+pub fn log_files(row: &TaskRow, log_dir: Option<&Path>) -> Option<(String, String)> {
+    let output = log_path(row, &log_dir?.to_string_lossy())?;
+    let error = format!("{}.err", output.strip_suffix(".out")?);
+    Some((output, error))
+}
+
+/// Results from the logs of one task.
 #[derive(Default)]
-struct Looked {
+struct TaskLogs {
     has_log: bool,
     findings: Vec<LogFinding>,
     /// The last line with text.
@@ -118,32 +124,37 @@ struct Looked {
     unreadable: Vec<UnreadableItem>,
 }
 
-fn look(row: &TaskRow, files: &[String; 2], patterns: &Patterns, wants_tail: bool) -> Looked {
-    let mut looked = Looked::default();
+fn read_task(
+    row: &TaskRow,
+    files: &[String; 2],
+    patterns: &Patterns,
+    wants_tail: bool,
+) -> TaskLogs {
+    let mut result = TaskLogs::default();
     let [output, _] = files;
     let mut found: Vec<(Found<'_>, &String)> = Vec::new();
-    // The error file comes last: of two lines that say as much, its own tells more.
+    // The error file comes last, because its line wins over an equally important line of the output file.
     for file in files {
         let tail = match read_tail(Path::new(file)) {
             Ok(Some(tail)) => tail,
             Ok(None) => continue,
             Err(what) => {
                 let item = UnreadableItem::new("log", &what.path, what.error);
-                looked.unreadable.push(item);
+                result.unreadable.push(item);
                 continue;
             }
         };
-        looked.has_log = true;
+        result.has_log = true;
         found.extend(patterns.scan(&tail).into_iter().map(|one| (one, file)));
-        looked.last_line = tail.last_lines(1, TAIL_BYTES).pop().or(looked.last_line);
+        result.last_line = tail.last_lines(1, TAIL_BYTES).pop().or(result.last_line);
         if wants_tail {
             let lines = tail.last_lines(TAIL_LINES, TAIL_BYTES);
             if !lines.is_empty() {
-                looked.tail = lines;
+                result.tail = lines;
             }
         }
     }
-    // Each pattern once: where both files have it, the error file's line.
+    // Each pattern once. If both files match, the error file's line is used.
     let mut once: Vec<(Found<'_>, &String)> = Vec::new();
     for (one, file) in found.into_iter().rev() {
         let name = |found: &Found<'_>| found.meaning.map(|meaning| Arc::clone(&meaning.name));
@@ -152,15 +163,15 @@ fn look(row: &TaskRow, files: &[String; 2], patterns: &Patterns, wants_tail: boo
         }
     }
     let is_failed = row.status == TaskStatus::Failed;
-    // Within one file the last of the highest rank, between files the error file's.
-    let reasons = once.iter().enumerate();
-    let reasons = reasons.filter(|(_, (found, _))| !is_failed || !found.is_note());
-    let telling = reasons.min_by_key(|(_, (found, file))| {
+    // The last line of the highest rank, preferably of the error file.
+    let causes = once.iter().enumerate();
+    let causes = causes.filter(|(_, (found, _))| !is_failed || !found.is_note());
+    let excerpt = causes.min_by_key(|(_, (found, file))| {
         let (rank, place) = found.weight();
         (rank, *file == output, place)
     });
-    let telling = telling.map(|(at, _)| at);
-    looked.findings = once
+    let excerpt = excerpt.map(|(at, _)| at);
+    result.findings = once
         .into_iter()
         .enumerate()
         .filter_map(|(at, (one, file))| {
@@ -168,15 +179,15 @@ fn look(row: &TaskRow, files: &[String; 2], patterns: &Patterns, wants_tail: boo
                 key: row.key.clone(),
                 job_id: row.job_id.as_ref().map(|id| id.as_str().into()),
                 pattern: Arc::clone(&one.meaning?.name),
-                telling: Some(at) == telling,
+                is_excerpt: Some(at) == excerpt,
                 line: one.line,
                 file: file.clone(),
                 line_number: one.number,
             })
         })
         .collect();
-    looked.findings.sort_by_key(|finding| !finding.telling);
-    looked
+    result.findings.sort_by_key(|finding| !finding.is_excerpt);
+    result
 }
 
 #[cfg(test)]
@@ -230,7 +241,7 @@ mod tests {
         let seen: Vec<_> = logs
             .findings
             .iter()
-            .map(|f| (&*f.pattern, f.telling, f.line.as_str(), f.line_number))
+            .map(|f| (&*f.pattern, f.is_excerpt, f.line.as_str(), f.line_number))
             .collect();
         assert_eq!(
             seen,
@@ -261,7 +272,7 @@ mod tests {
             let counts = read.logs.by_pattern.into_iter();
             counts.map(|p| (p.pattern.to_string(), p.tasks)).collect()
         };
-        // A series that was left out is no reason to fail.
+        // A series that was left out does not explain a failure.
         let only_failed = read_of(&files, &rows, false);
         assert_eq!(
             (only_failed.logs.tasks, only_failed.logs.without_finding),
@@ -275,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_log_directory_nothing_is_looked_for() {
+    fn without_a_log_directory_no_logs_are_read() {
         let row = failed("a");
         let read = read(&[&row], true, None, Patterns::builtin(), 1, &|| ());
         assert_eq!(read.logs, Logs::default());

@@ -1,12 +1,10 @@
-//! The audit report as plain values: what `audit --format json` prints, and all that the text and the
-//! HTML page are made of.
+//! The audit report as plain values, the source of all its formats.
 //!
-//! Serializes to exactly the documented JSON (`docs/output.md`, `docs/schema/audit.schema.json`).
-//! Holds no logic beyond looking things up; how the values come about stands in the modules beside it.
+//! `audit --format json` prints them as documented in `docs/output.md` and `docs/schema/audit.schema.json`.
+//! The other modules of `audit` compute them.
 
 mod findings;
 mod markers;
-mod trend;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,28 +25,26 @@ pub use findings::{
 };
 
 pub use crate::show::progress::{Backlog, Day, ProcedureProgress, Progress, Rate};
-pub use trend::{MatterTrend, ProcedureTrend, Trend};
-
 pub use markers::{MarkerResult, MarkerState, marker_results};
 
-/// Counts the changes of the format that break readers.
+/// Version of the format; raised by incompatible changes.
 pub const FORMAT: u32 = 1;
 
-/// Holds everything that an audit found. A part that was not asked for is none.
+/// The results of an audit. A part that was not requested is `None` or empty.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     /// [`FORMAT`].
     pub format: u32,
     pub study: Study,
     pub totals: Totals,
-    /// In order of priority; then procedures that only the state knows, by name.
+    /// In order of priority, then removed procedures by name.
     pub procedures: Vec<ProcedureCounts>,
     pub health: HealthSummary,
     pub matrix: Matrix,
     /// The JSON has the counts in `procedures`.
     #[serde(skip)]
     pub pipeline: Graph,
-    /// Tasks that deserve a look, see [`TaskDetail`]. Cells of the matrix point to them by number.
+    /// Tasks that need attention (see [`TaskDetail`]). Cells of the matrix refer to them by index.
     pub tasks: Vec<TaskDetail>,
     pub dicom: Option<Dicom>,
     pub logs: Option<Logs>,
@@ -56,28 +52,27 @@ pub struct Report {
     pub orphans: Orphans,
     pub scripts: Vec<ScriptFinding>,
     pub failures: Failures,
-    /// A procedure of which no attempt has been measured is missing.
+    /// Without procedures that have no measured attempt.
     pub efficiency: Vec<Efficiency>,
-    /// None: the audit log could not be read, or there is none.
+    /// `None` if there is no readable audit log.
     pub progress: Option<Progress>,
-    /// None: not asked for, or there is no earlier report.
+    /// `None` if not requested, or without an earlier report.
     pub trend: Option<Trend>,
-    /// What could not be read, apart from DICOM directories. With any of these the numbers are not the
-    /// whole truth.
+    /// Sources that could not be read, except DICOM directories. With any of these, the numbers are incomplete.
     pub unreadable: Vec<UnreadableItem>,
 }
 
-/// Names what was looked at, and when.
+/// The study, the time and the parts of the report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Study {
     pub project: String,
     #[serde(serialize_with = "time")]
     pub created_at: DateTime<Utc>,
-    /// Of this program.
+    /// Version of this program.
     pub version: &'static str,
-    /// Which parts were asked for. The others are empty.
+    /// The requested parts.
     pub parts: &'static [Part],
-    /// None: built-in defaults.
+    /// `None` for the built-in configuration.
     pub config: Option<String>,
     pub dicom_root: String,
     pub bids_root: String,
@@ -85,17 +80,16 @@ pub struct Study {
     pub state_file: String,
     pub log_file: String,
     pub log_dir: Option<String>,
-    /// The selection in words, as on the command line; none: the whole study.
+    /// The selection as on the command line. `None` for the whole study.
     pub selection: Option<String>,
 }
 
 impl Study {
-    /// True if this part was asked for.
     pub fn has(&self, part: Part) -> bool {
         self.parts.contains(&part)
     }
 
-    /// Names the study for people: its `project`, or if that is but a hash the directory that it lies in.
+    /// The study's name for people: its `project`, or its directory if `project` is only a hash.
     pub fn name(&self) -> String {
         let is_hash =
             self.project.len() == 8 && self.project.bytes().all(|b| b.is_ascii_hexdigit());
@@ -107,20 +101,20 @@ impl Study {
     }
 }
 
-/// Holds the sums over the whole report.
+/// Sums over the whole report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Totals {
     pub subjects: usize,
     pub sessions: usize,
-    /// Tasks of the sessions that were found: the sum of `decisions`.
+    /// Tasks of all found sessions, the sum of `decisions`.
     pub tasks: usize,
-    /// By word of the decision, in the order of [`TaskState`]; only words that occur.
+    /// By decision word, in the order of [`TaskState`]; only words that occur.
     pub decisions: Vec<Count>,
     /// The rows of the state, orphans included.
     pub rows: StatusCounts,
 }
 
-/// Counts one word.
+/// A word and its count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
     pub word: Arc<str>,
@@ -134,7 +128,7 @@ impl Count {
     }
 }
 
-/// Counts rows of the state by status; `total` is the sum of the others.
+/// Rows of the state by status; `total` is the sum of the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct StatusCounts {
     pub pending: usize,
@@ -144,11 +138,11 @@ pub struct StatusCounts {
     pub total: usize,
 }
 
-/// Holds the counts of one procedure.
+/// The counts of one procedure.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProcedureCounts {
     pub name: Arc<str>,
-    /// `session` or `subject`; none: it is not in the configuration, only rows are left.
+    /// `session` or `subject`. `None` for a removed procedure.
     pub scope: Option<&'static str>,
     /// The sum of `decisions`. A task of subject scope counts once.
     pub tasks: usize,
@@ -157,7 +151,7 @@ pub struct ProcedureCounts {
 }
 
 words! {
-    /// How healthy a session is.
+    /// The health of a session.
     pub enum Band {
         Good = "good",
         Fair = "fair",
@@ -165,7 +159,7 @@ words! {
     }
 }
 
-/// Says how much of one session is done.
+/// The complete share of one session.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Health {
     pub complete: usize,
@@ -176,19 +170,19 @@ pub struct Health {
     pub band: Band,
 }
 
-/// Counts sessions by band; the four are all sessions.
+/// Sessions by band. The four counts add up to all sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct HealthSummary {
     pub good: usize,
     pub fair: usize,
     pub poor: usize,
-    /// Sessions to which no procedure applies (or none was selected).
+    /// Sessions without an applicable, selected procedure.
     pub none: usize,
-    /// Mean share of the sessions that have one.
+    /// Mean share of the rated sessions.
     pub mean: Option<f64>,
 }
 
-/// Holds a row per session and a cell per procedure.
+/// The matrix of sessions (rows) and procedures (columns).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Matrix {
     /// The columns, in order of priority.
@@ -197,23 +191,23 @@ pub struct Matrix {
     pub sessions: Vec<MatrixRow>,
 }
 
-/// Is one session.
+/// One session.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MatrixRow {
     pub subject: Arc<str>,
     /// Empty in a dataset without sessions.
     pub session: Arc<str>,
     pub health: Option<Health>,
-    /// One per column. A task of subject scope stands in each session of its subject. None: there is no
+    /// One per column. A task of subject scope appears in each session of its subject. `None` if there is no
     /// such task, or it was not selected.
     pub cells: Vec<Option<Cell>>,
 }
 
-/// Is one task in one session's row.
+/// One task in a session's row.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cell {
     pub decision: TaskState,
-    /// Why it failed, or where its job stands.
+    /// Why it failed, or the state of its job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -221,13 +215,49 @@ pub struct Cell {
     /// A sentence about a task that is not complete and has no details.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<Arc<str>>,
-    /// Number in [`Report::tasks`], from 0.
+    /// Index in [`Report::tasks`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<usize>,
 }
 
+/// Comparison with an earlier report of the same selection.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Trend {
+    /// The earlier report's file and time.
+    pub file: String,
+    #[serde(serialize_with = "time")]
+    pub created_at: DateTime<Utc>,
+    /// Sums of the whole study.
+    #[serde(rename = "matters")]
+    pub figures: Vec<FigureTrend>,
+    pub procedures: Vec<ProcedureTrend>,
+    /// True if any `bad` figure has grown.
+    pub worse: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct FigureTrend {
+    /// `sessions`, `complete`, `failed`, `poor`, ...
+    #[serde(rename = "matter")]
+    pub name: &'static str,
+    pub before: usize,
+    pub now: usize,
+    /// True if less is better.
+    pub bad: bool,
+}
+
+/// Task counts by decision. A procedure that is missing in one of the reports counts 0 there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ProcedureTrend {
+    pub procedure: Arc<str>,
+    pub complete_before: usize,
+    pub complete_now: usize,
+    pub failed_before: usize,
+    pub failed_now: usize,
+}
+
 impl Report {
-    /// True if something could not be read, so that the numbers are not the whole truth.
+    /// True if something could not be read, so that the numbers are incomplete.
     pub fn is_partial(&self) -> bool {
         !self.unreadable.is_empty()
             || self.dicom.as_ref().is_some_and(|dicom| {
@@ -236,7 +266,7 @@ impl Report {
             })
     }
 
-    /// Writes the documented JSON, as one line.
+    /// The documented JSON, as one line.
     pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
         let mut bytes = serde_json::to_vec(self)?;
         bytes.push(b'\n');
@@ -244,21 +274,19 @@ impl Report {
     }
 }
 
-/// Returns the count of a word; 0 if it is not listed.
+/// The count of a word, 0 if it is not listed.
 pub fn count_of(counts: &[Count], word: &str) -> usize {
     let found = counts.iter().find(|count| &*count.word == word);
     found.map_or(0, |count| count.count)
 }
 
-/// How many tasks a group of standings has.
+/// The number of tasks in a group of states.
 pub fn count_of_group(counts: &[Count], group: Group) -> usize {
-    let standings = group.standings();
-    standings
-        .map(|standing| count_of(counts, standing.as_str()))
-        .sum()
+    let counts = group.states().map(|state| count_of(counts, state.as_str()));
+    counts.sum()
 }
 
-/// Prints a change: `+3`, `-3`, `0`.
+/// A change with its sign: `+3`, `-3`, `0`.
 pub fn signed(change: i128) -> String {
     match change {
         0 => "0".to_owned(),
@@ -281,7 +309,7 @@ mod tests {
         let schema = serde_json::from_str(schema).unwrap();
         let validator = jsonschema::draft202012::new(&schema).unwrap();
         let mut full = report();
-        let snapshot = Snapshot::of(&full).unwrap();
+        let snapshot = Snapshot::from_report(&full).unwrap();
         full.trend = Some(trend(&snapshot, "/study/reports/x.json", &snapshot));
         let mut bare = report();
         (bare.dicom, bare.logs, bare.progress) = (None, None, None);

@@ -1,7 +1,7 @@
 //! Saved reports: `audit_YYYYMMDD_HHMMSS.json` (UTC) below `audit.report_dir`.
 #![expect(
     clippy::disallowed_methods,
-    reason = "earlier reports are looked for in their directory"
+    reason = "lists the directory of earlier reports"
 )]
 
 use std::io::{self, ErrorKind, Write as _};
@@ -16,23 +16,23 @@ use crate::base::regular::words;
 
 const NAME: &str = "audit_%Y%m%d_%H%M%S.json";
 
-/// So many earlier reports are read to find one that can be compared.
+/// Earlier reports that are tried for the comparison.
 const TRIES: usize = 50;
 
-/// Returns the newest report of the same selection from a day before `now`, with its path. What cannot
-/// be read is told; what is no report of this format is passed over.
+/// The newest report of the same selection from an earlier day, with its path, and the unreadable files.
+/// Reports of other formats are ignored.
 pub fn earlier(
     dir: &Path,
     selection: Option<&str>,
     now: DateTime<Utc>,
 ) -> (Option<(PathBuf, Snapshot)>, Vec<UnreadableItem>) {
     let mut unreadable = Vec::new();
-    let mut tell = |path: &Path, error: &io::Error| {
+    let mut add_unreadable = |path: &Path, error: &io::Error| {
         unreadable.push(UnreadableItem::new("reports", path, words(error)));
     };
     let mut reports = list(dir).unwrap_or_else(|error| {
         if error.kind() != ErrorKind::NotFound {
-            tell(dir, &error);
+            add_unreadable(dir, &error);
         }
         Vec::new()
     });
@@ -47,7 +47,7 @@ pub fn earlier(
                     return (Some((path, snapshot)), unreadable);
                 }
             }
-            Err(error) => tell(&path, &error),
+            Err(error) => add_unreadable(&path, &error),
         }
     }
     (None, unreadable)
@@ -68,8 +68,7 @@ fn list(dir: &Path) -> io::Result<Vec<(NaiveDateTime, PathBuf)>> {
     Ok(reports)
 }
 
-/// Saves a report under the time of its making, and returns the path. An earlier one of the same
-/// second is replaced.
+/// Saves a report under its time and returns the path. Replaces an earlier one of the same second.
 pub fn save(dir: &Path, report: &Report) -> Result<PathBuf, (PathBuf, io::Error)> {
     std::fs::create_dir_all(dir).map_err(|error| (dir.to_owned(), error))?;
     let path = dir.join(report.study.created_at.format(NAME).to_string());
@@ -80,10 +79,10 @@ pub fn save(dir: &Path, report: &Report) -> Result<PathBuf, (PathBuf, io::Error)
     Ok(path)
 }
 
-/// What tells a report of before from another file: the title of a text or page, and the first key of JSON.
+/// Texts that identify an earlier report: the title of a text or page, or the first key of JSON.
 const MARKS: [&str; 2] = ["Audit of ", "{\"format\":"];
 
-/// Writes a file so that a reader finds the old one or the new one, whole. A new file follows umask.
+/// Replaces a file atomically. A new file follows the umask.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), (PathBuf, io::Error)> {
     let write = || {
         // A link stays a link.
@@ -102,7 +101,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), (PathBuf, io::Error)> {
         }
         let mut builder = tempfile::Builder::new();
         builder.prefix(".audit-");
-        // Of 0666 the umask leaves what the user wants for new files.
+        // The umask is applied to this mode.
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let mut file = builder.tempfile_in(dir.unwrap_or(Path::new(".")))?;
         file.write_all(bytes)?;
@@ -145,7 +144,7 @@ mod tests {
         save_at(2, Some("--subject x"));
         let other = "audit_20260101_000000.json.tmp";
         std::fs::write(dir.path().join(other), "x").unwrap();
-        // The Python program's have the same names.
+        // The Python program used the same file names.
         let python = (now - Duration::days(1)).format(NAME).to_string();
         std::fs::write(dir.path().join(python), r#"{"timestamp": "x"}"#).unwrap();
         let (found, unreadable) = earlier(dir.path(), None, now);
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_replaced_whole_and_keeps_its_mode_and_its_link() {
+    fn a_file_is_replaced_atomically_and_keeps_its_mode_and_link() {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("real.json");

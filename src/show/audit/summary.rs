@@ -12,19 +12,19 @@ use crate::model::procedure::{Procedure, ProcedureDag, ProcedureId, Scope};
 use crate::model::state::{Reason, TaskRow, TaskStatus};
 use crate::show::tables::{TaskState, decision_text, reason_of};
 
-/// Is what a report is about: everything that was selected, and nothing else.
+/// The selected part of the study.
 pub struct Selected<'a> {
     pub dag: &'a ProcedureDag,
     pub selection: &'a Selection,
     /// Sorted by subject and session.
     pub sessions: Vec<&'a Session>,
-    /// In the manifest's order; none is "not selected".
+    /// In the manifest's order, without unselected ones.
     pub tasks: Vec<&'a Planned>,
     pub rows: Vec<&'a TaskRow>,
 }
 
 impl<'a> Selected<'a> {
-    /// Chooses. A task of subject scope belongs to each session of its subject.
+    /// A task of subject scope belongs to each session of its subject.
     pub fn new(
         dag: &'a ProcedureDag,
         selection: &'a Selection,
@@ -71,7 +71,7 @@ impl<'a> Selected<'a> {
         self.has_task(&row.key.subject, &row.key.session, &row.key.procedure)
     }
 
-    /// The same for a task in words. `--session` leaves tasks of the whole subject in.
+    /// The same for a task by its names. `--session` does not exclude tasks of the whole subject.
     pub fn has_task(&self, subject: &str, session: &str, procedure: &str) -> bool {
         let of_subject = session.is_empty()
             && self
@@ -84,7 +84,6 @@ impl<'a> Selected<'a> {
     }
 }
 
-/// Sums everything up.
 pub fn totals(selected: &Selected<'_>) -> Totals {
     let subjects: HashSet<&SubjectLabel> = selected.sessions.iter().map(|s| &s.subject).collect();
     Totals {
@@ -96,7 +95,7 @@ pub fn totals(selected: &Selected<'_>) -> Totals {
     }
 }
 
-/// Counts per procedure: the selected ones of the configuration, then those of which only rows are left.
+/// Counts per procedure: the selected ones of the configuration, then removed ones that have rows.
 pub fn procedures(selected: &Selected<'_>) -> Vec<ProcedureCounts> {
     let known = selected.dag.iter();
     let known = known.filter(|(_, p)| selected.selection.contains_procedure(&p.name));
@@ -125,8 +124,8 @@ pub fn procedures(selected: &Selected<'_>) -> Vec<ProcedureCounts> {
     counts.collect()
 }
 
-/// Builds the matrix. `detail` gives the number of a task's details, by its place in
-/// [`Selected::tasks`]; `job` the newest job of a task that is not complete.
+/// The matrix of sessions and procedures. `detail` maps an index of [`Selected::tasks`] to the task's details;
+/// `job` finds the newest job.
 pub fn matrix(
     selected: &Selected<'_>,
     detail: &dyn Fn(usize) -> Option<usize>,
@@ -158,7 +157,7 @@ pub fn matrix(
         MatrixRow {
             subject: session.subject.shared(),
             session: session.session.shared(),
-            health: health::of(decisions),
+            health: health::rate(decisions),
             cells: found.iter().map(|task| task.map(cell)).collect(),
         }
     });
@@ -172,23 +171,23 @@ pub fn matrix(
 }
 
 fn cell_of(task: &Planned, detail: Option<usize>, job: &dyn Fn(&Planned) -> Option<JobId>) -> Cell {
-    let is_silent = matches!(
+    let needs_no_text = matches!(
         task.decision,
         Decision::Skip(Skip::Complete | Skip::NotApplicable)
     );
     Cell {
         decision: TaskState::of(&task.decision),
         reason: reason(&task.decision),
-        job_id: (!is_silent)
+        job_id: (!needs_no_text)
             .then(|| job(task))
             .flatten()
             .map(|id| id.as_str().into()),
-        text: (!is_silent && detail.is_none()).then(|| decision_text(&task.decision).into()),
+        text: (!needs_no_text && detail.is_none()).then(|| decision_text(&task.decision).into()),
         detail,
     }
 }
 
-/// Returns the reason in the words of the state file.
+/// The reason word of the state file.
 pub fn reason(decision: &Decision) -> Option<&'static str> {
     match decision {
         Decision::Submit(Due::Retry { reason, .. }) => Some(reason.as_str()),
@@ -202,7 +201,7 @@ fn decisions<'a>(tasks: impl Iterator<Item = &'a Planned>) -> Vec<Count> {
         *counts.entry(TaskState::of(&task.decision)).or_default() += 1;
     }
     let counts = counts.into_iter();
-    let counts = counts.map(|(standing, count)| Count::new(standing.as_str(), count));
+    let counts = counts.map(|(state, count)| Count::new(state.as_str(), count));
     counts.collect()
 }
 

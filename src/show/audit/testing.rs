@@ -13,7 +13,7 @@ use crate::model::state::{JobFacts, TaskKey, TaskRow, TaskStatus};
 use crate::show::graph::{Edge, Graph, Node};
 use crate::show::tables::TaskState;
 
-/// Returns a report of two sessions with something in every part.
+/// A report of two sessions in which no part is empty.
 pub fn report() -> Report {
     let count = |word: &str, count| Count {
         word: word.into(),
@@ -177,7 +177,7 @@ pub fn report() -> Report {
             ],
             job: Some(JobDetail {
                 row: row_of_job,
-                failure: Some("needed more memory than it asked for".to_owned()),
+                failure: Some("needed more memory than requested".to_owned()),
                 output: Some("/study/logs/bids/bids_sub-0002_ses-01_4812.out".to_owned()),
                 error: Some("/study/logs/bids/bids_sub-0002_ses-01_4812.err".to_owned()),
             }),
@@ -210,7 +210,7 @@ pub fn report() -> Report {
                 key: TaskKey::new(&subject, &session, "bids"),
                 job_id: Some("4812".into()),
                 pattern: "out_of_memory".into(),
-                telling: true,
+                is_excerpt: true,
                 line: "Killed".to_owned(),
                 file: "/study/logs/bids/bids_sub-0002_ses-01_4812.err".to_owned(),
                 line_number: Some(2),
@@ -251,7 +251,7 @@ pub fn report() -> Report {
             groups: vec![FailureGroup {
                 procedure: "bids".into(),
                 reason: "out_of_memory",
-                failure: Some("needed more memory than it asked for".to_owned()),
+                failure: Some("needed more memory than requested".to_owned()),
                 log_line: Some("Killed".to_owned()),
                 tasks: vec![0],
             }],
@@ -337,7 +337,7 @@ pub fn report() -> Report {
     }
 }
 
-/// Returns the same study with nothing in it.
+/// The same study with an empty report.
 pub fn bare(report: &Report) -> Report {
     Report {
         format: FORMAT,
@@ -391,7 +391,7 @@ fn pipeline() -> Graph {
     }
 }
 
-/// Returns the data in the page that begin with these attributes of their element.
+/// Unpacks the data of the page's elements that begin with these attributes.
 pub fn unpacked(page: &str, element: &str) -> Value {
     let start = format!("<script {element} type=\"application/gzip\">");
     let (_, rest) = page.split_once(&start).unwrap();

@@ -1,27 +1,26 @@
-//! The report as text: a plain table for the terminal, Markdown for mail and wikis. Pure.
+//! The report as plain text for the terminal, as Markdown, and as an e-mail. Pure.
 //!
-//! Both show the same lists, in the same order: [`sections`]. Long lists are cut and say so; the JSON
-//! has everything.
+//! Both show the lists of [`sections`]. Long lists are truncated; only the JSON format is complete.
 
-mod mail;
 pub(super) mod sections;
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Row, Table, TableStyle};
+use maud::{DOCTYPE, html};
 
 use super::report::Report;
 use crate::base::printable::printable;
 use crate::base::text::capital;
-pub use mail::{mail_html, subject};
-use sections::{Kind, LISTS, List, head};
+use crate::show::tables::TaskState;
+use sections::{Kind, LISTS, List, counts, head};
 
-/// So many rows of a list are shown.
+/// Rows that are shown per list.
 const ROWS: usize = 20;
 const MARKDOWN_ROWS: usize = 50;
 
-/// Blanks between two columns.
+/// Spaces between two columns.
 const GAP: u16 = 2;
 
-/// Returns the lists that have something in them.
+/// The lists that are not empty.
 fn lists(report: &Report) -> impl Iterator<Item = List> {
     LISTS
         .iter()
@@ -29,7 +28,7 @@ fn lists(report: &Report) -> impl Iterator<Item = List> {
         .filter(|list| !list.is_empty())
 }
 
-/// Renders plain text. `width`: the terminal's; none: nothing is wrapped.
+/// Renders plain text, wrapped to the terminal's `width` if there is one.
 pub fn table(report: &Report, width: Option<u16>) -> String {
     let (title, lines) = head(report);
     let mut out = vec![clean(&title)];
@@ -40,14 +39,14 @@ pub fn table(report: &Report, width: Option<u16>) -> String {
             out.extend(aligned(&list, width));
         }
         if let Some(more) = list.rows.len().checked_sub(ROWS + 1) {
-            out.push(format!("... and {} more (--format json has all)", more + 1));
+            out.push(format!("... and {} more (all in --format json)", more + 1));
         }
         out.extend(list.notes.iter().map(|note| clean(note)));
     }
     out.join("\n") + "\n"
 }
 
-/// Renders Markdown (GitHub's tables).
+/// Renders GitHub-flavoured Markdown.
 pub fn markdown(report: &Report) -> String {
     let (title, lines) = head(report);
     let mut out = format!("# {}\n\n", escaped(&title));
@@ -76,7 +75,7 @@ pub fn markdown(report: &Report) -> String {
     out
 }
 
-/// Returns the lines of a table with its head.
+/// The lines of a table with its header.
 fn aligned(list: &List, width: Option<u16>) -> Vec<String> {
     let mut table = Table::new();
     table.force_no_tty().load_style(TableStyle::new());
@@ -105,7 +104,7 @@ fn aligned(list: &List, width: Option<u16>) -> Vec<String> {
     lines.map(|line| line.trim_end().to_owned()).collect()
 }
 
-/// Writes control characters out; an empty text is `-`, so that every field is there.
+/// Escapes control characters. An empty text becomes `-`, so that no field is empty.
 fn clean(text: &str) -> String {
     match text {
         "" => "-".to_owned(),
@@ -113,7 +112,7 @@ fn clean(text: &str) -> String {
     }
 }
 
-/// Keeps what Markdown would read as its own.
+/// Escapes Markdown's own characters.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in clean(text).chars() {
@@ -130,12 +129,39 @@ fn escaped(text: &str) -> String {
     safe
 }
 
+/// The subject of the e-mail.
+pub fn subject(report: &Report) -> String {
+    let totals = &report.totals;
+    let is_shown = |state: TaskState| state == TaskState::Complete || state.is_stuck();
+    let mut decisions = totals.decisions.clone();
+    decisions.retain(|count| count.word.parse().is_ok_and(is_shown));
+    let study = report.study.config.as_deref();
+    let study = study.unwrap_or(&report.study.state_file);
+    clean(&format!(
+        "[snbb-scheduler] audit of {study}: {} tasks, {}",
+        totals.tasks,
+        counts(&decisions)
+    ))
+}
+
+/// The text as preformatted HTML, which keeps its columns. Mail programs remove scripts and style sheets.
+pub fn mail_html(report: &Report) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head { meta charset="utf-8"; title { "Audit" } }
+            body { pre { (table(report, None)) } }
+        }
+    };
+    page.into_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_from_outside_cannot_change_the_page() {
+    fn foreign_texts_are_escaped() {
         assert_eq!(clean("a\u{1b}[31m\nb"), "a\\u{1b}[31m\\nb");
         assert_eq!(clean(""), "-");
         assert_eq!(
@@ -145,13 +171,13 @@ mod tests {
     }
 
     #[test]
-    fn the_text_in_each_form() {
+    fn each_text_format() {
         let mut report = crate::show::audit::testing::report();
-        let mut before = crate::show::audit::trend::Snapshot::of(&report).unwrap();
+        let mut before = crate::show::audit::trend::Snapshot::from_report(&report).unwrap();
         before.study.created_at -= chrono::Duration::days(1);
         report.totals.decisions[2].count += 1;
         report.totals.tasks += 1;
-        let now = crate::show::audit::trend::Snapshot::of(&report).unwrap();
+        let now = crate::show::audit::trend::Snapshot::from_report(&report).unwrap();
         report.trend = Some(crate::show::audit::trend::trend(&before, "x", &now));
         insta::assert_snapshot!("table", table(&report, None));
         insta::assert_snapshot!("table_100", table(&report, Some(100)));
@@ -171,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_of_nothing_has_its_head() {
+    fn an_empty_report_has_a_title() {
         let report = crate::show::audit::testing::bare(&crate::show::audit::testing::report());
         for text in [table(&report, None), markdown(&report)] {
             assert!(text.contains("Audit of demo"), "{text}");
@@ -179,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_study_without_a_name_is_called_by_its_directory() {
+    fn a_study_without_a_name_is_named_after_its_directory() {
         let mut report = crate::show::audit::testing::bare(&crate::show::audit::testing::report());
         report.study.project = "1a32b9eb".to_owned();
         report.study.config = Some("/data/ageing/config.yaml".to_owned());
@@ -198,5 +224,28 @@ mod tests {
         for line in tables {
             assert!(line.chars().count() <= 90, "{line}");
         }
+    }
+
+    #[test]
+    fn data_never_becomes_markup() {
+        let mut report = crate::show::audit::testing::report();
+        report.study.project = "<script>alert(1)</script> & \"co\"\n".to_owned();
+        let html = mail_html(&report);
+        assert!(!html.contains("<script"), "{html}");
+        assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt; &amp; &quot;co&quot;"));
+        for tag in ["table", "tr", "td", "th", "h1", "h2", "div", "body", "html"] {
+            let open = html.matches(&format!("<{tag} ")).count()
+                + html.matches(&format!("<{tag}>")).count();
+            assert_eq!(open, html.matches(&format!("</{tag}>")).count(), "{tag}");
+        }
+    }
+
+    #[test]
+    fn the_subject_is_one_line_of_counts() {
+        let mut report = crate::show::audit::testing::report();
+        report.study.config = Some("/data/a\r\nBcc: x@y".to_owned());
+        let subject = subject(&report);
+        assert!(!subject.chars().any(char::is_control), "{subject:?}");
+        assert!(subject.contains("tasks, "), "{subject}");
     }
 }

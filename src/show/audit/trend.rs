@@ -6,11 +6,10 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::report::{
-    Count, FORMAT, HealthSummary, MatterTrend, ProcedureTrend, Report, Trend, count_of,
+    Count, FORMAT, FigureTrend, HealthSummary, ProcedureTrend, Report, Trend, count_of,
 };
 
-/// The part of a report that is compared, of one in memory and of a saved one; everything else is passed
-/// over.
+/// The compared part of a report, current or saved. Everything else is ignored.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Snapshot {
     format: u32,
@@ -42,20 +41,20 @@ struct Procedure {
     decisions: Vec<Count>,
 }
 
-/// Compares two reports. `file` is the earlier one's.
+/// Compares two reports. `file` is the path of the earlier one.
 pub fn trend(before: &Snapshot, file: &str, now: &Snapshot) -> Trend {
-    // Both have the same matters in the same order.
-    let matters = before.matters().into_iter().zip(now.matters());
-    let matters = matters.map(|((_, before, _), (matter, now, bad))| MatterTrend {
-        matter,
+    // Both have the same figures in the same order.
+    let figures = before.figures().into_iter().zip(now.figures());
+    let figures = figures.map(|((_, before, _), (name, now, bad))| FigureTrend {
+        name,
         before,
         now,
         bad,
     });
-    let matters: Vec<MatterTrend> = matters.collect();
-    let gone = before.procedures.iter();
-    let gone = gone.filter(|p| now.procedures.iter().all(|other| other.name != p.name));
-    let procedures = now.procedures.iter().chain(gone).map(|procedure| {
+    let figures: Vec<FigureTrend> = figures.collect();
+    let removed = before.procedures.iter();
+    let removed = removed.filter(|p| now.procedures.iter().all(|other| other.name != p.name));
+    let procedures = now.procedures.iter().chain(removed).map(|procedure| {
         let count = |snapshot: &Snapshot, word| {
             let mut all = snapshot.procedures.iter();
             let found = all.find(|other| other.name == procedure.name);
@@ -73,27 +72,25 @@ pub fn trend(before: &Snapshot, file: &str, now: &Snapshot) -> Trend {
     Trend {
         file: file.to_owned(),
         created_at: before.study.created_at,
-        worse: matters.iter().any(|m| m.bad && m.now > m.before),
-        matters,
+        worse: figures.iter().any(|f| f.bad && f.now > f.before),
+        figures,
         procedures,
     }
 }
 
 impl Snapshot {
-    /// Takes what is compared from a report.
-    pub fn of(report: &Report) -> Option<Self> {
+    pub fn from_report(report: &Report) -> Option<Self> {
         Self::read(&report.to_json().ok()?)
     }
 
-    /// Reads a saved report. None: it is not one, or of another format (the Python program's have the
-    /// same names).
+    /// Reads a saved report. `None` if it has another format (the Python program used the same file names).
     pub fn read(json: &[u8]) -> Option<Self> {
         let saved: Self = serde_json::from_slice(json).ok()?;
         (saved.format == FORMAT).then_some(saved)
     }
 
-    /// Returns name, value, and whether less is better; in the order in which they are shown.
-    fn matters(&self) -> [(&'static str, usize, bool); 12] {
+    /// Name, value, and whether less is better, in the order of the report.
+    fn figures(&self) -> [(&'static str, usize, bool); 12] {
         let word = |word| count_of(&self.totals.decisions, word);
         let dicom = |word: &str| {
             let findings = listed(&self.dicom, "findings").iter();
@@ -128,7 +125,7 @@ mod tests {
     use crate::show::audit::testing::report;
 
     #[test]
-    fn what_is_no_report_of_this_format_is_passed_over() {
+    fn reports_of_other_formats_are_ignored() {
         let mut other = report();
         other.format = FORMAT + 1;
         for bytes in [
@@ -143,8 +140,8 @@ mod tests {
     }
 
     #[test]
-    fn growth_of_what_is_bad_is_worse() {
-        let snapshot = |report: &Report| Snapshot::of(report).unwrap();
+    fn growth_of_a_bad_figure_is_worse() {
+        let snapshot = |report: &Report| Snapshot::from_report(report).unwrap();
         let now = report();
         let mut before = now.clone();
         let same = trend(&snapshot(&before), "f", &snapshot(&now));
@@ -159,7 +156,7 @@ mod tests {
         before.procedures.remove(0);
         let found = trend(&snapshot(&before), "f", &snapshot(&now));
         assert!(found.worse);
-        let failed = found.matters.iter().find(|m| m.matter == "failed").unwrap();
+        let failed = found.figures.iter().find(|f| f.name == "failed").unwrap();
         assert_eq!(failed.now, failed.before + 1);
         assert_eq!(found.procedures.len(), now.procedures.len());
         assert_eq!(found.procedures[0].complete_before, 0);

@@ -1,16 +1,15 @@
-//! Texts of others made safe to look at. Escaping for HTML is `maud`'s.
+//! Makes foreign texts safe to show. `maud` escapes HTML.
 
 use std::fmt::Write as _;
 
 use crate::base::text::plural_as;
 
-/// Writes out what has no look of its own or turns the look of others: control characters, marks of
-/// direction, characters without width. An empty text stays empty.
+/// Escapes invisible characters: control characters, direction marks, zero-width characters.
 pub fn safe(text: &str) -> String {
     let mut seen = String::with_capacity(text.len());
     for c in text.chars() {
         if is_hidden(c) {
-            // Writing to a text cannot fail.
+            // Writing to a `String` cannot fail.
             let _ = write!(seen, "{}", c.escape_unicode());
         } else {
             seen.push(c);
@@ -19,7 +18,7 @@ pub fn safe(text: &str) -> String {
     seen
 }
 
-/// The same set stands in `page.js` (`HIDDEN`).
+/// Must equal `HIDDEN` in `page.js`.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -31,7 +30,7 @@ pub fn plural(count: usize, word: &str) -> String {
     plural_as(count, thousands(count), word)
 }
 
-/// Writes `12 345` with narrow spaces that do not break.
+/// `12 345` with narrow no-break spaces.
 pub fn thousands(count: usize) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() * 2);
@@ -44,7 +43,7 @@ pub fn thousands(count: usize) -> String {
     text
 }
 
-/// Makes a word of the report readable: `out_of_memory` becomes `out of memory`.
+/// A readable word: `out_of_memory` becomes `out of memory`.
 pub fn spaced(word: &str) -> String {
     safe(&word.replace('_', " "))
 }

@@ -6,16 +6,16 @@ use polars::prelude::{DataFrame, Float64Chunked, IntoColumn as _, NewChunkedArra
 use crate::model::state::{TaskRow, TaskStatus};
 use crate::show::tables::{TableError, frame, numbers, texts, utc_time};
 
-/// What one attempt that has ended used of what it asked for.
+/// The use of requested resources by one ended attempt.
 pub struct Job<'a> {
     pub row: &'a TaskRow,
-    /// CPU-hours that were held and not used, and a quarter of such GB-hours: the weights of Slurm's own example
-    /// for `TRESBillingWeights`. `None` if nothing was measured.
+    /// Unused CPU-hours plus a quarter of the unused GB-hours, the weights of Slurm's example for
+    /// `TRESBillingWeights`. `None` if nothing was measured.
     pub waste_h: Option<f64>,
 }
 
 impl<'a> Job<'a> {
-    /// None: the attempt has not ended.
+    /// `None` if the attempt has not ended.
     pub fn new(row: &'a TaskRow) -> Option<Self> {
         let facts = &row.facts;
         let hours = facts.elapsed_s.map(|s| s.max(0) as f64 / 3600.0);
@@ -35,7 +35,7 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// Seconds in the queue. Clocks of nodes may differ: never less than none.
+    /// Seconds in the queue, never negative even if clocks differ.
     pub fn queue_wait_s(&self) -> Option<i64> {
         let facts = &self.row.facts;
         let wait = facts.started_at? - self.row.submitted_at?;
@@ -48,19 +48,19 @@ impl<'a> Job<'a> {
     }
 }
 
-/// A share in whole percent; none of nothing.
+/// A share in whole percent. `None` without a request.
 fn percent(used: Option<i64>, asked: Option<i64>) -> Option<i64> {
     let (used, asked) = (used?, asked.filter(|asked| *asked > 0)?);
     Some((used as f64 / asked as f64 * 100.0).round() as i64)
 }
 
-/// Sorts by waste, the most first; what was not measured comes last.
+/// Sorts by waste, the largest first, and unmeasured jobs last.
 pub fn by_waste<T>(all: &mut [T], waste: impl Fn(&T) -> Option<f64>) {
     let key = |one: &T| waste(one).unwrap_or(-1.0);
     all.sort_by(|a, b| key(b).total_cmp(&key(a)));
 }
 
-/// A row per job, in this order.
+/// One row per job, in the given order.
 pub fn jobs_frame(jobs: &[Job<'_>]) -> Result<DataFrame, TableError> {
     let text = |name: &str, get: &dyn Fn(&TaskRow) -> Option<String>| {
         texts(name, jobs.iter().map(|job| get(job.row)))
@@ -108,7 +108,8 @@ pub(super) fn hours(
     Float64Chunked::from_iter_options(name.into(), values).into_column()
 }
 
-/// The colour of a cell. Of shares as reportseff has them: CPUs are best used in full, memory and time with some room.
+/// The colour of a cell. Shares have the colours of reportseff: full use of CPUs is good, but memory and time need
+/// a margin.
 pub fn color(column: &str, cell: &str) -> Option<AnsiColor> {
     let (good, too_much) = match (column, cell) {
         ("verdict", "fits") => return Some(AnsiColor::Green),

@@ -1,4 +1,4 @@
-//! A row per procedure and resource, for people and for scripts. Pure.
+//! The tables of resources, for people and for scripts. Pure.
 
 use polars::prelude::DataFrame;
 
@@ -8,14 +8,14 @@ use crate::base::text::plural;
 use crate::show::tables::exit::{clock, size};
 use crate::show::tables::{TableError, frame, numbers, texts};
 
-/// One resource of one procedure. Memory is in MB, time in seconds, CPU in percent of those held.
+/// One resource of one procedure. Memory is in MB, time in seconds, CPU in percent of the allocated ones.
 pub struct Resource<'a> {
     pub procedure: &'a str,
     pub name: &'static str,
     pub n: usize,
     pub used: Option<Percentiles>,
     pub asked: Option<i64>,
-    /// Completed jobs that used less than half, and jobs that failed for want of it. `None` of CPUs.
+    /// Completed jobs that used less than half, and jobs that had too little. `None` for CPUs.
     pub over_and_short: Option<(usize, usize)>,
     pub suggested: Option<i64>,
     /// The line of the configuration.
@@ -26,7 +26,7 @@ pub struct Resource<'a> {
     asked_text: fn(i64) -> String,
 }
 
-/// The resources of which something is known, in the order of the procedures.
+/// All measured resources, in the order of the procedures.
 pub fn resources(all: &[Efficiency]) -> impl Iterator<Item = Resource<'_>> {
     all.iter().flat_map(|found| {
         let cpu = found.cpu.as_ref().map(|cpu| {
@@ -84,8 +84,8 @@ fn of_usage<'a>(
     }
 }
 
-/// The titles of [`Resource::cells`]; `>`: a number, `!`: a verdict.
-pub const TITLES: &str = "procedure | used | >n | >p50 | >p90 | >p95 | >max | >asked | >over | >short | suggested | !verdict";
+/// The titles of [`Resource::cells`]: `>` marks a number, `!` a verdict.
+pub const TITLES: &str = "procedure | used | >n | >p50 | >p90 | >p95 | >max | >requested | >over | >short | suggested | !verdict";
 
 impl Resource<'_> {
     /// The row for people.

@@ -1,4 +1,4 @@
-//! What is suggested from what was used.
+//! Suggestions from measured use.
 
 use proptest::prelude::*;
 
@@ -32,7 +32,7 @@ fn one(attempts: &[TaskRow]) -> Efficiency {
 }
 
 #[test]
-fn too_much_memory_is_told_and_a_fitting_value_suggested() {
+fn an_oversized_memory_request_gets_a_smaller_suggestion() {
     let attempts: Vec<_> = (1..=20)
         .map(|n| attempt(n, GOOD, (32_768, 4000 + 100 * n), (86_400, 3600 * 2)))
         .collect();
@@ -55,7 +55,7 @@ fn too_much_memory_is_told_and_a_fitting_value_suggested() {
 }
 
 #[test]
-fn too_little_memory_asks_for_more_than_failed() {
+fn too_little_memory_gets_a_larger_suggestion() {
     let mut attempts: Vec<_> = (1..=6)
         .map(|n| attempt(n, GOOD, (8192, 7000), (3600, 600)))
         .collect();
@@ -90,7 +90,7 @@ fn few_attempts_suggest_nothing_and_rare_failures_do_not_raise_all() {
 }
 
 #[test]
-fn where_nothing_was_short_nobody_asks_for_too_little() {
+fn without_short_attempts_no_request_is_too_small() {
     let attempts: Vec<_> = (1..=6)
         .map(|n| attempt(n, GOOD, (200, 5), (120, 1)))
         .collect();
@@ -105,7 +105,7 @@ fn where_nothing_was_short_nobody_asks_for_too_little() {
         (time.suggested_text.as_deref(), time.verdict),
         (Some("0:01:00"), Verdict::OverAsked)
     );
-    // Rounding up alone is no reason for more; to be near the limit is.
+    // Rounding alone does not increase a request, but use near the limit does.
     for (used, verdict, suggested) in [
         (170, Verdict::Fits, Some("200M")),
         (190, Verdict::UnderAsked, Some("256M")),
@@ -123,7 +123,7 @@ fn where_nothing_was_short_nobody_asks_for_too_little() {
 }
 
 #[test]
-fn no_suggestion_is_below_what_any_attempt_used_or_was_killed_at() {
+fn suggestions_exceed_the_use_and_limit_of_every_attempt() {
     const NO_OUTPUT: (TaskStatus, Reason) = (TaskStatus::Failed, Reason::NoOutput);
     let killed = attempt(1, OOM, (100, 98), (3600, 60));
     let other = attempt(2, NO_OUTPUT, (700, 413), (3600, 60));
@@ -140,7 +140,7 @@ fn no_suggestion_is_below_what_any_attempt_used_or_was_killed_at() {
         (memory.suggested_text.as_deref(), memory.verdict),
         (Some("1280M"), Verdict::UnderAsked)
     );
-    // Of what is known of a single attempt too little can be said for less.
+    // A single attempt does not justify a smaller request.
     assert_eq!(
         one(&[killed]).memory.unwrap().suggested_text.as_deref(),
         Some("192M")
@@ -148,7 +148,7 @@ fn no_suggestion_is_below_what_any_attempt_used_or_was_killed_at() {
 }
 
 #[test]
-fn what_was_not_measured_is_left_out() {
+fn unmeasured_procedures_are_left_out() {
     let dag = ProcedureDag::new(Vec::new()).unwrap();
     let bare = row("p", TaskStatus::Complete, Reason::Verified);
     assert_eq!(efficiency([bare].iter(), &dag), []);
@@ -165,7 +165,7 @@ fn cpu_use_is_the_share_of_all_cpus() {
 }
 
 #[test]
-fn fewer_cpus_are_suggested_with_room_and_never_more() {
+fn suggested_cpus_have_a_margin_and_never_exceed_the_request() {
     let cpus = |used: i64, held: i64| {
         let job = |number| {
             let mut row = attempt(number, GOOD, (1, 1), (3600, 100));
@@ -184,7 +184,7 @@ fn fewer_cpus_are_suggested_with_room_and_never_more() {
 }
 
 #[test]
-fn waste_is_what_was_held_and_not_used() {
+fn waste_is_the_unused_part_of_the_allocation() {
     let mut row = attempt(1, GOOD, (8 * 1024, 4 * 1024), (7200, 3600));
     let waste = |row: &TaskRow| Job::new(row).unwrap().waste_h;
     assert_eq!(waste(&row), Some(1.0), "4 GB-hours count as one CPU-hour");
@@ -214,7 +214,7 @@ fn cells_have_the_colours_of_reportseff() {
 
 proptest! {
     #[test]
-    fn nobody_waits_less_than_no_time(submitted in -1_000_000i64..1_000_000, started in -1_000_000i64..1_000_000) {
+    fn queue_waits_are_never_negative(submitted in -1_000_000i64..1_000_000, started in -1_000_000i64..1_000_000) {
         let mut row = attempt(1, GOOD, (1, 1), (1, 1));
         row.submitted_at = Some(at(submitted));
         row.facts.started_at = Some(at(started));
@@ -241,7 +241,7 @@ proptest! {
     }
 
     #[test]
-    fn suggestions_are_enough_for_all_that_was_seen_and_valid_for_sbatch(
+    fn suggestions_suffice_for_all_attempts_and_are_valid_for_sbatch(
         used in prop::collection::vec((1i64..2_000_000, 1i64..3_000_000), 5..30)
     ) {
         let attempts: Vec<_> = used.iter().enumerate()
@@ -258,7 +258,7 @@ proptest! {
     }
 }
 
-/// A measured attempt without figures to waste: `-0.0` looks like a fault in a table.
+/// A measured attempt without figures to waste: `-0.0` looks like an error in a table.
 #[test]
 fn no_waste_is_a_plain_zero() {
     let mut row = attempt(1, GOOD, (8 * 1024, 4 * 1024), (7200, 3600));

@@ -1,23 +1,28 @@
-//! What would have to happen for a task to go on, and what a person can do, in one sentence.
-//!
-//! All matches are exhaustive, so that a new decision cannot be forgotten here.
+//! What has to happen before a task can proceed, and what a user can do, in one sentence.
+//! All matches are exhaustive, so that no new decision is forgotten here.
 
-use super::{Explanation, View, awaiting, remedy};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::{Explanation, View, remedy};
 use crate::base::sys::local_time;
+use crate::config::duration;
 use crate::decide::manifest::{Blocked, Decision, Limit, Outlook, Planned, Skip};
 use crate::decide::safety::hints;
 use crate::executor::OtherExecutor;
 use crate::gather::completion::explain::Verdict;
+use crate::model::config::Config;
 use crate::model::state::{Reason, TaskKey, TaskRow};
 
-/// What can be said of a job while the queue does not answer.
-pub(super) const UNKNOWN: &str = "what its job does is not known while Slurm does not answer; the first `run` that Slurm answers finds out";
+const UNKNOWN: &str = "Slurm is not responding, so the job's state is unknown; \
+     the next successful `run` will check it";
 
-/// What can be said of a submission in doubt: there is no job yet that `cancel` could end.
-const IN_DOUBT: &str = "nothing, the next passes find out whether Slurm has taken the job; \
-     if it stays so, submit any other job (sbatch --wrap=true): sacct must list some job to prove that it answers";
+/// There is no known job yet that `cancel` could end.
+const IN_DOUBT: &str = "nothing; the next runs will find out whether Slurm accepted the job. \
+     If the doubt remains, submit any other job (sbatch --wrap=true): \
+     sacct must list a job to prove that it works";
 
-/// Says what would have to happen.
 pub(super) fn todo(
     view: &View<'_>,
     planned: &Planned,
@@ -37,15 +42,15 @@ pub(super) fn todo(
         return of_task(view, planned, is_complete, problem, reason);
     };
     let Some(root) = chain.last() else {
-        return "what it waits for has to be complete first".to_owned();
+        return "its dependencies must be complete first".to_owned();
     };
     let key = &root.key;
     let outputs = view.outputs.findings(root.procedure, &root.session);
     let is_complete = outputs.verdict == Verdict::Complete;
     let advice = of_task(view, root, is_complete, None, None);
-    match advice.strip_prefix("nothing, ") {
-        Some(why) => format!("nothing, {key} has to be complete first: {why}"),
-        None => format!("{key} has to be complete first: {advice}"),
+    match advice.strip_prefix("nothing; ") {
+        Some(why) => format!("nothing; {key} must be complete first: {why}"),
+        None => format!("{key} must be complete first: {advice}"),
     }
 }
 
@@ -62,111 +67,119 @@ fn of_task(
         Decision::Submit(_) => {
             return match script_problem {
                 _ if !view.stops.is_empty() => {
-                    format!("the safety stop has to end: {}", hints(view.stops))
+                    format!("resolve the safety stop: {}", hints(view.stops))
                 }
                 Some(problem) => format!("{problem}; until then `run` cannot submit it"),
-                None => "the next `snbb-scheduler run` submits it".to_owned(),
+                None => "the next `snbb-scheduler run` will submit it".to_owned(),
             };
         }
         Decision::Skip(skip) => skip,
     };
     match skip {
-        Skip::Complete if !is_complete && row.is_some_and(|row| view.trust.looks(row).is_some()) => {
-            "nothing, the next look finds that its outputs are not complete any more; `snbb-scheduler run --recheck` \
-             looks now"
+        Skip::Complete
+            if !is_complete && row.is_some_and(|row| view.trust.looks(row).is_some()) =>
+        {
+            "nothing; its outputs are no longer complete, which the next check will find. \
+             To check now: snbb-scheduler run --recheck"
                 .to_owned()
         }
-        Skip::Complete => "nothing, its outputs are complete".to_owned(),
+        Skip::Complete => "nothing; its outputs are complete".to_owned(),
         Skip::Stale(_) | Skip::LateInput => format!(
-            "a person has to decide: snbb-scheduler run --force{} makes it anew, and `rerun_when_stale` of the \
-             procedure would do so by itself",
+            "to rerun it: snbb-scheduler run --force{}; to rerun stale tasks automatically, set \
+             `rerun_when_stale` for the procedure",
             options(key)
         ),
         Skip::TooFewSessions { needed, .. } => {
-            format!("more sessions have to get ready: {needed} at least (min_sessions)")
+            format!("at least {needed} sessions must be ready (min_sessions)")
         }
         Skip::Excluded => {
-            "nothing, unless `include` or `exclude` in the configuration are changed".to_owned()
+            "nothing; to include it, change `include` or `exclude` in the configuration".to_owned()
         }
-        Skip::NotApplicable => "nothing, the session lacks what this procedure works on".to_owned(),
+        Skip::NotApplicable => "nothing; the session lacks the input of this procedure".to_owned(),
         Skip::InFlight { .. } => match row.and_then(|row| awaiting(view.config, row)) {
-            Some(text) => format!("nothing yet, {text}"),
+            Some(text) => format!("nothing yet; {text}"),
             None if let Some(other) = row.and_then(|row| of_other(view, row)) => other.remedy(),
             None if view.queue.is_none() && !is_over(row) => UNKNOWN.to_owned(),
             None => in_flight(row, pending_reason),
         },
         Skip::Failed { outlook, .. } => failed(view, key, row, *outlook, is_complete),
         Skip::JobWithoutRow(id) => {
-            format!("job {id} has to end; if it is not wanted: scancel {id}")
+            format!("job {id} must end first; to cancel it: scancel {id}")
         }
-        Skip::Renamed(removed_procedure) if removed_procedure.job_id.is_none() => IN_DOUBT.to_owned(),
+        Skip::Renamed(removed_procedure) if removed_procedure.job_id.is_none() => {
+            IN_DOUBT.to_owned()
+        }
         Skip::Renamed(removed_procedure) => {
-            let old = TaskKey::new(&key.subject, &removed_procedure.session, &removed_procedure.procedure);
+            let old = TaskKey::new(
+                &key.subject,
+                &removed_procedure.session,
+                &removed_procedure.procedure,
+            );
             if removed_procedure.is_old_scope {
                 return format!(
-                    "nothing, that job has to end first, also with --force; if it is not wanted: snbb-scheduler cancel{}",
+                    "nothing; that job must end first, even with --force. To cancel it: snbb-scheduler cancel{}",
                     options(&old)
                 );
             }
             format!(
-                "if {} is the new name of {}, nothing: that job has to end first, also with --force. If it is not, wait \
-                 for the job, or end it: snbb-scheduler cancel{}",
+                "nothing if {} is the new name of {}: that job must end first, even with --force. \
+                 Otherwise wait for the job, or cancel it: snbb-scheduler cancel{}",
                 key.procedure,
                 removed_procedure.procedure,
                 options(&old)
             )
         }
         Skip::NoDicom => match (view.dicom(planned), view.sessions_file()) {
-            (Some(place), _) => format!("its DICOM files have to come to {}", place.path),
-            (None, Some(file)) => format!(
-                "the session's dicom_path has to be filled in in {}",
-                file.display()
-            ),
-            (None, None) => "DICOM files of a session have to come".to_owned(),
+            (Some(place), _) => format!("copy its DICOM files to {}", place.path),
+            (None, Some(file)) => {
+                format!("fill in the session's dicom_path in {}", file.display())
+            }
+            (None, None) => "the subject needs a session with DICOM files".to_owned(),
         },
         Skip::Settling { until } => format!(
-            "nothing, if no more files come: the first `run` after {} goes on",
+            "nothing; if no more files arrive, the first `run` after {} will submit it",
             local_time(*until)
         ),
         Skip::TooFewFiles { .. } => match view.dicom(planned) {
             Some(place) => format!(
-                "more DICOM files have to come to {}, or dicom_min_files (audit) has to be lowered",
+                "copy the missing DICOM files to {}, or lower dicom_min_files (audit)",
                 place.path
             ),
-            None => "more DICOM files have to come".to_owned(),
+            None => "more DICOM files are required".to_owned(),
         },
         Skip::WaitingFor(waiting) if waiting.blocked == Some(Blocked::NotApplicable) => format!(
-            "nothing, unless a session with input for {} arrives; a `when` in the markers of {} makes it not applicable too",
+            "nothing, unless a session with input for {} arrives; to make {} not applicable too, add \
+             `when` to its markers",
             waiting.procedure, key.procedure
         ),
-        Skip::WaitingFor(waiting) => format!("{} has to be complete first", waiting.procedure),
+        Skip::WaitingFor(waiting) => format!("{} must be complete first", waiting.procedure),
         Skip::Unreadable(what) => format!(
-            "{} has to become readable for the user who runs this; nothing is submitted until then",
+            "make {} readable for the user who runs this; nothing is submitted until then",
             what.path.display()
         ),
         Skip::OverLimit(limit) => over_limit(limit, key),
         Skip::Paused(_) => match &view.control.study.paused {
-            Some(_) => "`snbb-scheduler resume` ends the pause of the study".to_owned(),
+            Some(_) => "to end the pause of the study: snbb-scheduler resume".to_owned(),
             None => format!(
-                "`snbb-scheduler resume --procedure {}` ends the pause",
+                "to end the pause: snbb-scheduler resume --procedure {}",
                 key.procedure
             ),
         },
-        Skip::NotSelected => "select it".to_owned(),
+        Skip::NotSelected => "add it to the selection".to_owned(),
     }
 }
 
-/// Says what would have to happen to a row in flight that is no task of the study any more.
-pub(super) fn of_gone(view: &View<'_>, row: &TaskRow) -> String {
+/// The same for a row in flight whose task no longer exists.
+pub(super) fn of_removed_task(view: &View<'_>, row: &TaskRow) -> String {
     if let Some(text) = awaiting(view.config, row) {
-        return format!("nothing yet, {text}");
+        return format!("nothing yet; {text}");
     }
     match row.reason {
         _ if let Some(other) = of_other(view, row) => format!("{other}; {}", other.remedy()),
         _ if view.queue.is_none() && !is_over(Some(row)) => UNKNOWN.to_owned(),
         Some(Reason::Submitting | Reason::Unaccounted) => in_flight(Some(row), None),
         _ => format!(
-            "nothing, `run` follows its job to the end; if it is not wanted: snbb-scheduler cancel{}",
+            "nothing; `run` will track its job until it ends. To cancel it: snbb-scheduler cancel{}",
             options(&row.key)
         ),
     }
@@ -176,7 +189,7 @@ pub(super) fn of_other<'a>(view: &View<'_>, row: &'a TaskRow) -> Option<OtherExe
     OtherExecutor::of(row, view.config.executor)
 }
 
-/// True if its job has ended, or was never seen: the queue would not tell more.
+/// True if its job has ended or was never seen, so that the queue has no more information.
 fn is_over(row: Option<&TaskRow>) -> bool {
     let reason = row.and_then(|row| row.reason);
     matches!(reason, Some(Reason::AwaitingOutput | Reason::Submitting))
@@ -190,43 +203,45 @@ fn in_flight(row: Option<&TaskRow>, pending_reason: Option<&str>) -> String {
         Some(Reason::Submitting) => IN_DOUBT.to_owned(),
         Some(Reason::Held) => match pending_reason {
             Some("JobHeldAdmin") => format!(
-                "an administrator has to let the job go (scontrol release {job})"
+                "an administrator must release the job: scontrol release {job}"
             ),
             Some("DependencyNeverSatisfied" | "BadConstraints" | "PartitionTimeLimit") => format!(
-                "the job can never start as it is: end it with `scancel {job}`, and mend what it asks for"
+                "the job can never start: cancel it with `scancel {job}`, and correct its resource request"
             ),
-            _ => format!("somebody has to let the job go: scontrol release {job}"),
+            _ => format!("release the job: scontrol release {job}"),
         },
-        Some(Reason::Suspended) => "nothing, Slurm has stopped its job for a while".to_owned(),
+        Some(Reason::Suspended) => "nothing; Slurm has suspended its job".to_owned(),
         Some(Reason::AwaitingOutput) => {
-            "nothing yet, its job has ended well and its outputs are waited for (output_grace)".to_owned()
+            "nothing yet; its job finished, and its outputs may still appear (output_grace)".to_owned()
         }
         Some(Reason::Unaccounted) => {
-            "nothing yet, Slurm shows no end of its job at the moment; after lost_grace its outputs decide".to_owned()
+            "nothing yet; Slurm has not reported how its job ended. After lost_grace, its outputs decide".to_owned()
         }
-        Some(Reason::Running) => "nothing, its job runs".to_owned(),
+        Some(Reason::Running) => "nothing; its job is running".to_owned(),
         _ => match pending_reason {
-            Some(reason) => format!("nothing, its job waits{} ({reason})", pending(reason)),
-            None => "nothing, its job is in the queue".to_owned(),
+            Some(reason) => format!("nothing; its job is waiting{} ({reason})", pending(reason)),
+            None => "nothing; its job is in the queue".to_owned(),
         },
     }
 }
 
-/// Explains Slurm's word for why a job waits. Source: squeue(1), "Job reason codes".
+/// Slurm's reason for a pending job in words. Source: squeue(1), "Job reason codes".
 fn pending(reason: &str) -> &'static str {
     match reason {
         "Resources" => " until nodes are free",
-        "Priority" => ", others come first",
+        "Priority" => " behind jobs with higher priority",
         "Dependency" => " for another job to end",
-        "BeginTime" => " for its time to begin",
-        "Licenses" => " for a licence",
-        "NodeDown" => ", its nodes are down or reserved",
+        "BeginTime" => " for its begin time",
+        "Licenses" => " for a license",
+        "NodeDown" => " because its nodes are down or reserved",
         "Reservation" => " for its reservation",
-        _ if reason.starts_with("ReqNodeNotAvail") => ", its nodes are down or reserved",
+        _ if reason.starts_with("ReqNodeNotAvail") => " because its nodes are down or reserved",
         _ if reason.starts_with("QOS") || reason.starts_with("Assoc") => {
-            " for a limit of the account or QOS"
+            " because of a limit of the account or QOS"
         }
-        _ if reason.starts_with("Partition") => ", its partition does not take it as it is",
+        _ if reason.starts_with("Partition") => {
+            " because its partition does not accept its request"
+        }
         _ => " in the queue",
     }
 }
@@ -240,31 +255,29 @@ fn failed(
 ) -> String {
     if let Outlook::At(at) = outlook {
         return format!(
-            "nothing, the first `run` after {} tries again",
+            "nothing; the first `run` after {} will retry it",
             local_time(at)
         );
     }
     if outlook == Outlook::Now {
-        return "nothing, the next `run` tries again".to_owned();
+        return "nothing; the next `run` will retry it".to_owned();
     }
     let words = key.words();
     let remedy = row.and_then(|row| remedy(view.config, row));
     let mut text = match (row.and_then(|row| row.reason), remedy) {
         (_, Some(remedy)) => remedy,
         (Some(Reason::NoOutput), _) if !is_complete => {
-            "compare its outputs with what the script writes".to_owned()
+            "compare the expected outputs with those the script writes".to_owned()
         }
-        _ => format!("look at its logs (`snbb-scheduler logs {words}`)"),
+        _ => format!("read its logs (snbb-scheduler logs {words})"),
     };
     let retry = format!("snbb-scheduler retry{}", options(key));
-    text.push_str(&format!("; once the cause is mended: {retry}"));
+    text.push_str(&format!("; once the cause is fixed: {retry}"));
     if is_complete {
-        text.push_str(
-            "; its outputs look complete, and with --accept-outputs they are taken as they are",
-        );
+        text.push_str("; its outputs look complete: add --accept-outputs to accept them");
     }
     if view.config.resubmit_failed {
-        text.push_str("; with resubmit_failed the next `run` does so by itself");
+        text.push_str("; because of resubmit_failed, the next `run` will retry it automatically");
     }
     text
 }
@@ -272,22 +285,67 @@ fn failed(
 fn over_limit(limit: &Limit, key: &TaskKey) -> String {
     match limit {
         Limit::Warmup { failed: 1.., .. } => format!(
-            "the first jobs of {0} have to succeed: see `snbb-scheduler status --failed --procedure {0}`",
+            "the first jobs of {0} must succeed; see its failures: snbb-scheduler status --failed --procedure {0}",
             key.procedure
         ),
         Limit::Warmup { .. } => {
-            format!("the first jobs of {} have to succeed", key.procedure)
+            format!("the first jobs of {} must succeed", key.procedure)
         }
         Limit::MaxJobs(_) | Limit::MaxSubmitPerRun(_) => {
-            "a later `run` submits it, in the order of the configuration".to_owned()
+            "nothing; a later `run` will submit it, in the order of the configuration".to_owned()
         }
         Limit::MaxInFlight(_) | Limit::ProcedureMaxInFlight(_) | Limit::QueuedUserJobs(_) => {
-            "jobs that are in flight have to end; a later `run` submits it".to_owned()
+            "nothing; a later `run` will submit it, when jobs in flight have ended".to_owned()
         }
     }
 }
 
-/// Returns the options that select a task, each after a blank.
+/// A sentence about the wait for this task's outputs. `None` if the task is not waiting.
+pub fn awaiting(config: &Config, row: &TaskRow) -> Option<String> {
+    (row.reason == Some(Reason::AwaitingOutput))
+        .then(|| format!("its job finished; {}", waiting_text(until(config, row))))
+}
+
+/// The same for several rows.
+pub fn all_awaiting<'a>(
+    config: &Config,
+    rows: impl IntoIterator<Item = &'a TaskRow>,
+) -> Option<String> {
+    let mut waiting: Vec<&TaskRow> = rows.into_iter().collect();
+    waiting.retain(|row| row.reason == Some(Reason::AwaitingOutput));
+    let what = match &waiting[..] {
+        [] => return None,
+        [one] => format!("the job of {} finished", one.key),
+        all => format!("{} jobs finished", all.len()),
+    };
+    let last = waiting.iter().filter_map(|row| until(config, row)).max();
+    Some(format!("{what}; {}", waiting_text(last)))
+}
+
+fn waiting_text(until: Option<(DateTime<Utc>, Duration)>) -> String {
+    match until {
+        Some((at, grace)) => format!(
+            "waiting for outputs until {} (output_grace {})",
+            local_time(at),
+            duration::format(grace)
+        ),
+        None => "the outputs could not be checked yet".to_owned(),
+    }
+}
+
+/// End and length of the wait. `None` if the outputs could not be read yet.
+fn until(config: &Config, row: &TaskRow) -> Option<(DateTime<Utc>, Duration)> {
+    let since = row.missing_since?;
+    let since = row.facts.ended_at.unwrap_or(since);
+    let procedures = &config.procedures;
+    let own = procedures.find(&row.key.procedure);
+    let own = own.and_then(|id| procedures.get(id).output_grace);
+    let grace = own.unwrap_or(config.output_grace);
+    let at = since.checked_add_signed(chrono::Duration::from_std(grace).ok()?)?;
+    Some((at, grace))
+}
+
+/// The options that select a task, each after a space.
 pub(super) fn options(key: &TaskKey) -> String {
     let mut options = String::new();
     for (option, value) in [

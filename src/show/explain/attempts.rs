@@ -1,4 +1,4 @@
-//! The attempts of a task, and what becomes of a failed one by itself.
+//! The attempts of a task, and the automatic retry of a failed one.
 
 use chrono::{DateTime, Utc};
 use serde::{Serialize, Serializer};
@@ -13,12 +13,12 @@ use crate::show::failures::patterns::Patterns;
 use crate::show::tables::words::outlook_text;
 use crate::show::tables::{row_json, row_text, used_text};
 
-/// One attempt at the task.
+/// One attempt of the task.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Attempt {
     pub attempt: i32,
     pub text: String,
-    /// What it used of what it asked for.
+    /// Used and requested resources.
     pub used: Option<String>,
     pub log_path: Option<String>,
     #[serde(flatten, serialize_with = "columns")]
@@ -31,28 +31,28 @@ fn columns<S: Serializer>(row: &TaskRow, serializer: S) -> Result<S::Ok, S::Erro
     row_json(row, names).serialize(serializer)
 }
 
-/// Says what becomes of a failed task by itself.
+/// The automatic retry of a failed task.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Retry {
     pub text: String,
-    /// True if it is tried again without a person.
+    /// True if it will be retried automatically.
     pub automatic: bool,
     /// Not before this time.
     pub at: Option<DateTime<Utc>>,
     pub attempts_used: u32,
-    /// None: the procedure has no `retry` rules.
+    /// `None` if the procedure has no `retry` rules.
     pub attempts_allowed: Option<u32>,
     pub infrastructure_used: u32,
     pub infrastructure_allowed: Option<u32>,
 }
 
 impl View<'_> {
-    /// Lists all attempts on record, the row's last.
+    /// All attempts on record, the row's last.
     pub(super) fn attempts_of(&self, key: &TaskKey) -> Vec<Attempt> {
         let mut rows: Vec<&TaskRow> = Vec::new();
         let all = self.attempts.iter().chain(self.state.superseded());
         for row in all.chain(self.state.get(key)).filter(|row| row.key == *key) {
-            // A save that was cut off leaves an attempt in both files.
+            // An interrupted save leaves an attempt in both files.
             rows.retain(|known| {
                 known.submission_id.is_none() || known.submission_id != row.submission_id
             });
@@ -73,15 +73,15 @@ impl View<'_> {
         }
     }
 
-    /// Describes the row's attempt; of a failed one the log is that which tells most.
+    /// The row's attempt. The log of a failed one is the file with the log excerpt.
     pub(super) fn newest(&self, row: &TaskRow) -> Attempt {
         let mut attempt = self.attempt(row);
         if row.status != TaskStatus::Failed {
             return attempt;
         }
         if let Some(files) = logs::of(self.config, self.store, row) {
-            let path =
-                excerpt(&files, &Patterns::of(self.config)).map_or(&*files.error, |(path, _)| path);
+            let path = excerpt(&files, &Patterns::for_config(self.config))
+                .map_or(&*files.error, |(path, _)| path);
             attempt.log_path = Some(path.to_string_lossy().into_owned());
         }
         attempt

@@ -1,5 +1,5 @@
-//! Rows that nothing in the study stands behind any more: their session was renamed or moved away, or their
-//! procedure left the configuration. Nothing is decided about them, so they are told from what is on record.
+//! Rows whose task no longer exists: the session was renamed or moved, or the procedure was removed. There is
+//! no decision about them, so their explanation comes from the record.
 
 use serde::Serializer;
 
@@ -11,12 +11,12 @@ use crate::model::state::{TaskKey, TaskRow};
 use crate::show::failures::silence;
 use crate::show::tables::TaskState;
 
-/// Stands where tasks have a word of `session-status`.
+/// Replaces the decision word of a task.
 const GONE: &str = "gone";
 
 impl View<'_> {
-    /// Lists the rows of the subject that are no tasks of the study.
-    pub fn gone(&self) -> Vec<&TaskRow> {
+    /// The subject's rows whose task no longer exists.
+    pub fn rows_without_task(&self) -> Vec<&TaskRow> {
         let tasks = self.tasks.iter();
         let keys: Vec<&TaskKey> = tasks.map(|task| &task.key).collect();
         let rows = self.state.rows().iter();
@@ -24,12 +24,11 @@ impl View<'_> {
             .collect()
     }
 
-    /// Explains one of them.
-    pub fn explain_gone(&self, row: &TaskRow) -> Explanation {
+    pub fn explain_row(&self, row: &TaskRow) -> Explanation {
         let key = &row.key;
-        let (text, advice) = self.gone_text(key);
+        let (text, advice) = self.missing_text(key);
         let todo = match row.is_in_flight() {
-            true => super::advice::of_gone(self, row),
+            true => super::advice::of_removed_task(self, row),
             false => advice,
         };
         let job = row.job_id.as_ref().filter(|_| row.is_in_flight());
@@ -53,20 +52,20 @@ impl View<'_> {
         }
     }
 
-    /// What is gone, and what to do about it.
-    fn gone_text(&self, key: &TaskKey) -> (String, String) {
-        let aside = "`snbb-scheduler clean --rows --older-than 90d` puts old rows aside";
+    /// What is missing, and the remedy.
+    fn missing_text(&self, key: &TaskKey) -> (String, String) {
+        let archive = "otherwise archive old rows: snbb-scheduler clean --rows --older-than 90d";
         let here = match self.is_all_read {
-            true => "is gone from the data (renamed or moved away?)",
-            false => "is not found in the data, parts of which cannot be read",
+            true => "is missing from the data (renamed or moved?)",
+            false => "was not found in the data, parts of which cannot be read",
         };
-        let back = format!("give its directory the name back; if it is gone for good, {aside}");
+        let back = format!("restore the directory's name if it was renamed; {archive}");
         let is_there = |label: &str| self.sessions.iter().any(|s| s.session.as_str() == label);
         let scope = |id| self.config.procedures.get(id).scope;
         let (what, todo) = match self.config.procedures.find(&key.procedure) {
             None => (
-                format!("{} is not in the configuration any more", key.procedure),
-                format!("put it back into the configuration; if it is gone for good, {aside}"),
+                format!("{} is not in the configuration", key.procedure),
+                format!("add the procedure to the configuration again if you need it; {archive}"),
             ),
             Some(_) if self.sessions.is_empty() => (format!("{} {here}", key.subject), back),
             Some(id) if scope(id) == Scope::Session && !is_there(&key.session) => {
@@ -74,20 +73,20 @@ impl View<'_> {
             }
             Some(_) => (
                 format!(
-                    "{} has no such task any more (was its scope changed?)",
+                    "{} no longer has such a task (was its scope changed?)",
                     key.procedure
                 ),
-                "nothing, the row only tells what was".to_owned(),
+                "nothing; the row is only a record".to_owned(),
             ),
         };
-        (format!("{what}; a row of it stands on record"), todo)
+        (format!("{what}, but the state has a row for it"), todo)
     }
 
     fn outputs_of(&self, key: &TaskKey) -> Findings {
         let procedure = self.config.procedures.find(&key.procedure);
         match (procedure, key.labels()) {
             (Some(procedure), Some((_, session))) => self.outputs.findings(procedure, &session),
-            // Nobody knows where they would be.
+            // Their location is unknown.
             _ => Findings {
                 verdict: Verdict::NotApplicable,
                 directory: String::new(),
@@ -98,9 +97,9 @@ impl View<'_> {
     }
 }
 
-pub(super) fn standing<S: Serializer>(
-    standing: &Option<TaskState>,
+pub(super) fn decision<S: Serializer>(
+    decision: &Option<TaskState>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(standing.map_or(GONE, TaskState::as_str))
+    serializer.serialize_str(decision.map_or(GONE, TaskState::as_str))
 }

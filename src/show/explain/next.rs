@@ -1,10 +1,11 @@
-//! The next submission of a task: which attempt, what it asks for, the exact command line.
+//! The next submission of a task: its attempt number, resources and exact command line; and what holds it
+//! back besides its decision.
 
 use serde::Serialize;
 
 use super::View;
 use crate::base::shell;
-use crate::decide::manifest::{Decision, Due, Planned, Skip};
+use crate::decide::manifest::{Decision, Due, Limit, Planned, Skip};
 use crate::decide::request;
 use crate::decide::request::RequestContext;
 use crate::executor::JobRequest;
@@ -13,29 +14,28 @@ use crate::gather::completion::explain::{Findings, Verdict};
 use crate::model::procedure::Resources;
 use crate::model::procedure::options::Arguments;
 use crate::model::state::TaskRow;
-use crate::show::tables::TaskState;
+use crate::show::tables::{TaskState, decision_text};
 
-/// Describes a submission that was not made yet.
+/// The submission that `run` would make next.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Next {
     pub attempt: i32,
-    /// What is asked for, as options of sbatch.
+    /// The resource request as options of sbatch.
     pub asks: Vec<String>,
-    /// How that differs from the attempt before.
+    /// Differences from the previous attempt.
     pub changes: Vec<String>,
-    /// What was above the site's ceiling.
+    /// Values that were reduced to the site's maximum.
     pub reduced: Vec<String>,
-    /// How many tasks are submitted with it as one job array.
+    /// Size of the job array it is part of.
     pub array_tasks: Option<usize>,
-    /// Quoted for a shell. The id in `--comment` is another one at each submission.
+    /// Quoted for a shell. The id in `--comment` differs in each submission.
     pub command: String,
-    /// Why it cannot be submitted.
+    /// Why the script cannot be submitted.
     pub script_problem: Option<String>,
 }
 
-/// Builds what `run` would submit if the task were due now. None: it is complete or in flight, or
-/// there is nothing to work on.
-pub(super) fn of(
+/// The submission of this task if it were due now. `None` if it is complete, in flight or without input.
+pub(super) fn next_submission(
     view: &View<'_>,
     planned: &Planned,
     row: Option<&TaskRow>,
@@ -127,17 +127,17 @@ fn due(
     })
 }
 
-/// True if nothing is submitted for the task however long one waits, or something is at work on it.
-pub(super) fn is_over(decision: &Decision) -> bool {
-    let standing = TaskState::of(decision);
-    standing.is_in_flight()
+/// True if no submission follows from this decision: the task has a job, is complete or is left out.
+fn is_over(decision: &Decision) -> bool {
+    let state = TaskState::of(decision);
+    state.is_in_flight()
         || matches!(
-            standing,
+            state,
             TaskState::Complete | TaskState::Excluded | TaskState::NotApplicable
         )
 }
 
-/// What a job asks for, as options of sbatch.
+/// A resource request as options of sbatch.
 pub fn asks(resources: &Resources) -> Vec<String> {
     let named = resources
         .named()
@@ -145,4 +145,52 @@ pub fn asks(resources: &Resources) -> Vec<String> {
     let requeue = resources.no_requeue.then(|| "--no-requeue".to_owned());
     let further = resources.sbatch_args.words().cloned();
     named.chain(requeue).chain(further).collect()
+}
+
+impl View<'_> {
+    /// The safety stops, the pause and the exhausted limits, whether the task is due or not.
+    pub(super) fn held_by(&self, procedure: &str, planned: &Planned) -> Vec<String> {
+        if is_over(&planned.decision) {
+            return Vec::new();
+        }
+        let stops = self.stops.iter();
+        let mut held: Vec<String> = stops
+            .map(|stop| format!("safety stop: {}", stop.message))
+            .collect();
+        if let Some(pause) = self.control.pause_of(procedure) {
+            let what = match &self.control.study.paused {
+                Some(_) => "the study is ",
+                None => "the procedure is ",
+            };
+            let paused = Decision::Skip(Skip::Paused(Box::new(pause.clone())));
+            held.push(format!("{what}{}", decision_text(&paused)));
+        }
+        // Limits on jobs in flight are reported below, with their numbers.
+        if let Decision::Skip(Skip::OverLimit(limit)) = &planned.decision
+            && !matches!(
+                limit,
+                Limit::MaxInFlight(_) | Limit::ProcedureMaxInFlight(_)
+            )
+        {
+            held.push(decision_text(&planned.decision));
+        }
+        let flying = |of: Option<&str>| {
+            let rows = self.state.rows().iter().filter(|row| row.is_in_flight());
+            rows.filter(|row| of.is_none_or(|name| *row.key.procedure == *name))
+                .count()
+        };
+        let rules = self.config.procedures.find(procedure);
+        let own = rules.and_then(|id| self.config.procedures.get(id).rules.max_in_flight);
+        for (limit, of, name) in [
+            (self.config.max_in_flight, None, "max_in_flight"),
+            (own, Some(procedure), "the procedure's max_in_flight"),
+        ] {
+            if let Some(limit) = limit
+                && flying(of) >= limit
+            {
+                held.push(format!("{name}: {} of {limit} are in flight", flying(of)));
+            }
+        }
+        held
+    }
 }

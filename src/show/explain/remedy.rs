@@ -1,12 +1,12 @@
-//! What to set so that a job that was killed for want of a resource gets through. Pure.
+//! The remedy for a job that needed more memory or time than requested. Pure.
 
 use crate::decide::manifest::retry::{asked_mem, asked_time};
 use crate::model::config::Config;
 use crate::model::procedure::{MemSize, TimeLimit, options};
 use crate::model::state::{Reason, TaskRow, TaskStatus};
 
-/// Says what to set for a failed row that had too little memory or time. None: it did not fail for want
-/// of either, its procedure left the configuration, or the configuration asks for more by now.
+/// The remedy for a failed row with too little memory or time. `None` if it failed for another reason, its
+/// procedure was removed, or the configuration already requests more.
 pub fn remedy(config: &Config, row: &TaskRow) -> Option<String> {
     if row.status != TaskStatus::Failed {
         return None;
@@ -39,7 +39,7 @@ pub fn remedy(config: &Config, row: &TaskRow) -> Option<String> {
     {
         return None;
     }
-    let now = asked.map_or_else(String::new, |asked| format!(" (it had {})", text(asked)));
+    let now = asked.map_or_else(String::new, |asked| format!(" (was {})", text(asked)));
     let place = match config.file.as_deref().and_then(|file| file.file_name()) {
         Some(name) => name.to_string_lossy().into_owned(),
         None => "the configuration".to_owned(),
@@ -53,10 +53,10 @@ pub fn remedy(config: &Config, row: &TaskRow) -> Option<String> {
     let rule = if has_rule {
         String::new()
     } else {
-        format!(", or a rule with `{factor}` below its `retry`")
+        format!(", or add a `retry` rule with `{factor}`")
     };
     Some(format!(
-        "set more `{key}` for {} in {place}{now}{rule}: a retry alone would fail again",
+        "increase `{key}` of {} in {place}{now}{rule}: an unchanged retry would fail again",
         row.key.procedure
     ))
 }
@@ -88,27 +88,27 @@ mod tests {
     }
 
     #[test]
-    fn what_to_set_is_named_with_what_it_had() {
+    fn the_remedy_names_the_key_and_its_last_value() {
         let config = config("mem: 100M, time: '00:02:00'");
         assert_eq!(
             remedy(&config, &killed(Reason::OutOfMemory)).unwrap(),
-            "set more `mem` for p in c.yaml (it had 100M), or a rule with `mem_factor` below its `retry`: a \
-             retry alone would fail again"
+            "increase `mem` of p in c.yaml (was 100M), or add a `retry` rule with `mem_factor`: an \
+             unchanged retry would fail again"
         );
         let time = remedy(&config, &killed(Reason::Timeout)).unwrap();
         assert!(
-            time.contains("more `time` for p") && time.contains("`time_factor`"),
+            time.contains("increase `time` of p") && time.contains("`time_factor`"),
             "{time}"
         );
         assert_eq!(remedy(&config, &killed(Reason::ExitCode)), None);
     }
 
     #[test]
-    fn a_rule_that_is_there_is_not_proposed_and_what_is_mended_needs_nothing() {
+    fn an_existing_rule_is_not_proposed_and_an_increased_value_needs_no_remedy() {
         let ruled = config("mem: 100M, retry: {on: {out_of_memory: {mem_factor: 1.5}}}");
         let text = remedy(&ruled, &killed(Reason::OutOfMemory)).unwrap();
         assert!(!text.contains("mem_factor"), "{text}");
-        let mended = config("mem: 200M");
-        assert_eq!(remedy(&mended, &killed(Reason::OutOfMemory)), None);
+        let increased = config("mem: 200M");
+        assert_eq!(remedy(&increased, &killed(Reason::OutOfMemory)), None);
     }
 }

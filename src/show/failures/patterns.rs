@@ -1,83 +1,94 @@
-//! Known error patterns in the logs of jobs: which line tells most, what it means, what to do.
+//! Known error patterns in the logs of jobs, their meanings and remedies.
 //!
-//! Only the end of a log is looked at, whatever its size, and any bytes will do. The table of patterns
-//! stands in [`table`]; the configuration may add some (`audit.log_patterns`), which come first.
+//! Only the end of a log is read, with bounded memory, and any bytes are accepted. Patterns of the configuration
+//! (`audit.log_patterns`) come before those of [`table`].
 
 mod table;
-mod tail;
 
 use std::cmp::Reverse;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
+use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use regex::bytes::{Regex, RegexSet};
 
 use crate::base::printable::printable;
+use crate::base::regular::words;
 use crate::config::log_patterns;
+use crate::gather::disk::Unreadable;
 use crate::gather::logs::without_colors;
 use crate::model::config::{Config, LogPattern};
 
-pub use tail::{Tail, read_tail};
-
-/// Letters of a line that are shown.
+/// Characters of a line that are shown.
 const SHOWN: usize = 300;
 
-/// Says what a match of a pattern means.
+/// Bytes that are read from the end of a log.
+pub const TAIL: u64 = 256 * 1024;
+
+/// The meaning of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meaning {
     pub name: Arc<str>,
     /// What happened, in a few words.
     pub meaning: Arc<str>,
-    /// What to do.
+    /// The remedy.
     pub hint: Arc<str>,
     rank: Rank,
 }
 
-/// Orders what lines say: of a log's lines the one of the highest rank tells most, and of several of one
-/// rank the last.
+/// The importance of a line. The log excerpt is the last line of the highest rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
-    /// Of the configuration: the site knows its own logs.
+    /// A pattern of the configuration, because the site knows its logs best.
     Site,
     /// The system ended the job.
     System,
-    /// The job's surroundings were not as it needs them.
-    Surroundings,
-    /// The program says that it failed.
+    /// The environment lacked something that the job needs.
+    Environment,
+    /// The program reported a failure.
     Program,
-    /// Worth counting, but no reason to fail.
+    /// Counted, but does not explain a failure.
     Note,
 }
 
-/// Holds patterns, ready to search.
+/// Compiled patterns.
 #[derive(Debug, Clone, Default)]
 pub struct Patterns {
     set: RegexSet,
-    /// What is taken out of a line before the built-in patterns judge it.
+    /// Phrases that are removed from a line before the built-in patterns are matched.
     success: Option<Regex>,
     /// In the order of the set.
     meanings: Vec<Meaning>,
 }
 
-/// Is the last line of a log that matches one pattern.
+/// The last line of a log that matches one pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found<'p> {
-    /// None: no pattern matches, and this is the last line with any text.
+    /// `None` if no pattern matches, and this is the last line with text.
     pub meaning: Option<&'p Meaning>,
     pub line: String,
-    /// From 1; none if the log is longer than the part that was read.
+    /// From 1. `None` if the log is longer than the part that was read.
     pub number: Option<u64>,
-    /// Place in the part that was read.
+    /// Offset in the part that was read.
     at: usize,
 }
 
+/// The end of a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tail {
+    bytes: Vec<u8>,
+    /// True if these are all bytes of the file.
+    is_complete: bool,
+}
+
 impl Found<'_> {
-    /// True if the line is worth counting, but no reason to fail.
     pub fn is_note(&self) -> bool {
         self.meaning
             .is_some_and(|meaning| meaning.rank == Rank::Note)
     }
 
-    /// The least of the lines of one log tells most: that of the highest rank, and of several the last.
+    /// The log excerpt has the smallest weight: the highest rank, and the last of several lines.
     pub fn weight(&self) -> (Rank, Reverse<usize>) {
         let rank = self.meaning.map_or(Rank::Program, |meaning| meaning.rank);
         (rank, Reverse(self.at))
@@ -85,15 +96,14 @@ impl Found<'_> {
 }
 
 impl Patterns {
-    /// Returns the built-in patterns.
     pub fn builtin() -> &'static Self {
         static BUILTIN: LazyLock<Patterns> =
             LazyLock::new(|| Patterns::new(&[]).unwrap_or_default());
         &BUILTIN
     }
 
-    /// Patterns of the configuration, each of which compiles, and the built-in ones.
-    pub fn of(config: &Config) -> Self {
+    /// Patterns of the configuration, which are known to compile, and the built-in ones.
+    pub fn for_config(config: &Config) -> Self {
         let all = Self::new(&config.audit.log_patterns);
         all.unwrap_or_else(|_| Self::builtin().clone())
     }
@@ -117,8 +127,8 @@ impl Patterns {
         })
     }
 
-    /// The first pattern that matches a line. Success in the words of a failure ("without error") is none, except to a
-    /// pattern of the site.
+    /// The first pattern that matches a line. Phrases of success such as "without error" do not match, except for
+    /// patterns of the site.
     fn first(&self, line: &[u8]) -> Option<usize> {
         let first = self.set.matches(line).iter().next()?;
         let is_of_site = |at: usize| self.meanings.get(at).is_some_and(|m| m.rank == Rank::Site);
@@ -131,7 +141,7 @@ impl Patterns {
         }
     }
 
-    /// Finds the last line of each pattern. A line counts for the first pattern that matches it.
+    /// The last line of each pattern. A line counts for the first pattern that matches it.
     pub fn scan(&self, tail: &Tail) -> Vec<Found<'_>> {
         let mut last: Vec<Option<(usize, &[u8])>> = vec![None; self.meanings.len()];
         for (at, line) in tail.lines() {
@@ -155,8 +165,8 @@ impl Patterns {
             .collect()
     }
 
-    /// Chooses the line of a failed job's log that tells most; without any match the last line with text.
-    pub fn telling(&self, tail: &Tail) -> Option<Found<'_>> {
+    /// The log excerpt of a failed job: the most important match, else the last line with text.
+    pub fn excerpt(&self, tail: &Tail) -> Option<Found<'_>> {
         let mut found = self.scan(tail);
         found.retain(|found| !found.is_note());
         found.into_iter().min_by_key(Found::weight).or_else(|| {
@@ -176,20 +186,92 @@ impl Patterns {
     }
 }
 
-/// Compares the telling lines of two logs of one job: true if `a` says at least as much as `b`.
-pub fn tells_more(a: &Found<'_>, b: &Found<'_>) -> bool {
-    let rank = |found: &Found<'_>| {
-        found
-            .meaning
-            .map_or((1, Rank::Program), |meaning| (0, meaning.rank))
-    };
-    rank(a) <= rank(b)
+/// Reads the end of a log. `None` if the path is not an existing regular file.
+///
+/// # Errors
+/// The file exists, but cannot be read.
+pub fn read_tail(path: &Path) -> Result<Option<Tail>, Unreadable> {
+    match read(path) {
+        Ok(tail) => Ok(tail),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
+        Err(error) => Err(Unreadable {
+            path: path.to_owned(),
+            error: words(&error),
+        }),
+    }
 }
 
-/// Makes a line fit to be shown: no colours and control characters, not too long, one letter for bad bytes.
+fn read(path: &Path) -> io::Result<Option<Tail>> {
+    // Opening a named pipe would wait for its writer, so its type is checked first.
+    if !std::fs::metadata(path)?.is_file() {
+        return Ok(None);
+    }
+    let mut file = File::open(path)?;
+    // The size comes from seeking, because the file may grow.
+    let length = file.seek(SeekFrom::End(0))?;
+    let start = length.saturating_sub(TAIL);
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    file.take(TAIL).read_to_end(&mut bytes)?;
+    Ok(Some(Tail::new(bytes, start == 0)))
+}
+
+impl Tail {
+    /// If the bytes are not complete, the first line may be cut. It is removed unless it is the only one.
+    pub fn new(mut bytes: Vec<u8>, is_complete: bool) -> Self {
+        if !is_complete
+            && let Some(end) = bytes.iter().position(|&byte| byte == b'\n')
+            && end + 1 < bytes.len()
+        {
+            bytes.drain(..=end);
+        }
+        Self { bytes, is_complete }
+    }
+
+    /// The lines with their offsets. Text that a progress bar overwrites counts as a line.
+    pub fn lines(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        let mut at = 0;
+        self.bytes
+            .split(|&byte| matches!(byte, b'\n' | b'\r'))
+            .map(move |line| {
+                let start = at;
+                at += line.len() + 1;
+                (start, line)
+            })
+    }
+
+    /// The line number at an offset, from 1. `None` if only the end of the log was read.
+    pub fn number(&self, at: usize) -> Option<u64> {
+        let before = self.bytes.get(..at)?;
+        let breaks = before.iter().filter(|&&byte| byte == b'\n').count();
+        self.is_complete.then_some(breaks as u64 + 1)
+    }
+
+    /// The last lines with text, made safe to show: at most `most` lines and `bytes` bytes.
+    pub fn last_lines(&self, most: usize, bytes: usize) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut room = bytes;
+        for line in self.bytes.rsplit(|&byte| matches!(byte, b'\n' | b'\r')) {
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            let line = shown(line);
+            if lines.len() == most || line.len() > room {
+                break;
+            }
+            room -= line.len();
+            lines.push(line);
+        }
+        lines.reverse();
+        lines
+    }
+}
+
+/// Makes a line safe to show: without colours and control characters, shortened, one character per invalid byte.
 pub fn shown(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
-    // Colours are for terminals.
     let text = without_colors(&text);
     let text = text.trim().replace('\t', " ");
     let safe: String = text.chars().take(SHOWN).collect();

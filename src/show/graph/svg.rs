@@ -1,4 +1,4 @@
-//! The picture as SVG, laid out in layers. Colours are attributes, which a page may overrule by its classes.
+//! The picture as SVG, laid out in layers. Colours are attributes, which a page can override with its classes.
 
 use maud::{Markup, html};
 
@@ -6,19 +6,19 @@ use super::{Graph, Node, paint};
 use crate::show::charts::px;
 use crate::show::tables::Group;
 
-/// About the width of a letter of a line and of a name.
+/// Approximate width of a letter in a line and in a name.
 const LETTER: f64 = 6.5;
 const NAME_LETTER: f64 = 8.0;
 const LINE: f64 = 17.0;
 const PADDING: f64 = 11.0;
-/// Room for the name and the bar.
+/// Height of the name and the bar.
 const TOP: f64 = 35.0;
-/// Room between boxes: beside each other for the arrows, and one above the other.
+/// Horizontal gap between boxes, for the arrows, and vertical gap.
 const ACROSS: f64 = 46.0;
 const DOWN: f64 = 16.0;
 
-/// Where a box stands.
-#[derive(Clone, Copy)]
+/// Position and size of a box.
+#[derive(Clone, Copy, Default)]
 struct Place {
     x: f64,
     y: f64,
@@ -26,7 +26,7 @@ struct Place {
     height: f64,
 }
 
-/// Draws the pipeline. A file of its own needs the `namespace`.
+/// Draws the pipeline. A separate file needs the `namespace`.
 pub fn draw(graph: &Graph, namespace: Option<&str>) -> Markup {
     let (places, width, height) = places(graph);
     let at = |number: usize| places.get(number).copied();
@@ -52,22 +52,17 @@ pub fn draw(graph: &Graph, namespace: Option<&str>) -> Markup {
 
 /// A box with the name, a bar of all tasks, and counts.
 fn labelled(node: &Node, place: Place) -> Markup {
-    let Place {
-        x,
-        y,
-        width,
-        height,
-    } = place;
+    let (y, width) = (place.y, place.width);
     let (fill, line) = paint(node.color());
-    let group = node.worst().map_or(Group::Out, |worst| worst.look().group);
-    let left = x + PADDING;
+    let group = node.worst().map_or(Group::Out, |worst| worst.style().group);
+    let left = place.x + PADDING;
     html! {
         g class={ "g-" (group) } {
-            rect.card x=(x) y=(y) width=(width) height=(height) rx="6" fill=(fill) stroke=(line) {}
+            rect.card x=(place.x) y=(y) width=(width) height=(place.height) rx="6" fill=(fill) stroke=(line) {}
             text x=(left) y=(y + 20.0) fill="#111" font-weight="600" { (node.name) }
             @for (color, group, from, share) in bar(node) {
-                @let whole = width - 2.0 * PADDING;
-                rect class={ "g-" (group) } fill=(color) x=(px(left + from * whole)) y=(y + 27.0) width=(px(share * whole)) height="5" {}
+                @let full = width - 2.0 * PADDING;
+                rect class={ "g-" (group) } fill=(color) x=(px(left + from * full)) y=(y + 27.0) width=(px(share * full)) height="5" {}
             }
             @for (number, text) in lines(node).iter().enumerate() {
                 text x=(left) y=(y + TOP + LINE * (number as f64 + 1.0) - 4.0) fill="#111" font-size="12" { (text) }
@@ -76,15 +71,15 @@ fn labelled(node: &Node, place: Place) -> Markup {
     }
 }
 
-/// Colour, group, begin and share of each part of a bar.
+/// Colour, group, start and share of each part of a bar.
 fn bar(node: &Node) -> Vec<(&'static str, Group, f64, f64)> {
     let all: usize = node.counts.iter().map(|(_, count)| count).sum();
     let mut from = 0.0;
-    let parts = node.counts.iter().map(|(standing, count)| {
-        let look = standing.look();
+    let parts = node.counts.iter().map(|(state, count)| {
+        let style = state.style();
         let share = *count as f64 / all.max(1) as f64;
         from += share;
-        (paint(look.color).1, look.group, from - share, share)
+        (paint(style.color).1, style.group, from - share, share)
     });
     parts.collect()
 }
@@ -95,7 +90,7 @@ fn lines(node: &Node) -> Vec<String> {
         let own = node
             .counts
             .iter()
-            .filter(|(one, _)| one.look().group == group);
+            .filter(|(one, _)| one.style().group == group);
         let count: usize = own.map(|(_, count)| count).sum();
         (count > 0).then(|| format!("{count} {}", group.title().to_lowercase()))
     });
@@ -127,13 +122,7 @@ fn places(graph: &Graph) -> (Vec<Place>, f64, f64) {
         let width = letters.fold(name, f64::max) + 2.0 * PADDING;
         (width.round(), TOP + lines.len() as f64 * LINE + 6.0)
     };
-    let nothing = Place {
-        x: 0.0,
-        y: 0.0,
-        width: 0.0,
-        height: 0.0,
-    };
-    let mut places = vec![nothing; graph.nodes.len()];
+    let mut places = vec![Place::default(); graph.nodes.len()];
     let (mut x, mut height) = (2.0, 0.0_f64);
     for layer in 0..=layers.iter().copied().max().unwrap_or(0) {
         let (mut y, mut widest) = (2.0, 0.0_f64);
@@ -152,7 +141,7 @@ fn places(graph: &Graph) -> (Vec<Place>, f64, f64) {
         height = height.max(y - DOWN + 2.0);
         x += widest + ACROSS;
     }
-    // Each layer is in the middle.
+    // Center each layer vertically.
     let bottom = |layer: usize| {
         let own = layers.iter().zip(&places).filter(|(own, _)| **own == layer);
         own.map(|(_, place)| place.y + place.height)
@@ -168,7 +157,7 @@ fn places(graph: &Graph) -> (Vec<Place>, f64, f64) {
     (places, x - ACROSS + 2.0, height + 2.0)
 }
 
-/// The layer of each node: one after the last of those that it builds on.
+/// The layer of each node: one after its last dependency.
 fn layers(graph: &Graph) -> Vec<usize> {
     let mut layers = vec![0; graph.nodes.len()];
     for _ in 0..graph.nodes.len() {

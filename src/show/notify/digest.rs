@@ -1,36 +1,35 @@
-//! The digest in words: what is new, what is still so, and what to do. Pure.
+//! The text of a digest: new events, ongoing events, and what to do. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::Call;
+use super::Invocation;
 use crate::base::sys::local_time;
 use crate::base::text::{capital, maybe, plural};
 use crate::model::config::notify::Occasion;
 use crate::model::state::{State, TaskStatus};
 use crate::show::mail::Message;
-use crate::show::notify::events::Matter;
+use crate::show::notify::events::Event;
 
-/// Holds what a digest is made of.
+/// The parts of a digest.
 #[derive(Debug, Clone, Copy)]
 pub struct Digest<'a> {
-    /// What was not told before.
-    pub fresh: &'a [&'a Matter],
-    /// How many matters were told before and are still so.
-    pub standing: usize,
-    pub call: &'a Call,
+    /// Events that were not reported before.
+    pub fresh: &'a [&'a Event],
+    /// Number of events that were reported before and still hold.
+    pub ongoing: usize,
+    pub call: &'a Invocation,
     pub state: Option<&'a State>,
-    /// The configuration; none: the built-in one.
+    /// `None` for the built-in configuration.
     pub config: Option<&'a Path>,
     pub state_file: &'a Path,
     pub host: &'a str,
 }
 
-/// Lines that are shown of one procedure; the rest is counted.
+/// Lines shown per procedure; the rest is counted.
 const SHOWN: usize = 5;
 
-/// Puts the digest into words.
 pub fn message(digest: &Digest<'_>) -> Message {
     Message {
         subject: subject(digest),
@@ -41,8 +40,8 @@ pub fn message(digest: &Digest<'_>) -> Message {
 
 fn subject(digest: &Digest<'_>) -> String {
     let mut counts: BTreeMap<Occasion, usize> = BTreeMap::new();
-    for matter in digest.fresh {
-        *counts.entry(matter.occasion).or_default() += 1;
+    for event in digest.fresh {
+        *counts.entry(event.occasion).or_default() += 1;
     }
     let parts: Vec<String> = counts
         .iter()
@@ -55,7 +54,7 @@ fn subject(digest: &Digest<'_>) -> String {
 fn text(digest: &Digest<'_>) -> String {
     let call = digest.call;
     let mut out = String::new();
-    // Writing to a text cannot fail.
+    // Writing to a `String` cannot fail.
     let _ = writeln!(
         out,
         "snbb-scheduler {} on {}, {}, exit code {}",
@@ -78,27 +77,27 @@ fn text(digest: &Digest<'_>) -> String {
             capital(&heading(first.occasion, of_kind.len()))
         );
         for group in of_kind.chunk_by(|a, b| a.procedure == b.procedure) {
-            tell_group(&mut out, first.occasion, group);
+            write_group(&mut out, first.occasion, group);
         }
     }
     if let Some(hint) = &call.hint {
         let _ = writeln!(out, "\nhint: {}", one_line(hint));
     }
-    if digest.standing > 0 {
-        let _ = writeln!(out, "\nTold before and still so: {}", digest.standing);
+    if digest.ongoing > 0 {
+        let _ = writeln!(out, "\nReported before and unchanged: {}", digest.ongoing);
     }
     if let Some(state) = digest.state {
         let counts = TaskStatus::ALL.map(|status| format!("{} {status}", state.count(status)));
         let _ = writeln!(out, "\nTasks on record: {}", counts.join(", "));
     }
     out.push('\n');
-    for line in what_to_do(digest) {
+    for line in remedies(digest) {
         let _ = writeln!(out, "{line}");
     }
     out
 }
 
-fn tell_group(out: &mut String, occasion: Occasion, group: &[&Matter]) {
+fn write_group(out: &mut String, occasion: Occasion, group: &[&Event]) {
     let is_of_tasks = matches!(
         occasion,
         Occasion::Failed | Occasion::Lost | Occasion::Held | Occasion::InDoubt
@@ -106,8 +105,8 @@ fn tell_group(out: &mut String, occasion: Occasion, group: &[&Matter]) {
     let mut indent = "  ";
     if is_of_tasks && let Some(first) = group.first() {
         let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-        for matter in group.iter().filter(|matter| !matter.reason.is_empty()) {
-            *reasons.entry(matter.reason).or_default() += 1;
+        for event in group.iter().filter(|event| !event.reason.is_empty()) {
+            *reasons.entry(event.reason).or_default() += 1;
         }
         let reasons = reasons.iter();
         let reasons: Vec<String> = reasons.map(|(reason, n)| format!("{n} {reason}")).collect();
@@ -121,8 +120,8 @@ fn tell_group(out: &mut String, occasion: Occasion, group: &[&Matter]) {
         );
         indent = "    ";
     }
-    for matter in group.iter().take(SHOWN) {
-        let _ = writeln!(out, "{indent}{}", one_line(&matter.text));
+    for event in group.iter().take(SHOWN) {
+        let _ = writeln!(out, "{indent}{}", one_line(&event.text));
     }
     if let more @ 1.. = group.len().saturating_sub(SHOWN) {
         let _ = writeln!(out, "{indent}and {more} more");
@@ -131,9 +130,9 @@ fn tell_group(out: &mut String, occasion: Occasion, group: &[&Matter]) {
 
 fn heading(occasion: Occasion, count: usize) -> String {
     let (word, what) = match occasion {
-        Occasion::Error => return "the scheduler could not do its work".to_owned(),
-        Occasion::Unreachable => return "Slurm does not answer".to_owned(),
-        Occasion::SafetyStop => return "safety stop, nothing is submitted".to_owned(),
+        Occasion::Error => return "the scheduler could not run".to_owned(),
+        Occasion::Unreachable => return "Slurm is not responding".to_owned(),
+        Occasion::SafetyStop => return "safety stop, nothing submitted".to_owned(),
         Occasion::Refused => return "submissions refused".to_owned(),
         Occasion::Paused => ("procedure", "paused"),
         Occasion::Failed => ("task", "failed"),
@@ -144,8 +143,8 @@ fn heading(occasion: Occasion, count: usize) -> String {
     format!("{} {what}", plural(count, word))
 }
 
-/// The commands that show more, for the kinds of matters that are told.
-fn what_to_do(digest: &Digest<'_>) -> Vec<String> {
+/// The commands that help with the new events.
+fn remedies(digest: &Digest<'_>) -> Vec<String> {
     let config = digest.config.map(Path::to_string_lossy);
     let config = config.map(|file| crate::base::shell::quote(&file));
     let program = format!("snbb-scheduler{}", maybe(" --config ", config, ""));
@@ -166,16 +165,17 @@ fn what_to_do(digest: &Digest<'_>) -> Vec<String> {
         (&[Occasion::SafetyStop, Occasion::Refused], "run --dry-run"),
         (&[Occasion::Error], "state verify"),
     ];
-    let is_told = |occasions: &[Occasion]| {
+    let helps = |occasions: &[Occasion]| {
         let mut fresh = digest.fresh.iter();
-        fresh.any(|matter| occasions.contains(&matter.occasion))
+        fresh.any(|event| occasions.contains(&event.occasion))
     };
-    let told = commands.iter().filter(|(of, _)| is_told(of));
-    told.map(|(_, command)| format!("{program} {command}"))
+    let commands = commands.iter().filter(|(occasions, _)| helps(occasions));
+    commands
+        .map(|(_, command)| format!("{program} {command}"))
         .collect()
 }
 
-/// Texts come from servers and programs: no line of theirs may pass for one of ours.
+/// Texts come from servers and programs; a line of theirs must not look like one of ours.
 fn one_line(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })

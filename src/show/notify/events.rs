@@ -1,11 +1,11 @@
-//! What is worse than it should be, each with a name by which it is told once. Pure.
+//! The events that a digest reports. Each has a name, so that it is reported only once. Pure.
 
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sha2::{Digest as _, Sha256};
 
-use super::{Call, Memory};
+use super::{Invocation, Memory};
 use crate::base::exit::Exit;
 use crate::base::hex::hex_of_first;
 use crate::base::sys::local_time;
@@ -18,67 +18,67 @@ use crate::model::state::{Reason, State, TaskRow, TaskStatus};
 use crate::show::tables::failure_text;
 use crate::store::control::{Control, PauseCause};
 
-/// Is one thing that somebody should know.
+/// One problem that somebody should know about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Matter {
+pub struct Event {
     pub occasion: Occasion,
-    /// The same while it is the same matter.
+    /// Stays the same while the problem lasts.
     pub name: String,
-    /// The procedure that it is about, or empty.
+    /// Empty if it concerns no single procedure.
     pub procedure: String,
-    /// The reason of a failure, or empty.
+    /// The row's reason, or empty.
     pub reason: &'static str,
     /// One line.
     pub text: String,
 }
 
-/// Holds what is looked at.
+/// The sources of events.
 #[derive(Debug, Clone, Copy)]
-pub struct World<'a> {
+pub struct Situation<'a> {
     pub config: &'a Config,
-    /// None: it could not be read.
+    /// `None` if it could not be read.
     pub state: Option<&'a State>,
     pub control: Option<&'a Control>,
-    pub call: &'a Call,
-    /// With this call in it.
+    pub call: &'a Invocation,
+    /// Already includes this invocation.
     pub memory: &'a Memory,
 }
 
-/// So many calls in a row without an answer of Slurm's are worth a word; one is not.
+/// Consecutive invocations without an answer from Slurm that make an event.
 const UNREACHABLE_CALLS: u32 = 3;
-/// So many runs in a row may find another call at work.
+/// Consecutive runs without the lock that make an event.
 const LOCKED_RUNS: u32 = 4;
-/// A submission is usually found or given up within minutes.
+/// A submission in doubt is usually resolved within minutes.
 const LONG_DOUBT: TimeDelta = TimeDelta::hours(1);
 
-/// Lists what is wrong, the worst first.
-pub fn matters(world: &World<'_>) -> Vec<Matter> {
+/// All events, the worst first.
+pub fn events(situation: &Situation<'_>) -> Vec<Event> {
     let mut list = Vec::new();
-    of_call(world, &mut list);
-    if world.call.exit != Exit::Locked {
-        of_state(world, &mut list);
+    add_invocation_events(situation, &mut list);
+    if situation.call.exit != Exit::Locked {
+        add_state_events(situation, &mut list);
     }
     list.sort_by(|a, b| (a.occasion, &a.procedure).cmp(&(b.occasion, &b.procedure)));
     list
 }
 
-/// Returns the names of what is so now: those of the list, and those that were told before and that
-/// this call could not look at.
-pub fn standing<'a>(
-    world: &World<'_>,
-    list: impl IntoIterator<Item = &'a Matter>,
-    told: &BTreeSet<String>,
+/// Names of events that still hold: those in the list, and earlier ones that this invocation could not check.
+pub fn ongoing<'a>(
+    situation: &Situation<'_>,
+    list: impl IntoIterator<Item = &'a Event>,
+    reported: &BTreeSet<String>,
 ) -> BTreeSet<String> {
-    let kept = told.iter().filter(|name| !is_seen(world, name)).cloned();
+    let kept = reported.iter().filter(|name| !is_checked(situation, name));
     list.into_iter()
-        .map(|matter| matter.name.clone())
+        .map(|event| &event.name)
         .chain(kept)
+        .cloned()
         .collect()
 }
 
-/// True if the call would have found a matter of this name if it still were one.
-fn is_seen(world: &World<'_>, name: &str) -> bool {
-    let call = world.call;
+/// True if this invocation would have found an event of this name if it still held.
+fn is_checked(situation: &Situation<'_>, name: &str) -> bool {
+    let call = situation.call;
     if call.exit == Exit::Locked {
         return false;
     }
@@ -86,7 +86,7 @@ fn is_seen(world: &World<'_>, name: &str) -> bool {
     match word.parse().ok() {
         Some(Occasion::Error) => name.starts_with(&format!("error:{}:", call.command)),
         Some(Occasion::Unreachable) => true,
-        Some(Occasion::Paused) => world.control.is_some(),
+        Some(Occasion::Paused) => situation.control.is_some(),
         Some(Occasion::Refused) => call.figures.as_ref().is_some_and(|figures| figures.whole),
         Some(
             Occasion::SafetyStop
@@ -94,44 +94,44 @@ fn is_seen(world: &World<'_>, name: &str) -> bool {
             | Occasion::Lost
             | Occasion::Held
             | Occasion::InDoubt,
-        ) => world.state.is_some(),
-        // Of another version of this program.
+        ) => situation.state.is_some(),
+        // From another version of this program.
         None => true,
     }
 }
 
-fn of_call(world: &World<'_>, list: &mut Vec<Matter>) {
-    let call = world.call;
-    let says = |otherwise: &str| call.error.clone().unwrap_or_else(|| otherwise.to_owned());
+fn add_invocation_events(situation: &Situation<'_>, list: &mut Vec<Event>) {
+    let call = situation.call;
+    let error_or = |default: &str| call.error.clone().unwrap_or_else(|| default.to_owned());
     match call.exit {
         Exit::Done => {}
         Exit::Locked => {
-            if world.memory.locked_in_a_row >= LOCKED_RUNS {
+            if situation.memory.locked_in_a_row >= LOCKED_RUNS {
                 let text = format!(
-                    "{} runs in a row found another call at work: {}",
-                    world.memory.locked_in_a_row,
-                    says("it holds the lock")
+                    "{} consecutive runs could not start: {}",
+                    situation.memory.locked_in_a_row,
+                    error_or("another invocation holds the lock")
                 );
                 let name = format!("{}:locked", call.command);
-                list.push(matter(Occasion::Error, name, text));
+                list.push(event(Occasion::Error, name, text));
             }
         }
         Exit::Unreachable => {
-            let count = world.memory.unreachable_in_a_row;
+            let count = situation.memory.unreachable_in_a_row;
             if count >= UNREACHABLE_CALLS {
                 let text = format!(
-                    "Slurm did not answer in {count} calls in a row: {}",
-                    says("its queue or accounting is silent")
+                    "Slurm did not respond in {count} consecutive invocations: {}",
+                    error_or("its queue or accounting does not respond")
                 );
-                list.push(matter(Occasion::Unreachable, "slurm".to_owned(), text));
+                list.push(event(Occasion::Unreachable, "slurm".to_owned(), text));
             }
         }
-        // The state tells which one; see below.
+        // `add_safety_stop` adds this event.
         Exit::Safety => {}
         Exit::Refused if call.error.is_none() => {}
         exit => {
-            let text = says(&format!(
-                "'{}' ended with exit code {}; its output says why",
+            let text = error_or(&format!(
+                "'{}' ended with exit code {}; see its output",
                 call.command,
                 exit.code()
             ));
@@ -140,34 +140,34 @@ fn of_call(world: &World<'_>, list: &mut Vec<Matter>) {
                 _ => Occasion::Error,
             };
             let name = format!("{}:{}", call.command, short(&without_numbers(&text)));
-            list.push(matter(occasion, name, text));
+            list.push(event(occasion, name, text));
         }
     }
     for (cause, count) in call.figures.iter().flat_map(|figures| &figures.refused) {
         let tasks = plural(*count, "task");
-        list.push(matter(
+        list.push(event(
             Occasion::Refused,
             short(&without_numbers(cause)),
             format!("{tasks}: {cause}"),
         ));
     }
-    of_safety(world, list);
+    add_safety_stop(situation, list);
 }
 
-fn of_safety(world: &World<'_>, list: &mut Vec<Matter>) {
-    let is_now = world.call.exit == Exit::Safety;
-    let mut names = match world.state {
+fn add_safety_stop(situation: &Situation<'_>, list: &mut Vec<Event>) {
+    let is_now = situation.call.exit == Exit::Safety;
+    let mut names = match situation.state {
         Some(state) => safety::stopped_by(&state.meta.baselines),
         None => Vec::new(),
     };
     if names.is_empty() && is_now {
-        // On a full disk, the state could not be told.
+        // On a full disk, the stop could not be recorded in the state.
         names.push("data".to_owned());
     }
     if names.is_empty() {
         return;
     }
-    let text = match &world.call.error {
+    let text = match &situation.call.error {
         Some(error) if is_now => error.clone(),
         _ => format!(
             "the last run submitted nothing because of {}",
@@ -175,43 +175,48 @@ fn of_safety(world: &World<'_>, list: &mut Vec<Matter>) {
         ),
     };
     let name = short(&names.join("\n"));
-    list.push(matter(Occasion::SafetyStop, name, text));
+    list.push(event(Occasion::SafetyStop, name, text));
 }
 
-fn of_state(world: &World<'_>, list: &mut Vec<Matter>) {
-    for (procedure, pause) in world.control.iter().flat_map(|control| control.pauses()) {
+fn add_state_events(situation: &Situation<'_>, list: &mut Vec<Event>) {
+    for (procedure, pause) in situation
+        .control
+        .iter()
+        .flat_map(|control| control.pauses())
+    {
         let (Some(procedure), PauseCause::Failures { count }) = (procedure, &pause.cause) else {
-            // A person knows what that person did.
+            // A pause by a user needs no notification.
             continue;
         };
         let name = format!("{procedure}:{}", pause.since.timestamp());
         let since = local_time(pause.since);
-        let text = format!("{procedure} is paused since {since}: {count} jobs in a row failed");
-        list.push(Matter {
+        let text =
+            format!("{procedure} has been paused since {since}: {count} consecutive jobs failed");
+        list.push(Event {
             procedure: procedure.to_string(),
-            ..matter(Occasion::Paused, name, text)
+            ..event(Occasion::Paused, name, text)
         });
     }
-    let Some(state) = world.state else {
+    let Some(state) = situation.state else {
         return;
     };
-    let now = world.call.ended_at;
+    let now = situation.call.ended_at;
     list.extend(
         state
             .rows()
             .iter()
-            .filter_map(|row| of_row(world.config, state.meta.owner_uid, row, now)),
+            .filter_map(|row| row_event(situation.config, state.meta.owner_uid, row, now)),
     );
 }
 
-fn of_row(
+fn row_event(
     config: &Config,
     owner: Option<u32>,
     row: &TaskRow,
     now: DateTime<Utc>,
-) -> Option<Matter> {
+) -> Option<Event> {
     let (occasion, text) = if row.status == TaskStatus::Failed {
-        if is_nobodys_concern(config, owner, row, now) {
+        if needs_no_notification(config, owner, row, now) {
             return None;
         }
         let text = failure_text(row).unwrap_or_else(|| "failed".to_owned());
@@ -220,26 +225,26 @@ fn of_row(
             _ => (Occasion::Failed, text),
         }
     } else if row.reason == Some(Reason::Held) && row.is_in_flight() {
-        let text = "its job will not start by itself".to_owned();
+        let text = "its job is held and will not start automatically".to_owned();
         (Occasion::Held, text)
     } else if row.is_in_doubt() && row.submitted_at.is_some_and(|at| at < now - LONG_DOUBT) {
-        let text = "nobody knows whether its job was accepted".to_owned();
+        let text = "it is not known whether Slurm accepted its job".to_owned();
         (Occasion::InDoubt, text)
     } else {
         return None;
     };
     let attempt = if config.resubmit_failed && occasion == Occasion::Failed {
-        // Each run makes a new one.
+        // Each run makes a new attempt, so the attempt is not part of the name.
         String::new()
     } else {
         format!("{:?} {:?} {:?}", row.submission_id, row.attempt, row.job_id)
     };
     let job = maybe(" (job ", row.job_id.as_ref(), ")");
     let name = short(&format!("{:?} {attempt}", row.key));
-    Some(Matter {
+    Some(Event {
         procedure: row.key.procedure.to_string(),
         reason: row.reason.map_or("", Reason::as_str),
-        ..matter(
+        ..event(
             occasion,
             name,
             format!("{}: {text}{job}", row.key.labels_text()),
@@ -247,27 +252,22 @@ fn of_row(
     })
 }
 
-/// True for failures that are tried again by themselves.
-pub fn is_tried_again(
-    config: &Config,
-    owner: Option<u32>,
-    row: &TaskRow,
-    now: DateTime<Utc>,
-) -> bool {
+/// True for failures that are retried automatically.
+pub fn is_retried(config: &Config, owner: Option<u32>, row: &TaskRow, now: DateTime<Utc>) -> bool {
     let procedures = &config.procedures;
     let id = procedures.find(&row.key.procedure);
     let rules = id.and_then(|id| procedures.get(id).rules.retry.as_ref());
     retry::outlook(rules, row, owner, now).is_retry()
 }
 
-/// True for failures that are tried again by themselves, and for jobs that the owner has cancelled.
-fn is_nobodys_concern(
+/// True for failures that are retried automatically, and for jobs that the owner cancelled.
+fn needs_no_notification(
     config: &Config,
     owner: Option<u32>,
     row: &TaskRow,
     now: DateTime<Utc>,
 ) -> bool {
-    if is_tried_again(config, owner, row, now) {
+    if is_retried(config, owner, row, now) {
         return true;
     }
     let by = row.facts.cancelled_by();
@@ -277,9 +277,9 @@ fn is_nobodys_concern(
             .is_some_and(|(by, owner)| by == i64::from(owner))
 }
 
-/// A matter of the whole study.
-fn matter(occasion: Occasion, name: String, text: String) -> Matter {
-    Matter {
+/// An event of the whole study.
+fn event(occasion: Occasion, name: String, text: String) -> Event {
+    Event {
         occasion,
         name: format!("{occasion}:{name}"),
         procedure: String::new(),
@@ -288,12 +288,11 @@ fn matter(occasion: Occasion, name: String, text: String) -> Matter {
     }
 }
 
-/// Takes numbers out: the same error with another count is the same matter.
+/// Removes digits: the same error with another count is the same event.
 fn without_numbers(text: &str) -> String {
     text.chars().filter(|c| !c.is_ascii_digit()).collect()
 }
 
-/// Returns a short name for a long one.
 fn short(text: &str) -> String {
     hex_of_first(8, &Sha256::digest(text.as_bytes()))
 }

@@ -1,24 +1,24 @@
-//! The heartbeat: a small JSON file by which a watchdog tells that runs take place. Pure.
+//! The heartbeat: a small JSON file from which a watchdog sees that runs take place. Pure.
 
 use serde_json::json;
 
-use super::{Call, Memory};
+use super::{Invocation, Memory};
 use crate::model::state::{State, TaskStatus};
 use crate::show::tables::utc_time;
 
-/// The version of the file's form (`docs/output.md`). It is raised when a key changes its meaning or goes.
+/// The version of the file format (`docs/output.md`). Raised when a key changes its meaning or is removed.
 const FORMAT: u32 = 1;
 
-/// What each heartbeat holds.
+/// Text that every heartbeat contains.
 pub const MARK: &str = "\"last_good_run\"";
 
-/// Returns the content of the file. `state`: none if it could not be read.
-pub fn render(call: &Call, memory: &Memory, state: Option<&State>, host: &str) -> Vec<u8> {
+/// The content of the file. `state` is `None` if it could not be read.
+pub fn render(call: &Invocation, memory: &Memory, state: Option<&State>, host: &str) -> Vec<u8> {
     let figures = call.figures.as_ref();
     let heartbeat = json!({
         "format": FORMAT,
         "time": utc_time(call.ended_at),
-        // The same, for shells.
+        // The same time for shell scripts.
         "time_s": call.ended_at.timestamp(),
         "command": call.command,
         "exit_code": call.exit.code(),

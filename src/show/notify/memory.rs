@@ -1,5 +1,5 @@
-//! What calls leave for later ones: when the last run was, how often in a row Slurm was silent, sums,
-//! and what was told to whom. A lost file costs a digest that is told twice, and sums that begin anew.
+//! What an invocation leaves for later ones: the last run, counters, and the events already reported.
+//! If the file is lost, one digest is sent twice and the counters restart.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -7,36 +7,37 @@ use std::path::Path;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::{Call, Command, Figures};
+use super::{Command, Figures, Invocation};
 use crate::base::durable;
 use crate::base::durable::ReplaceError;
 use crate::base::exit::Exit;
 
-/// Holds what the file says.
+/// The content of the file.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Memory {
-    /// The newest run of any kind, dry ones aside.
+    /// The newest run, excluding dry runs.
     pub last_run: Option<LastRun>,
     /// The newest run that ended with exit code 0.
     pub last_good_run: Option<DateTime<Utc>>,
-    /// What the newest run without selection decided.
+    /// Decisions of the newest run without a selection.
     pub survey: Option<Survey>,
     pub sums: Sums,
-    /// Calls in a row that Slurm did not answer.
+    /// Consecutive invocations without an answer from Slurm.
     pub unreachable_in_a_row: u32,
-    /// Runs in a row that another call's lock kept from their work.
+    /// Consecutive runs that found the lock held by another invocation.
     pub locked_in_a_row: u32,
-    /// By channel: the names of what was told and still is so.
-    pub told: BTreeMap<String, BTreeSet<String>>,
-    /// By command: warnings of the last quiet call, with the time when each was last said.
+    /// By channel: the names of events that were reported and still hold.
+    #[serde(rename = "told")] // the key of earlier versions
+    pub reported: BTreeMap<String, BTreeSet<String>>,
+    /// By command: warnings of the last quiet invocation, with the time when each was last printed.
     pub warned: BTreeMap<String, BTreeMap<String, DateTime<Utc>>>,
-    /// The bytes that this was read from. None: there was no file.
+    /// The bytes that this was read from. `None` if there was no file.
     #[serde(skip)]
     origin: Option<Vec<u8>>,
 }
 
-/// Describes how the last run ended.
+/// How the last run ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LastRun {
     pub ended_at: DateTime<Utc>,
@@ -44,14 +45,14 @@ pub struct LastRun {
     pub exit: u8,
 }
 
-/// Describes what the last run of the whole study found.
+/// Results of the last run of the whole study.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Survey {
     pub at: DateTime<Utc>,
     pub figures: Figures,
 }
 
-/// Counts since the file was made.
+/// Counters since the file was created.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sums {
@@ -60,15 +61,15 @@ pub struct Sums {
     pub submitted: u64,
     pub refused: u64,
     pub in_doubt: u64,
-    /// Digests that could not be handed over.
+    /// Digests that could not be delivered.
     pub undelivered: u64,
 }
 
-/// What the file always holds.
+/// Text that every such file contains.
 const MARK: &[u8] = b"\"sums\"";
 
 impl Memory {
-    /// Reads the file. What cannot be read is told and begins anew.
+    /// Reads the file. If it is unreadable or damaged, returns an empty memory and a warning.
     pub fn read(path: &Path) -> (Self, Option<String>) {
         let bytes = match durable::read(path) {
             Ok(Some(bytes)) => bytes,
@@ -81,21 +82,21 @@ impl Memory {
         let (mut memory, warning) = match serde_json::from_slice::<Self>(&bytes) {
             Ok(memory) => (memory, None),
             Err(error) => {
-                let warning = format!("{} is damaged and begins anew: {error}", path.display());
+                let warning = format!("{} is damaged; starting a new one: {error}", path.display());
                 (Self::default(), Some(warning))
             }
         };
-        // What is not this program's has no origin: it is never replaced.
+        // A foreign file gets no origin, so it is never replaced.
         if bytes.is_empty() || durable::holds(&bytes, MARK) {
             memory.origin = Some(bytes);
         }
         (memory, warning)
     }
 
-    /// Writes the file, unless it says all this already, or another call has written meanwhile.
+    /// Writes the file if its content changed.
     ///
     /// # Errors
-    /// Why it was not written, in words.
+    /// Another invocation has written to it, or it cannot be written.
     pub fn save(&mut self, path: &Path) -> Result<(), SaveError> {
         let mut bytes =
             serde_json::to_vec(self).map_err(|error| SaveError::Io(error.to_string()))?;
@@ -113,14 +114,14 @@ impl Memory {
         Ok(())
     }
 
-    /// Adds what a call was like.
-    pub fn add(&mut self, call: &Call) {
+    /// Adds the results of an invocation.
+    pub fn add(&mut self, call: &Invocation) {
         if call.command == Command::Retry {
             return;
         }
         self.unreachable_in_a_row = match call.exit {
             Exit::Unreachable => self.unreachable_in_a_row.saturating_add(1),
-            // It was not asked.
+            // Slurm was not asked.
             Exit::Locked => self.unreachable_in_a_row,
             _ => 0,
         };
@@ -154,11 +155,11 @@ impl Memory {
     }
 }
 
-/// Says why the file was not written.
+/// Why the file was not written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SaveError {
-    /// It must be read again.
-    #[error("another call has written to it")]
+    /// The caller has to read it again.
+    #[error("another invocation has written to it")]
     Changed,
     #[error("{0}")]
     Io(String),
@@ -169,8 +170,8 @@ mod tests {
     use super::*;
     use crate::model::state::testing::at;
 
-    fn call(command: Command, exit: Exit) -> Call {
-        Call {
+    fn call(command: Command, exit: Exit) -> Invocation {
+        Invocation {
             ended_at: at(3),
             exit,
             figures: Some(Figures {
@@ -179,12 +180,12 @@ mod tests {
                 refused: vec![("a".to_owned(), 3)],
                 ..Figures::default()
             }),
-            ..Call::begin(command, at(1))
+            ..Invocation::begin(command, at(1))
         }
     }
 
     #[test]
-    fn calls_are_counted_by_what_they_were() {
+    fn invocations_are_counted_by_command_and_exit_code() {
         let mut memory = Memory::default();
         memory.add(&call(Command::Run, Exit::Done));
         memory.add(&call(Command::Run, Exit::Unreachable));
@@ -207,14 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back_and_nobody_is_overwritten() {
+    fn a_saved_memory_is_read_back_and_a_concurrent_save_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.calls.json");
         let (mut one, warning) = Memory::read(&path);
         assert_eq!(warning, None);
         let (mut other, _) = Memory::read(&path);
         one.add(&call(Command::Run, Exit::Refused));
-        one.told
+        one.reported
             .entry("email".to_owned())
             .or_default()
             .insert("failed:x".to_owned());
@@ -223,29 +224,29 @@ mod tests {
         assert_eq!(other.save(&path), Err(SaveError::Changed));
         let (read, _) = Memory::read(&path);
         assert_eq!(read.sums, one.sums);
-        assert_eq!(read.told, one.told);
+        assert_eq!(read.reported, one.reported);
         assert_eq!(read.last_run, one.last_run);
     }
 
     #[test]
-    fn what_is_damaged_begins_anew_with_a_word() {
+    fn a_damaged_file_starts_anew_with_a_warning() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.calls.json");
         for text in ["", r#"{"sums": 3}"#, r#"{"sums": "#] {
             std::fs::write(&path, text).unwrap();
             let (mut memory, warning) = Memory::read(&path);
-            assert!(warning.unwrap().contains("begins anew"), "{text}");
+            assert!(warning.unwrap().contains("starting a new one"), "{text}");
             memory.add(&call(Command::Run, Exit::Done));
             memory.save(&path).unwrap();
             assert_eq!(Memory::read(&path).1, None);
         }
-        // E9: what is not this program's is never replaced.
+        // E9: a file of another program is never replaced.
         std::fs::write(&path, "3").unwrap();
         let (mut memory, warning) = Memory::read(&path);
         assert!(warning.is_some());
         memory.add(&call(Command::Run, Exit::Done));
         assert_eq!(memory.save(&path), Err(SaveError::Changed));
-        // Keys of a later version are no reason to begin anew.
+        // Keys of a later version do not count as damage.
         std::fs::write(&path, r#"{"later": 1, "locked_in_a_row": 3}"#).unwrap();
         let (memory, warning) = Memory::read(&path);
         assert_eq!((memory.locked_in_a_row, warning), (3, None));

@@ -1,4 +1,4 @@
-//! Hands a digest to a person's own program. No shell stands in between.
+//! Delivers a digest to the program of `notify.command`, without a shell.
 #![expect(
     clippy::disallowed_methods,
     reason = "this is the leaf that starts the program of `notify.command`"
@@ -16,45 +16,44 @@ use crate::base::run::{End, run};
 use crate::base::text::maybe;
 use crate::show::mail::Message;
 
-/// Says why the program did not take the digest.
+/// Why the program did not take the digest.
 #[derive(Debug, thiserror::Error)]
 pub enum MessengerError {
     #[error("cannot start {}: {source}", .path.display())]
     Start { path: PathBuf, source: io::Error },
-    #[error("{} ended with {how}{said}", .path.display())]
+    #[error("{} ended with {how}{stderr}", .path.display())]
     Failed {
         path: PathBuf,
         how: String,
-        said: String,
+        stderr: String,
     },
-    #[error("{} did not end within {seconds} s and was ended", .path.display())]
+    #[error("{} was killed because it did not finish within {seconds} s", .path.display())]
     TimedOut { path: PathBuf, seconds: u64 },
 }
 
 impl MessengerError {
-    /// Says what to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Start { .. } => {
-                "notify.command is the path of an executable file, with '#!' and an interpreter if it is a script"
+                "set notify.command to an executable file; a script must begin with '#!' and its interpreter"
             }
             Self::Failed { .. } | Self::TimedOut { .. } => {
-                "try it in a shell with some text on its standard input"
+                "run it in a shell with some text on its standard input"
             }
         }
     }
 }
 
-/// How many letters of the program's own words are repeated.
-const SAID: usize = 300;
-/// How many bytes the program may print.
-const MOST: usize = 64 << 20;
+/// Characters of the program's stderr that are quoted.
+const STDERR_SHOWN: usize = 300;
+/// Bytes that the program may print.
+const MAX_OUTPUT: usize = 64 << 20;
 
 /// Runs a program with a digest on its standard input and the subject as `SNBB_MESSAGE_SUBJECT`.
 ///
 /// # Errors
-/// It did not start, did not end in time, or ended with something else than exit code 0.
-pub fn tell(path: &Path, message: &Message, limit: Duration) -> Result<(), MessengerError> {
+/// It did not start, did not finish in time, or did not end with exit code 0.
+pub fn send(path: &Path, message: &Message, limit: Duration) -> Result<(), MessengerError> {
     let start = |source| MessengerError::Start {
         path: path.to_owned(),
         source,
@@ -63,11 +62,11 @@ pub fn tell(path: &Path, message: &Message, limit: Duration) -> Result<(), Messe
     let mut command = Command::new(path);
     command
         .env("SNBB_MESSAGE_SUBJECT", &subject)
-        // The old name, for one release: elsewhere it is the participant.
+        // The old name, for one release: in other places SNBB_SUBJECT is the participant.
         .env("SNBB_SUBJECT", &subject)
         .current_dir("/")
         .stdin(in_memory(message.text.as_bytes()).map_err(start)?);
-    let ended = run(command, limit, MOST).map_err(start)?;
+    let ended = run(command, limit, MAX_OUTPUT).map_err(start)?;
     let how = match ended.end {
         End::Exit(0) => return Ok(()),
         End::TimedOut { seconds } => {
@@ -81,17 +80,16 @@ pub fn tell(path: &Path, message: &Message, limit: Duration) -> Result<(), Messe
         End::TooLong { bytes } => format!("more than {bytes} bytes of output"),
         End::Unseen => "an unknown status".to_owned(),
     };
-    let said: String = ended.stderr.chars().take(SAID).collect();
-    let said = Some(said.trim()).filter(|said| !said.is_empty());
+    let stderr: String = ended.stderr.chars().take(STDERR_SHOWN).collect();
+    let stderr = Some(stderr.trim()).filter(|stderr| !stderr.is_empty());
     Err(MessengerError::Failed {
         path: path.to_owned(),
         how,
-        said: maybe(": ", said.map(|said| said.replace('\n', " ")), ""),
+        stderr: maybe(": ", stderr.map(|stderr| stderr.replace('\n', " ")), ""),
     })
 }
 
-/// A file in memory, not a pipe: neither side can then wait for the other, and a full disk is one of the things that
-/// a digest tells of.
+/// A file in memory. A pipe could block either side, and a digest may report a full disk.
 fn in_memory(bytes: &[u8]) -> io::Result<File> {
     let mut file = File::from(memfd_create("snbb-scheduler", MemfdFlags::CLOEXEC)?);
     file.write_all(bytes)?;

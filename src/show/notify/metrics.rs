@@ -1,7 +1,7 @@
 //! Figures in the text format of Prometheus. Pure.
 //!
-//! Gauges are what is so now, by the files of the state; what only a run knows is that of the last
-//! one. Times are points in time, not ages: the file is read long after it was written.
+//! Gauges show the current state files. Figures that only a run knows come from the last run.
+//! Times are timestamps, not ages, because the file is read long after it was written.
 
 mod text;
 
@@ -18,21 +18,21 @@ use crate::show::tables::TaskState;
 use crate::store::control::Control;
 use text::Text;
 
-/// Holds what the figures are made of.
+/// The sources of the figures.
 #[derive(Debug, Clone, Copy)]
 pub struct Sources<'a> {
     pub project: &'a str,
     pub dag: &'a ProcedureDag,
-    /// None: it could not be read.
+    /// `None` if it could not be read.
     pub state: Option<&'a State>,
     pub control: Option<&'a Control>,
     pub memory: &'a Memory,
 }
 
-/// What each metrics file holds.
+/// Text that every metrics file contains.
 pub const MARK: &str = "snbb_scheduler_build_info";
 
-/// Returns the whole file.
+/// The content of the file.
 pub fn render(sources: &Sources<'_>) -> String {
     let mut text = Text::new(name_of_study(sources.project));
     let version = [(vec![("version", env!("CARGO_PKG_VERSION"))], 1.0)];
@@ -42,7 +42,7 @@ pub fn render(sources: &Sources<'_>) -> String {
         version,
     );
     let is_readable = sources.state.is_some() && sources.control.is_some();
-    let help = "1 if the files of the state could be read";
+    let help = "1 if the state files could be read";
     text.one("state_readable", help, flag(is_readable));
     if let Some(state) = sources.state {
         of_rows(&mut text, sources.dag, state);
@@ -91,16 +91,16 @@ fn of_rows(text: &mut Text, dag: &ProcedureDag, state: &State) {
     });
     let help = "Failed tasks on record, by procedure and reason";
     text.family("tasks_failed", help, reasons);
-    let help = "Tasks whose jobs will not start by themselves";
+    let help = "Tasks whose jobs are held and will not start automatically";
     text.one("tasks_held", help, held as f64);
-    let help = "Tasks of which it is not known whether their job was accepted";
+    let help = "Tasks whose submission is in doubt";
     text.one("tasks_in_doubt", help, doubted as f64);
     let oldest = oldest.into_iter();
     let oldest = oldest.map(|(name, at)| (vec![("procedure", name)], seconds(at)));
-    let help = "When the oldest pending task was submitted, by procedure";
+    let help = "Submission time of the oldest pending task, by procedure";
     text.family("oldest_pending_timestamp_seconds", help, oldest);
     let is_stopped = !safety::stopped_by(&state.meta.baselines).is_empty();
-    let help = "1 if the last run submitted nothing because the data looks wrong";
+    let help = "1 if a safety stop kept the last run from submitting";
     text.one("safety_stop", help, flag(is_stopped));
 }
 
@@ -116,24 +116,24 @@ fn of_pauses(text: &mut Text, dag: &ProcedureDag, control: &Control) {
     text.one("study_paused", "1 if the whole study is paused", is_paused);
     let paused = paused.into_iter();
     let paused = paused.map(|(name, is_paused)| (vec![("procedure", name)], flag(is_paused)));
-    let help = "1 if a procedure is paused, by a person or because its jobs failed";
+    let help = "1 if a procedure is paused, by a user or by the circuit breaker";
     text.family("procedure_paused", help, paused);
 }
 
 fn of_runs(text: &mut Text, memory: &Memory) {
     if let Some(run) = &memory.last_run {
-        let help = "When the last run ended, however it did";
+        let help = "End of the last run, successful or not";
         text.one("last_run_timestamp_seconds", help, seconds(run.ended_at));
-        let help = "How long the last run took";
+        let help = "Duration of the last run";
         text.one("last_run_duration_seconds", help, run.seconds);
         text.one(
             "last_run_exit_code",
-            "The last run's exit code",
+            "Exit code of the last run",
             f64::from(run.exit),
         );
     }
     if let Some(at) = memory.last_good_run {
-        let help = "When the last run ended that had exit code 0";
+        let help = "End of the last run with exit code 0";
         text.one("last_good_run_timestamp_seconds", help, seconds(at));
     }
     let sums = &memory.sums;
@@ -146,39 +146,39 @@ fn of_runs(text: &mut Text, memory: &Memory) {
         .iter()
         .map(|(code, n)| (vec![("exit_code", code.as_str())], *n));
     text.family("runs_total", "Runs, by exit code", runs);
-    let help = "Tasks that were submitted and accepted";
+    let help = "Submissions that Slurm accepted";
     text.one("submissions_total", help, sums.submitted as f64);
-    let help = "Tasks that were refused or had no script, once for each run";
+    let help = "Tasks that were refused or had no script, counted in each run";
     text.one("submissions_refused_total", help, sums.refused as f64);
     let help = "Submissions that ended without a clear answer";
     text.one("submissions_in_doubt_total", help, sums.in_doubt as f64);
-    let help = "Digests that could not be handed over";
+    let help = "Digests that could not be delivered";
     text.one("digests_undelivered_total", help, sums.undelivered as f64);
-    let help = "Calls in a row that Slurm did not answer";
+    let help = "Consecutive invocations without an answer from Slurm";
     let count = f64::from(memory.unreachable_in_a_row);
     text.one("slurm_unreachable_calls", help, count);
 }
 
-/// Takes the figures of the last run of the whole study.
+/// Figures of the last run of the whole study.
 fn of_survey(text: &mut Text, memory: &Memory) {
     let Some(survey) = &memory.survey else {
         return;
     };
     let help = "Sessions that the last run of the whole study found";
     text.one("sessions", help, survey.figures.sessions as f64);
-    let help = "When that run ended";
+    let help = "End of the last run of the whole study";
     text.one("survey_timestamp_seconds", help, seconds(survey.at));
     let decisions = survey.figures.decisions.iter();
     let decisions = decisions.flat_map(|(procedure, counts)| {
-        TaskState::ALL.into_iter().filter_map(move |standing| {
-            let word = standing.as_str();
+        TaskState::ALL.into_iter().filter_map(move |state| {
+            let word = state.as_str();
             let labels = vec![("procedure", procedure.as_str()), ("decision", word)];
             Some((labels, *counts.get(word)? as f64))
         })
     });
     text.family(
         "decisions",
-        "Tasks by what that run decided about them",
+        "Tasks by decision of the last run of the whole study",
         decisions,
     );
 }

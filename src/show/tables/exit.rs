@@ -1,36 +1,66 @@
-//! What a failure means, in words for people: exit codes, signals, memory, time, who cancelled. Pure.
+//! Attempts and failures in words: exit codes, signals, memory, time, who cancelled. Pure.
 //!
-//! The reason decides, the exit code only refines: the same 137 is a time limit, a cancel or memory.
+//! The reason decides; the exit code only adds detail, because 137 may be a time limit, a cancel or memory.
 
 use crate::base::sys;
 use crate::base::text::maybe;
 use crate::model::procedure::{MemSize, TimeLimit};
 use crate::model::state::{JobFacts, Reason, TaskRow, TaskStatus};
 
-/// Exit codes that Slurm before 25.11 prints for 128 more, too (137 as 9): those of the signals that
-/// end programs most.
+/// Exit codes that Slurm before 25.11 also prints for that code plus 128 (137 as 9). Only the most common signals.
 const AMBIGUOUS: [u8; 4] = [6, 9, 11, 15];
 
 const SIGKILL: u8 = 9;
 
-/// Used memory of this part of what was asked for counts as evidence. Slurm measures now and then,
-/// not the peak.
+/// Memory use above this share of the request suggests that memory ran out. Slurm samples and may miss the peak.
 const NEAR_PERCENT: i64 = 90;
 
-/// Returns why a failed row failed, in one short line without a full stop. None: it has not failed,
-/// or nothing is known.
+/// The state of an attempt: `running`, `pending (held)`, `failed (timeout): reached its time limit`.
+pub fn row_text(row: &TaskRow) -> String {
+    let mut text = row.status.to_string();
+    match row.reason {
+        None | Some(Reason::Running | Reason::Verified) => {}
+        Some(Reason::Submitting) => text.push_str(" (submission in doubt)"),
+        Some(reason) => text.push_str(&format!(" ({reason})")),
+    }
+    if let Some(failure) = failure_text(row) {
+        text.push_str(&format!(": {failure}"));
+    }
+    text
+}
+
+/// Slurm's time limit of a job without one, in seconds: a year.
+const NO_LIMIT: i64 = 365 * 86_400;
+
+/// Used and requested resources: `ran 24:00:10 of 1-00:00:00, memory 31.5G of 32G used, on n1`.
+pub fn used_text(row: &TaskRow) -> Option<String> {
+    let facts = &row.facts;
+    let elapsed = facts.elapsed_s.filter(|_| !row.is_in_flight());
+    let is_unlimited = facts.time_limit_s >= Some(NO_LIMIT);
+    let limit = facts.time_limit_s.filter(|_| !is_unlimited);
+    let time = match time(elapsed, limit) {
+        Some(text) if is_unlimited && elapsed.is_some() => Some(text + " (no limit)"),
+        time => time,
+    };
+    let memory = memory(facts).map(|memory| format!("memory {memory}"));
+    let node = node(facts).map(|node| format!("on {node}"));
+    let parts: Vec<String> = [time, memory, node].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// The cause of a failed row's failure in one line. `None` if it did not fail or the cause is unknown.
 pub fn failure_text(row: &TaskRow) -> Option<String> {
     failure_text_for(row, None)
 }
 
-/// Says the same to the user with this uid: what that user cancelled is called their own doing.
+/// The same for the user with the uid `reader`, who is addressed as "you" if they cancelled the job.
 pub fn failure_text_for(row: &TaskRow, reader: Option<u32>) -> Option<String> {
     if row.status != TaskStatus::Failed {
         return None;
     }
     let facts = &row.facts;
     let Some(reason) = row.reason else {
-        // The Python program's rows.
+        // Rows of the Python program.
         return facts
             .exit_code
             .as_deref()
@@ -39,9 +69,9 @@ pub fn failure_text_for(row: &TaskRow, reader: Option<u32>) -> Option<String> {
     Some(match reason {
         Reason::ExitCode => match facts.exit_code.as_deref() {
             Some(code) => exit_text(code, facts),
-            None => "ended with an exit code that is not known".to_owned(),
+            None => "ended with an unknown exit code".to_owned(),
         },
-        Reason::OutOfMemory => with_memory("needed more memory than it asked for", facts),
+        Reason::OutOfMemory => with_memory("needed more memory than requested", facts),
         Reason::Timeout => match (facts.elapsed_s, facts.time_limit_s) {
             (None, limit) => format!(
                 "reached its time limit{}",
@@ -53,19 +83,24 @@ pub fn failure_text_for(row: &TaskRow, reader: Option<u32>) -> Option<String> {
             ),
         },
         Reason::Cancelled => cancelled_text(facts, reader),
-        Reason::NodeFail => on_node("its node failed, or Slurm lost the job in a restart", facts),
-        Reason::BootFail => on_node("its node did not start", facts),
-        Reason::Preempted => "had to give way to a job of higher priority".to_owned(),
-        Reason::LaunchFailed => on_node(
-            "never began: the node could not set up its environment or open its log files, \
-             often for want of a log directory or a mount",
+        Reason::NodeFail => on_node(
+            "its node failed, or Slurm lost the job during a restart",
             facts,
         ),
-        Reason::Deadline => "could not have ended before its deadline (--deadline)".to_owned(),
+        Reason::BootFail => on_node("its node did not start", facts),
+        Reason::Preempted => "preempted by a job with higher priority".to_owned(),
+        Reason::LaunchFailed => on_node(
+            "did not start: the node could not set up its environment or open its log files, \
+             often because a log directory or a mount is missing",
+            facts,
+        ),
+        Reason::Deadline => "could not have finished before its deadline (--deadline)".to_owned(),
         Reason::Dependency => "a job that it depended on failed (--dependency)".to_owned(),
-        Reason::NoOutput => "ended well, and its outputs did not appear in time".to_owned(),
-        Reason::Lost => "neither Slurm nor the disk has known of the job for long".to_owned(),
-        // None of a failed row's.
+        Reason::NoOutput => {
+            "finished successfully, but its outputs did not appear in time".to_owned()
+        }
+        Reason::Lost => "no trace of the job in Slurm or on disk for a long time".to_owned(),
+        // Failed rows do not have these reasons.
         Reason::Submitting
         | Reason::Queued
         | Reason::Held
@@ -78,7 +113,7 @@ pub fn failure_text_for(row: &TaskRow, reader: Option<u32>) -> Option<String> {
     })
 }
 
-/// The same, with a line of the job's log that may decide between two readings of an exit code.
+/// The same with a log line, which may show which of two exit codes it was.
 pub fn failure_text_with_log(
     row: &TaskRow,
     reader: Option<u32>,
@@ -106,24 +141,24 @@ fn exit_text(text: &str, facts: &JobFacts) -> String {
         .and_then(|(code, signal)| Some((code.parse::<u8>().ok()?, signal.parse::<u8>().ok()?)));
     match numbers {
         Some((_, 53)) => {
-            "never began: the node could not open its log files (exit code 0:53)".to_owned()
+            "did not start: the node could not open its log files (exit code 0:53)".to_owned()
         }
         Some((0, 0)) => {
-            "failed with exit code 0 (Slurm before 25.11 also says so of exit code 128)".to_owned()
+            "failed with exit code 0 (Slurm before 25.11 also prints exit code 128 as 0)".to_owned()
         }
         Some((_, signal @ 1..)) => {
-            // Out of memory is signal 125 of Slurm's own.
+            // Slurm's own signal 125 means out of memory.
             if signal == 125 {
                 return with_memory("out of memory (exit code 0:125)", facts);
             }
-            let text = format!("ended by {}", signal_name(signal));
+            let text = format!("killed by {}", signal_name(signal));
             if signal == SIGKILL {
                 killed(&text, facts)
             } else {
                 text
             }
         }
-        Some((126, 0)) => "exit code 126: the script, or a command in it, may not be executed, \
+        Some((126, 0)) => "exit code 126: the script, or a command in it, is not executable, \
              or exit code 254 (Slurm before 25.11 prints 254 as 126)"
             .to_owned(),
         Some((127, 0)) => {
@@ -134,7 +169,7 @@ fn exit_text(text: &str, facts: &JobFacts) -> String {
         Some((code @ 129..=192, 0)) => {
             let signal = code - 128;
             let text = format!(
-                "exit code {code}: a command in the script was ended by {}",
+                "exit code {code}: a command in the script was killed by {}",
                 signal_name(signal)
             );
             if signal == SIGKILL {
@@ -145,12 +180,12 @@ fn exit_text(text: &str, facts: &JobFacts) -> String {
         }
         Some((code, 0)) if AMBIGUOUS.contains(&code) => {
             let text = format!(
-                "exit code {code}, or a command ended by {} (Slurm before 25.11 prints {} as {code})",
+                "exit code {code}, or a command killed by {} (Slurm before 25.11 prints {} as {code})",
                 signal_name(code),
                 u16::from(code) + 128
             );
             if code == SIGKILL && is_near_limit(facts) {
-                with_memory(&format!("{text}: likely memory"), facts)
+                with_memory(&format!("{text}: probably out of memory"), facts)
             } else {
                 text
             }
@@ -160,15 +195,15 @@ fn exit_text(text: &str, facts: &JobFacts) -> String {
     }
 }
 
-/// Explains a SIGKILL: the memory only where something says so.
+/// Explains a SIGKILL. Blames memory only with evidence.
 fn killed(text: &str, facts: &JobFacts) -> String {
-    let is_said = facts
+    let is_confirmed = facts
         .slurm_state
         .as_deref()
         .is_some_and(|state| state.starts_with("OUT_OF_ME") || state == "OOM");
-    let why = match is_said || is_near_limit(facts) {
+    let why = match is_confirmed || is_near_limit(facts) {
         true => "out of memory",
-        false => "perhaps memory, nothing proves it",
+        false => "possibly out of memory, but not confirmed",
     };
     with_memory(&format!("{text}: {why}"), facts)
 }
@@ -186,24 +221,24 @@ fn is_near_limit(facts: &JobFacts) -> bool {
     }
 }
 
-/// Prints `31.5G of 32G used`, or what is known of it.
-pub(super) fn memory(facts: &JobFacts) -> Option<String> {
+/// `31.5G of 32G used`, or the known part of it.
+fn memory(facts: &JobFacts) -> Option<String> {
     let asked = facts.req_mem_mb.filter(|asked| *asked > 0).map(size);
     let used = facts.max_rss_mb.filter(|used| *used > 0).map(about);
     match (used, asked) {
-        (Some(used), Some(asked)) => Some(format!("{used} seen of {asked}")),
-        (None, Some(asked)) => Some(format!("asked for {asked}")),
-        (Some(used), None) => Some(format!("{used} seen")),
+        (Some(used), Some(asked)) => Some(format!("{used} of {asked} used")),
+        (None, Some(asked)) => Some(format!("{asked} requested")),
+        (Some(used), None) => Some(format!("{used} used")),
         (None, None) => None,
     }
 }
 
-/// Megabytes as sbatch has them.
+/// Megabytes in sbatch's notation.
 pub fn size(megabytes: i64) -> String {
     MemSize::of_megabytes(u64::try_from(megabytes).unwrap_or_default()).to_string()
 }
 
-/// Prints a measured size with one decimal.
+/// A measured size with one decimal.
 pub(super) fn about(megabytes: i64) -> String {
     match megabytes {
         ..1024 => format!("{megabytes}M"),
@@ -211,7 +246,7 @@ pub(super) fn about(megabytes: i64) -> String {
     }
 }
 
-/// Seconds as sbatch has them.
+/// Seconds in sbatch's notation.
 pub fn clock(seconds: i64) -> String {
     TimeLimit::of_seconds(u64::try_from(seconds).unwrap_or_default()).to_string()
 }
@@ -234,14 +269,14 @@ fn on_node(text: &str, facts: &JobFacts) -> String {
     format!("{text}{}", maybe(" (on ", node(facts), ")"))
 }
 
-/// The node, if it is not Slurm's word for "none yet".
-pub(super) fn node(facts: &JobFacts) -> Option<&str> {
+/// The node, unless Slurm has not assigned one yet.
+fn node(facts: &JobFacts) -> Option<&str> {
     let node = facts.node_list.as_deref();
     node.filter(|node| !["", "None assigned", "(null)"].contains(node))
 }
 
-/// What ran, and how long it might have.
-pub(super) fn time(elapsed_s: Option<i64>, limit_s: Option<i64>) -> Option<String> {
+/// Run time and time limit.
+fn time(elapsed_s: Option<i64>, limit_s: Option<i64>) -> Option<String> {
     match (elapsed_s.map(clock), limit_s.map(clock)) {
         (Some(ran), limit) => Some(format!("ran {ran}{}", maybe(" of ", limit, ""))),
         (None, limit) => limit.map(|limit| format!("time limit {limit}")),

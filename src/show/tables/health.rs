@@ -1,4 +1,4 @@
-//! Tables about the state itself: what `state verify` finds, what `state repair` does, where its files are.
+//! Tables of the `state` commands: findings, repairs and the paths of the files.
 
 use polars::prelude::*;
 
@@ -6,7 +6,7 @@ use super::{TableError, frame, numbers, texts};
 use crate::model::state::TaskRow;
 use crate::store::verify::Finding;
 
-/// Is a row that a repair adds, changes or takes out.
+/// A row that a repair adds, changes or removes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Repaired {
     /// `+`, `~` or `-`.
@@ -15,7 +15,7 @@ pub struct Repaired {
     pub origin: &'static str,
 }
 
-/// Returns a row per finding: `level, part, finding, todo`.
+/// One row per finding: `level, part, finding, todo`.
 pub fn findings_frame(findings: &[Finding]) -> Result<DataFrame, TableError> {
     let text =
         |name: &str, get: fn(&Finding) -> Option<&str>| texts(name, findings.iter().map(get));
@@ -27,7 +27,7 @@ pub fn findings_frame(findings: &[Finding]) -> Result<DataFrame, TableError> {
     ])
 }
 
-/// Returns a row per file: `file, path`.
+/// One row per file: `file, path`.
 pub fn paths_frame(files: &[(String, String)]) -> Result<DataFrame, TableError> {
     let text = |name: &str, get: fn(&(String, String)) -> &String| {
         texts(name, files.iter().map(|file| Some(get(file))))
@@ -38,7 +38,7 @@ pub fn paths_frame(files: &[(String, String)]) -> Result<DataFrame, TableError> 
     ])
 }
 
-/// Returns a row per task: `change, procedure, subject, session, status, reason, attempt, job_id, from`.
+/// One row per task: `change, procedure, subject, session, status, reason, attempt, job_id, from`.
 pub fn repair_frame(rows: &[Repaired]) -> Result<DataFrame, TableError> {
     let text = |name: &str, get: fn(&Repaired) -> Option<&str>| texts(name, rows.iter().map(get));
     frame(vec![

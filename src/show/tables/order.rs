@@ -22,13 +22,13 @@ words! {
         Subject = "subject",
         /// Session, subject, procedure.
         Session = "session",
-        /// Failed ones, then running, pending, complete; within each, what changed last comes first.
+        /// Failed, running, pending, complete; within each, the latest change first.
         Status = "status",
-        /// What was submitted last comes first.
+        /// Latest submission first.
         Submitted = "submitted",
-        /// What changed last comes first.
+        /// Latest change first.
         Updated = "updated",
-        /// What ran longest comes first.
+        /// Longest run time first.
         Elapsed = "elapsed",
     }
 }
@@ -42,44 +42,25 @@ words! {
         Subject = "subject",
         /// Session, subject.
         Session = "session",
-        /// What a person should look at comes first.
+        /// Most urgent first.
         Status = "status",
     }
 }
 
-/// Sorts rows. Rows that are equal in an order stand in that of [`RowOrder::Procedure`], so that
-/// the same rows always come out in the same order.
+/// Sorts rows. Rows that compare equal are sorted by [`RowOrder::Procedure`], so the result is always the same.
 pub fn sort_rows(rows: &mut [&TaskRow], dag: &ProcedureDag, order: RowOrder) {
-    // Names are few: they are looked up once each.
-    let mut ranks: Vec<(&str, usize)> = Vec::new();
-    for row in rows.iter() {
-        let name = &*row.key.procedure;
-        if !ranks.iter().any(|(known, _)| *known == name) {
-            let rank = dag.find(name).map_or(usize::MAX, |id| id.index());
-            ranks.push((name, rank));
-        }
-    }
-    ranks.sort_unstable_by(|(a, rank_a), (b, rank_b)| rank_a.cmp(rank_b).then_with(|| a.cmp(b)));
-    let names: Vec<String> = ranks.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let place = |row: &TaskRow| names.iter().position(|name| **name == *row.key.procedure);
-    rows.sort_by(|a, b| {
-        place(a)
-            .cmp(&place(b))
-            .then_with(|| a.key.subject.cmp(&b.key.subject))
-            .then_with(|| a.key.session.cmp(&b.key.session))
+    rows.sort_by_cached_key(|row| {
+        let rank = dag.find(&row.key.procedure);
+        let rank = rank.map_or(usize::MAX, |id| id.index());
+        let key = &row.key;
+        (rank, &*key.procedure, &*key.subject, &*key.session)
     });
     match order {
         RowOrder::Procedure => {}
-        RowOrder::Subject => rows.sort_by(|a, b| {
-            let by_subject = a.key.subject.cmp(&b.key.subject);
-            by_subject.then_with(|| a.key.session.cmp(&b.key.session))
-        }),
-        RowOrder::Session => rows.sort_by(|a, b| {
-            let by_session = a.key.session.cmp(&b.key.session);
-            by_session.then_with(|| a.key.subject.cmp(&b.key.subject))
-        }),
+        RowOrder::Subject => rows.sort_by_key(|row| (&*row.key.subject, &*row.key.session)),
+        RowOrder::Session => rows.sort_by_key(|row| (&*row.key.session, &*row.key.subject)),
         RowOrder::Status => {
-            let urgency = |row: &TaskRow| TaskState::of_status(row.status).look().urgency;
+            let urgency = |row: &TaskRow| TaskState::of_status(row.status).style().urgency;
             rows.sort_by_key(|row| (urgency(row), Reverse(row.updated_at)));
         }
         RowOrder::Submitted => rows.sort_by_key(|row| Reverse(row.submitted_at)),
@@ -88,7 +69,7 @@ pub fn sort_rows(rows: &mut [&TaskRow], dag: &ProcedureDag, order: RowOrder) {
     }
 }
 
-/// Sorts sessions that are sorted by subject and session.
+/// Sorts sessions, which must already be sorted by subject and session.
 pub fn sort_sessions(
     sessions: &mut [Session],
     manifest: &Manifest,
@@ -102,7 +83,7 @@ pub fn sort_sessions(
             let mut ranks = vec![u8::MAX; sessions.len()];
             for (at, task) in places(sessions, manifest, dag) {
                 if let Some(least) = ranks.get_mut(at) {
-                    *least = TaskState::of(&task.decision).look().urgency.min(*least);
+                    *least = TaskState::of(&task.decision).style().urgency.min(*least);
                 }
             }
             let mut ranked: Vec<(u8, Session)> =
@@ -120,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_orders_are_read_back() {
+    fn order_names_are_parsed_back() {
         for order in RowOrder::ALL {
             assert_eq!(order.as_str().parse(), Ok(order));
         }

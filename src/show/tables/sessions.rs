@@ -1,4 +1,4 @@
-//! Tables of decisions: a row per session and a column per procedure, and their counts.
+//! Tables of decisions: one row per session, one column per procedure, and their counts.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,9 +13,8 @@ use crate::model::job::JobId;
 use crate::model::procedure::{ProcedureDag, Scope};
 use crate::model::state::Reason;
 
-/// Returns a row per session: `subject, session` and then a column per procedure with a cell of
-/// [`decision_cell`]. A task of subject scope stands in each session of its subject; a task that
-/// the manifest lacks is null.
+/// One row per session: `subject, session`, and one column per procedure with its [`decision_cell`].
+/// A task of subject scope appears in each session of its subject. A task without a decision is null.
 pub fn session_status(
     sessions: &[Session],
     manifest: &Manifest,
@@ -39,8 +38,8 @@ pub fn session_status(
     frame(table)
 }
 
-/// Returns a JSON array with an object per session: `subject, session, procedures`, the last an
-/// object of `{decision, reason, job_id, text}` by procedure.
+/// A JSON array with one object per session: `subject, session, procedures`. The last maps each procedure
+/// to `{decision, reason, job_id, text}`.
 pub fn session_status_json(
     sessions: &[Session],
     manifest: &Manifest,
@@ -70,8 +69,7 @@ pub fn session_status_json(
     Ok(json_array(lines.iter().map(Vec::as_slice)))
 }
 
-/// Counts tasks: a row per [`TaskState`] that occurs, in the column `decision`, then a column
-/// per procedure, then `total`.
+/// Task counts: one row per [`TaskState`] that occurs (`decision`), one column per procedure, then `total`.
 pub fn decision_counts(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFrame, TableError> {
     let titles = column_titles(dag);
     let pairs = manifest.tasks.iter().map(|task| {
@@ -85,7 +83,7 @@ pub fn decision_counts(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFr
     counts(pairs.into_iter(), "decision", &present, &titles)
 }
 
-/// The tasks of the selected procedures, and the columns of the others.
+/// The tasks of the selected procedures, and the column titles of the others.
 pub fn selected(
     manifest: &Manifest,
     dag: &ProcedureDag,
@@ -105,21 +103,21 @@ pub fn selected(
     )
 }
 
-/// Returns the tasks that stand in the rows of these sessions.
+/// The tasks in the rows of these sessions.
 pub fn in_sessions(sessions: &[Session], manifest: &Manifest, dag: &ProcedureDag) -> Manifest {
     let subjects: HashSet<&SubjectLabel> = sessions.iter().map(|s| &s.subject).collect();
     let pairs: HashSet<(&SubjectLabel, &SessionLabel)> =
         sessions.iter().map(|s| (&s.subject, &s.session)).collect();
-    let stands = |task: &&Planned| match dag.get(task.procedure).scope {
+    let appears = |task: &&Planned| match dag.get(task.procedure).scope {
         Scope::Session => pairs.contains(&(&task.subject, &task.session)),
         Scope::Subject => subjects.contains(&task.subject),
     };
     Manifest {
-        tasks: manifest.tasks.iter().filter(stands).cloned().collect(),
+        tasks: manifest.tasks.iter().filter(appears).cloned().collect(),
     }
 }
 
-/// Returns the sessions in whose rows one of these words stands.
+/// The sessions whose rows contain one of these words.
 pub fn with_words(
     sessions: &[Session],
     manifest: &Manifest,
@@ -139,7 +137,7 @@ pub fn with_words(
         .collect()
 }
 
-/// Pairs each task with the sessions (by number) in whose rows it stands.
+/// Pairs each task with the sessions (by index) in whose rows it appears.
 pub(super) fn places<'a>(
     sessions: &'a [Session],
     manifest: &'a Manifest,
@@ -165,7 +163,7 @@ pub(super) fn places<'a>(
     })
 }
 
-/// Returns the procedures' names; one that is also the name of a fixed column is marked.
+/// The procedures' names. A name that is also a fixed column gets a suffix.
 fn column_titles(dag: &ProcedureDag) -> Vec<String> {
     dag.iter()
         .map(|(_, procedure)| match &*procedure.name {

@@ -1,4 +1,4 @@
-//! How far each procedure is, in a few numbers.
+//! The progress of each procedure in a few numbers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use super::TaskState;
 use super::task_state::Group;
 use crate::decide::manifest::{Decision, Manifest};
-use crate::model::procedure::ProcedureDag;
+use crate::model::procedure::{ProcedureDag, ProcedureId};
 use crate::model::state::State;
 
-/// The tasks of one procedure, counted by where they stand.
+/// The tasks of one procedure, counted by state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tally {
     pub procedure: Arc<str>,
@@ -18,19 +18,19 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub fn count(&self, standing: TaskState) -> usize {
-        self.counts.get(&standing).copied().unwrap_or_default()
+    pub fn count(&self, state: TaskState) -> usize {
+        self.counts.get(&state).copied().unwrap_or_default()
     }
 
     pub fn all(&self) -> usize {
         self.counts.values().sum()
     }
 
-    /// Returns such as `complete, 2 running, 1 failed`, for what follows `3/6`.
+    /// The part after `3/6`, such as `complete, 2 running, 1 failed`.
     pub fn text(&self) -> String {
         let others = self.counts.iter();
-        let others = others.filter(|(standing, _)| **standing != TaskState::Complete);
-        let others = others.map(|(standing, count)| format!(", {count} {standing}"));
+        let others = others.filter(|(state, _)| **state != TaskState::Complete);
+        let others = others.map(|(state, count)| format!(", {count} {state}"));
         format!("complete{}", others.collect::<String>())
     }
 }
@@ -47,28 +47,37 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Counts the tasks of each procedure that has any; those that are left out (excluded, not selected, not applicable)
-/// do not count. `rows`: after the submissions of this pass.
+/// Counts the tasks of each procedure that has any, except excluded, unselected and inapplicable ones.
+/// `rows` are those after the submissions of this pass.
 pub fn tallies(manifest: &Manifest, rows: &State, dag: &ProcedureDag) -> Vec<Tally> {
-    let mut all: Vec<Tally> = dag
-        .iter()
-        .map(|(_, procedure)| Tally {
-            procedure: Arc::clone(&procedure.name),
-            counts: BTreeMap::new(),
-        })
-        .collect();
-    for task in &manifest.tasks {
+    let states = manifest.tasks.iter().map(|task| {
         let row = rows.get(&task.key).filter(|row| row.is_in_flight());
-        let standing = match (&task.decision, row) {
+        let state = match (&task.decision, row) {
             (Decision::Submit(_), Some(row)) => TaskState::of_status(row.status),
             (decision, _) => TaskState::of(decision),
         };
-        if standing.look().group != Group::Out
-            && let Some(tally) = all.get_mut(task.procedure.index())
-        {
-            *tally.counts.entry(standing).or_default() += 1;
+        (task.procedure, state)
+    });
+    let states = states.filter(|(_, state)| state.style().group != Group::Out);
+    let counts = dag.iter().zip(count_states(states, dag));
+    let counts = counts.filter(|(_, counts)| !counts.is_empty());
+    let tallies = counts.map(|((_, procedure), counts)| Tally {
+        procedure: Arc::clone(&procedure.name),
+        counts,
+    });
+    tallies.collect()
+}
+
+/// Task counts by state, for each procedure of the configuration.
+pub fn count_states(
+    tasks: impl Iterator<Item = (ProcedureId, TaskState)>,
+    dag: &ProcedureDag,
+) -> Vec<BTreeMap<TaskState, usize>> {
+    let mut all = vec![BTreeMap::new(); dag.iter().count()];
+    for (procedure, state) in tasks {
+        if let Some(counts) = all.get_mut(procedure.index()) {
+            *counts.entry(state).or_default() += 1;
         }
     }
-    all.retain(|tally| !tally.counts.is_empty());
     all
 }

@@ -1,5 +1,4 @@
-//! Where a task stands, as one of a few words: the columns of `session-status`, filters, JSON, metrics and colours
-//! all look here.
+//! The decision words, such as `complete` or `due`, with their short forms, colours, symbols and groups.
 
 use anstyle::AnsiColor;
 
@@ -7,7 +6,7 @@ use crate::base::words::words;
 use crate::model::state::TaskStatus;
 
 words! {
-    /// In the order in which summaries list them.
+    /// The state of a task, in the order of summaries.
     pub enum TaskState {
         Complete = "complete",
         Running = "running",
@@ -16,9 +15,9 @@ words! {
         Due = "due",
         Limit = "limit",
         Paused = "paused",
-        /// Becomes due on its own.
+        /// Will become due automatically.
         Waiting = "waiting",
-        /// Does not: what it waits for has failed, cannot be read or applies to no session.
+        /// Cannot start: a dependency failed, is unreadable or applies to no session.
         Blocked = "blocked",
         Failed = "failed",
         Unreadable = "unreadable",
@@ -32,7 +31,7 @@ words! {
 }
 
 words! {
-    /// What the report shows together.
+    /// States that the report shows together.
     pub enum Group {
         Complete = "complete",
         Flight = "flight",
@@ -46,21 +45,21 @@ words! {
     }
 }
 
-/// How a standing is shown.
+/// The presentation of a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
-    /// Five letters at most, for narrow terminals.
+pub struct Style {
+    /// At most five characters, for narrow terminals.
     pub short: &'static str,
     pub color: AnsiColor,
     /// One column wide.
     pub symbol: char,
     pub group: Group,
-    /// The least is what needs a person most.
+    /// 0 is the most urgent.
     pub urgency: u8,
 }
 
 impl TaskState {
-    /// The standing that has the same word as a row's status.
+    /// The state with the same word as a row's status.
     pub fn of_status(status: TaskStatus) -> Self {
         match status {
             TaskStatus::Pending => Self::Pending,
@@ -70,15 +69,15 @@ impl TaskState {
         }
     }
 
-    /// The standing whose word, long or short, a cell begins with.
+    /// The state whose word, long or short, begins the cell.
     pub fn of_cell(cell: &str) -> Option<Self> {
         let word = first_word(cell);
         let mut all = Self::ALL.into_iter();
-        all.find(|standing| word == standing.as_str() || word == standing.look().short)
+        all.find(|state| word == state.as_str() || word == state.style().short)
     }
 
     #[rustfmt::skip]
-    pub fn look(self) -> Look {
+    pub fn style(self) -> Style {
         use AnsiColor::{Blue, BrightBlack, Cyan, Green, Magenta, Red, Yellow};
         let (short, color, symbol, group, urgency) = match self {
             Self::Complete      => ("done",  Green,       '✓', Group::Complete,   13),
@@ -99,14 +98,14 @@ impl TaskState {
             Self::Excluded      => ("excl",  BrightBlack, '–', Group::Out,        15),
             Self::NotSelected   => ("nsel",  BrightBlack, '–', Group::Out,        16),
         };
-        Look { short, color, symbol, group, urgency }
+        Style { short, color, symbol, group, urgency }
     }
 
     pub fn is_in_flight(self) -> bool {
         matches!(self, Self::Running | Self::Pending)
     }
 
-    /// True if it does not go on without a person.
+    /// True if the task will not proceed automatically.
     pub fn is_stuck(self) -> bool {
         matches!(self, Self::Failed | Self::Blocked | Self::Unreadable)
     }
@@ -122,17 +121,17 @@ impl Group {
             Self::Blocked => "Blocked",
             Self::Failed => "Failed",
             Self::Unreadable => "Unreadable",
-            Self::Lacking => "Lack input",
+            Self::Lacking => "Input missing",
             Self::Out => "Left out",
         }
     }
 
-    pub fn standings(self) -> impl Iterator<Item = TaskState> {
+    pub fn states(self) -> impl Iterator<Item = TaskState> {
         let all = TaskState::ALL.into_iter();
-        all.filter(move |standing| standing.look().group == self)
+        all.filter(move |state| state.style().group == self)
     }
 
-    /// True if it is shown although it is empty.
+    /// True if it is shown even if it is empty.
     pub fn is_always_shown(self) -> bool {
         self < Self::Unreadable
     }
@@ -143,9 +142,9 @@ pub fn first_word(cell: &str) -> &str {
     cell.split_once(' ').map_or(cell, |(word, _)| word)
 }
 
-/// The short word for a cell that begins with a standing; what follows it goes. Other texts stay as they are.
+/// The short word of a cell that begins with a state. Other texts stay unchanged.
 pub fn short_cell(cell: &str) -> &str {
-    TaskState::of_cell(cell).map_or(cell, |standing| standing.look().short)
+    TaskState::of_cell(cell).map_or(cell, |state| state.style().short)
 }
 
 #[cfg(test)]
@@ -154,14 +153,15 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn short_words_and_urgencies_differ_and_symbols_do_within_what_is_kept() {
-        let looks = TaskState::ALL.map(TaskState::look);
-        let shorts: BTreeSet<_> = looks.iter().map(|look| look.short).collect();
-        let ranks: BTreeSet<_> = looks.iter().map(|look| look.urgency).collect();
-        assert_eq!((shorts.len(), ranks.len()), (looks.len(), looks.len()));
-        assert!(looks.iter().all(|look| look.short.len() <= 5));
-        let kept = looks.iter().filter(|look| look.group != Group::Out);
-        let symbols: Vec<char> = kept.map(|look| look.symbol).collect();
+    fn short_words_urgencies_and_symbols_are_distinct() {
+        let styles = TaskState::ALL.map(TaskState::style);
+        let shorts: BTreeSet<_> = styles.iter().map(|style| style.short).collect();
+        let ranks: BTreeSet<_> = styles.iter().map(|style| style.urgency).collect();
+        assert_eq!((shorts.len(), ranks.len()), (styles.len(), styles.len()));
+        assert!(styles.iter().all(|style| style.short.len() <= 5));
+        // The states of this group share one symbol.
+        let kept = styles.iter().filter(|style| style.group != Group::Out);
+        let symbols: Vec<char> = kept.map(|style| style.symbol).collect();
         let distinct: BTreeSet<_> = symbols.iter().collect();
         assert_eq!(distinct.len(), symbols.len());
     }

@@ -1,4 +1,4 @@
-//! Tables of the state's rows: all of them, and how many there are of each status.
+//! Tables of the state's rows, and their counts by status.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,32 +7,16 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use polars::prelude::*;
 use serde_json::{Map, Value};
 
-use super::order::{RowOrder, sort_rows};
 use super::{TableError, counts, failure_text, frame, numbers, texts};
 use crate::gather::logs::log_path;
 use crate::model::procedure::ProcedureDag;
 use crate::model::state::columns::{COLUMNS, Kind};
 use crate::model::state::{TaskRow, TaskStatus};
 
-/// Returns all rows with the columns of the state file in its order, without those that only the program needs,
-/// and `log_path` where `log_dir` is known and there is a job, and
-/// `failure`: what a failure means, in words. Sorted by procedure (the
-/// configuration's order, then others by name), subject, session. Times are texts in UTC to the second:
-/// `2026-01-02T03:04:05Z`.
-pub fn rows_frame(
-    rows: &[TaskRow],
-    dag: &ProcedureDag,
-    log_dir: Option<&Path>,
-) -> Result<DataFrame, TableError> {
-    let mut rows: Vec<&TaskRow> = rows.iter().collect();
-    sort_rows(&mut rows, dag, RowOrder::Procedure);
-    ordered_rows_frame(&rows, log_dir)
-}
-
 /// Columns of the state file that only the program needs.
 const INTERNAL: [&str; 3] = ["replaces_outputs", "retry_state", "input_sessions"];
 
-/// Returns the names of the columns of rows for scripts.
+/// The columns of [`ordered_rows_frame`].
 pub fn row_columns() -> Vec<&'static str> {
     let own = COLUMNS.iter().map(|column| column.name);
     own.filter(|name| !INTERNAL.contains(name))
@@ -40,7 +24,8 @@ pub fn row_columns() -> Vec<&'static str> {
         .collect()
 }
 
-/// Returns the same of rows in the order that they come in.
+/// Rows in the given order: the public columns of the state file, then `log_path` (if the row has a job and
+/// `log_dir` is known) and `failure` (the failure in words). Times are in UTC, as in `2026-01-02T03:04:05Z`.
 pub fn ordered_rows_frame(
     rows: &[&TaskRow],
     log_dir: Option<&Path>,
@@ -48,7 +33,7 @@ pub fn ordered_rows_frame(
     rows_frame_of(rows, log_dir, &row_columns(), utc_time)
 }
 
-/// Returns only some of these columns, in this order: what is not shown is not made. `time` writes times.
+/// Rows with only these columns. `time` formats times.
 pub fn rows_frame_of(
     rows: &[&TaskRow],
     log_dir: Option<&Path>,
@@ -85,27 +70,26 @@ fn column(
     })
 }
 
-/// Is what the logs and the rules say of a failed row, beside the row itself.
+/// Details about a failed row from its logs and the retry rules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FailureNote {
-    /// What becomes of it by itself.
+    /// What happens next without a user.
     pub outlook: String,
-    /// What to set first, if it would fail again as it is.
+    /// What to change first, if an unchanged retry would fail again.
     pub remedy: Option<String>,
-    /// What it may mean that its logs say nothing.
+    /// What missing or empty logs may mean.
     pub silence: Option<String>,
-    /// The line of its logs that tells most.
+    /// The log excerpt.
     pub line: Option<String>,
-    /// Of the error log, if there is no line.
+    /// The file of `line`, or the error log if there is no line.
     pub line_path: Option<String>,
     /// Name of the known error that the line shows.
     pub pattern: Option<String>,
-    /// What that means and what to do.
+    /// Meaning and remedy of that error.
     pub meaning: Option<String>,
 }
 
-/// Returns failed rows as [`ordered_rows_frame`] does, with the columns `outlook`, `log_line`,
-/// `log_line_path` and `log_pattern` after the others.
+/// Failed rows as in [`ordered_rows_frame`], then `outlook`, `log_line`, `log_line_path` and `log_pattern`.
 pub fn failures_frame(
     rows: &[(TaskRow, FailureNote)],
     log_dir: Option<&Path>,
@@ -125,8 +109,8 @@ pub fn failures_frame(
     frame(columns)
 }
 
-/// Counts rows: `procedure, pending, running, complete, failed, total`. Procedures of the
-/// configuration come first, in its order and also without any row, then others by name.
+/// Row counts: `procedure, pending, running, complete, failed, total`. Procedures of the configuration come
+/// first, in its order, then others by name. `with_empty` includes procedures without rows.
 pub fn status_counts<'a>(
     rows: impl IntoIterator<Item = &'a TaskRow> + Clone,
     dag: &ProcedureDag,
@@ -153,7 +137,7 @@ pub fn status_counts<'a>(
     )
 }
 
-/// A row as JSON: some columns of the state file (their names, with blanks between), times in UTC.
+/// A row as JSON with some columns of the state file (names separated by spaces). Times are in UTC.
 pub fn row_json(row: &TaskRow, names: &str) -> Map<String, Value> {
     let columns = names.split_whitespace().filter_map(|name| {
         let own = COLUMNS.iter().find(|own| own.name == name)?;
@@ -168,7 +152,7 @@ pub fn row_json(row: &TaskRow, names: &str) -> Map<String, Value> {
     columns.collect()
 }
 
-/// Writes a time for scripts: `2026-01-02T03:04:05Z`.
+/// A time for scripts: `2026-01-02T03:04:05Z`.
 pub fn utc_time(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Secs, true)
 }

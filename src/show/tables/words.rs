@@ -1,8 +1,4 @@
-//! Decisions in words: short and stable for scripts, in plain sentences for people.
-//!
-//! This is the only place that does it; a new decision cannot be forgotten here, nor in [`TaskState`].
-
-mod outlook;
+//! Decisions in words: stable words for scripts, sentences for people. All matches are exhaustive.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,14 +7,12 @@ use super::TaskState;
 use crate::base::sys::local_time;
 use crate::base::text::{few, maybe, plural};
 use crate::decide::manifest::{
-    Blocked, Decision, Due, Limit, Manifest, Outlook, RemovedProcedure, Skip, Waiting,
+    Blocked, Budget, Decision, Due, Limit, Manifest, Outlook, RemovedProcedure, Skip, Waiting,
 };
 use crate::model::bids::SessionLabel;
 use crate::model::job::JobId;
 use crate::model::state::{Reason, TaskStatus};
 use crate::store::control::{Pause, PauseCause};
-pub use outlook::outlook_text;
-
 impl TaskState {
     pub fn of(decision: &Decision) -> Self {
         match decision {
@@ -46,8 +40,8 @@ impl TaskState {
     }
 }
 
-/// The cell of the session table: the standing, and in brackets the reason of a failed task, if it is known, `stale`
-/// for a complete one that sessions or input files came after, and `awaiting output` for one whose job has ended.
+/// The cell of the session table: the decision word, with the reason of a failed task, `stale` or
+/// `awaiting output` in brackets.
 pub fn decision_cell(decision: &Decision) -> Cow<'static, str> {
     match decision {
         Decision::Skip(Skip::Stale(_) | Skip::LateInput) => "complete (stale)".into(),
@@ -64,7 +58,7 @@ pub fn decision_cell(decision: &Decision) -> Cow<'static, str> {
     }
 }
 
-/// Returns a short sentence for people, without a full stop.
+/// A short sentence for people, without a full stop.
 pub fn decision_text(decision: &Decision) -> String {
     match decision {
         Decision::Submit(due) => due_text(*due),
@@ -99,15 +93,18 @@ fn skip_text(skip: &Skip) -> String {
             outlook_text(*outlook, *attempt)
         ),
         Skip::JobWithoutRow(id) => {
-            format!("job {id} may be this task's and has no row; waits until it ends")
+            format!("job {id} may belong to this task but has no row; waiting until it ends")
         }
         Skip::Renamed(removed_procedure) => renamed_text(removed_procedure),
         Skip::NoDicom => "no DICOM files".to_owned(),
         Skip::Settling { until } => {
-            format!("files still arrive; settled at {}", local_time(*until))
+            format!(
+                "files are still arriving; waiting until {}",
+                local_time(*until)
+            )
         }
         Skip::TooFewFiles { files, needed } => {
-            format!("{files} DICOM files, at least {needed} are needed")
+            format!("{files} DICOM files, but at least {needed} are required")
         }
         Skip::WaitingFor(waiting) => waiting_text(waiting),
         Skip::TooFewSessions { needed, ready } => {
@@ -123,7 +120,7 @@ fn skip_text(skip: &Skip) -> String {
     }
 }
 
-/// The reason of a skipped task's row.
+/// The row's reason in a decision to skip.
 pub fn reason_of(decision: &Decision) -> Option<Reason> {
     match decision {
         Decision::Skip(Skip::Failed { reason, .. } | Skip::InFlight { reason, .. }) => *reason,
@@ -131,7 +128,7 @@ pub fn reason_of(decision: &Decision) -> Option<Reason> {
     }
 }
 
-/// The job that a skipped task waits for.
+/// The job that the task waits for.
 pub fn job_of(decision: &Decision) -> Option<&JobId> {
     match decision {
         Decision::Skip(Skip::InFlight { job_id, .. }) => job_id.as_ref(),
@@ -141,24 +138,24 @@ pub fn job_of(decision: &Decision) -> Option<&JobId> {
     }
 }
 
-/// Counts the tasks that are held back, by reason, in the order of [`TaskState`]. With the tasks that
-/// are complete and those to be submitted the counts add up to all selected tasks.
+/// Counts of skipped tasks by reason, in the order of [`TaskState`]. Complete, due and unselected tasks are
+/// not included.
 pub fn reason_summary(manifest: &Manifest) -> Vec<(String, usize)> {
     let mut groups: BTreeMap<(TaskState, String), usize> = BTreeMap::new();
     for task in &manifest.tasks {
-        let standing = TaskState::of(&task.decision);
-        let is_shown = !matches!(standing, TaskState::Complete | TaskState::NotSelected);
+        let state = TaskState::of(&task.decision);
+        let is_shown = !matches!(state, TaskState::Complete | TaskState::NotSelected);
         if let Decision::Skip(skip) = &task.decision
             && is_shown
         {
-            *groups.entry((standing, group(skip))).or_default() += 1;
+            *groups.entry((state, group(skip))).or_default() += 1;
         }
     }
     let groups = groups.into_iter();
     groups.map(|((_, text), count)| (text, count)).collect()
 }
 
-/// Returns what several tasks have in common: no job ids, no sessions, no paths.
+/// The part of a sentence that several tasks share, without job ids, sessions and paths.
 fn group(skip: &Skip) -> String {
     match skip {
         Skip::InFlight { status, reason, .. } => {
@@ -170,20 +167,20 @@ fn group(skip: &Skip) -> String {
             let reason = reason_word(*reason);
             match outlook {
                 Outlook::None => format!("failed ({reason})"),
-                Outlook::Now | Outlook::At(_) => format!("failed ({reason}), tried again later"),
+                Outlook::Now | Outlook::At(_) => format!("failed ({reason}), will be retried"),
                 Outlook::Spent(_) => format!("failed ({reason}), no attempts left"),
             }
         }
-        Skip::JobWithoutRow(_) => "a job without a row may be this task's".to_owned(),
+        Skip::JobWithoutRow(_) => "a job without a row may belong to this task".to_owned(),
         Skip::Renamed(removed_procedure) if removed_procedure.is_old_scope => format!(
-            "waiting for jobs of {} from before its scope was changed",
+            "waiting for jobs of {}, submitted before its scope was changed",
             removed_procedure.procedure
         ),
         Skip::Renamed(removed_procedure) => format!(
             "waiting for jobs of {}, which is no longer in the configuration",
             removed_procedure.procedure
         ),
-        Skip::Settling { .. } => "files still arrive".to_owned(),
+        Skip::Settling { .. } => "files are still arriving".to_owned(),
         Skip::TooFewFiles { .. } => "too few DICOM files".to_owned(),
         Skip::WaitingFor(waiting) => {
             let procedure = &waiting.procedure;
@@ -205,27 +202,30 @@ fn group(skip: &Skip) -> String {
 
 fn due_text(due: Due) -> String {
     let replaced = |complete| match complete {
-        true => ", its outputs will be replaced",
+        true => "; its outputs will be replaced",
         false => "",
     };
     match due {
         Due::New => "due".to_owned(),
-        Due::OutputsGone => "due: was complete, outputs gone".to_owned(),
+        Due::OutputsGone => "due: was complete, but its outputs are missing".to_owned(),
         Due::NeverVerified => {
-            "due: recorded as complete by an earlier program, outputs missing".to_owned()
+            "due: an earlier program recorded it as complete, but its outputs are missing"
+                .to_owned()
         }
         Due::FailedBefore { complete } => format!("due: failed before{}", replaced(complete)),
         Due::Retry { reason, complete } => {
-            format!("due: tried again after {reason}{}", replaced(complete))
+            format!("due: retry after {reason}{}", replaced(complete))
         }
-        Due::Stale => "due: complete, but a session has come since".to_owned(),
+        Due::Stale => "due: complete, but new sessions arrived after it ran".to_owned(),
         Due::LateInput => "due: complete, but input files changed after it ran".to_owned(),
-        Due::Forced { complete: true } => "due: forced, outputs are complete".to_owned(),
+        Due::Forced { complete: true } => {
+            "due: forced, although its outputs are complete".to_owned()
+        }
         Due::Forced { complete: false } => "due: forced".to_owned(),
     }
 }
 
-/// How far a job has come: `running`, `pending: held`.
+/// The state of a job: `running`, `pending: held`.
 fn progress(status: TaskStatus, reason: Option<Reason>) -> Cow<'static, str> {
     match reason {
         None | Some(Reason::Running) => status.as_str().into(),
@@ -235,7 +235,7 @@ fn progress(status: TaskStatus, reason: Option<Reason>) -> Cow<'static, str> {
 }
 
 fn reason_word(reason: Option<Reason>) -> &'static str {
-    // Rows of the Python program have none.
+    // Rows of the Python program have no reason.
     reason.map_or("reason unknown", Reason::as_str)
 }
 
@@ -246,7 +246,7 @@ fn waiting_text(waiting: &Waiting) -> String {
         Some(Blocked::Failed(reason)) => format!(" (failed{})", maybe(": ", *reason, "")),
         Some(Blocked::Unreadable(path)) => format!(" (unreadable: {})", path.display()),
         Some(Blocked::NotApplicable) => {
-            " (not applicable to any session, so it never becomes complete)".to_owned()
+            " (not applicable to any session, so it will never be complete)".to_owned()
         }
     };
     let more = match waiting.sessions_missing.saturating_sub(1) {
@@ -257,7 +257,7 @@ fn waiting_text(waiting: &Waiting) -> String {
     format!("waiting for {}{session}{why}{more}", waiting.procedure)
 }
 
-/// Says which job a procedure waits for that may be the job's own under a new name.
+/// The job of a removed procedure that a task waits for, because the procedure may have been renamed.
 fn renamed_text(removed_procedure: &RemovedProcedure) -> String {
     let procedure = &removed_procedure.procedure;
     let what = match &removed_procedure.job_id {
@@ -268,7 +268,7 @@ fn renamed_text(removed_procedure: &RemovedProcedure) -> String {
         return format!("waiting {what}: it was submitted before the scope was changed");
     }
     format!(
-        "waiting {what}: {procedure} is no longer in the configuration, and this may be its new name"
+        "waiting {what}: {procedure} is no longer in the configuration and may have been renamed to this procedure"
     )
 }
 
@@ -284,18 +284,26 @@ fn limit_text(limit: &Limit) -> String {
             succeeded,
             failed,
         } => {
-            let text = format!("warm-up: {succeeded} of the first {needed} jobs succeeded");
+            let text = match needed {
+                1 => "warm-up: waiting for the first job to succeed".to_owned(),
+                _ => format!(
+                    "warm-up: waiting for the first {needed} jobs to succeed, {succeeded} so far"
+                ),
+            };
             let failed = Some(failed).filter(|failed| **failed > 0);
-            return text + &maybe(", ", failed, " failed ('retry' or --force tries again)");
+            return text + &maybe("; ", failed, " failed (use 'retry' or --force)");
         }
     };
-    format!("over a limit ({option} {n})")
+    format!("limit reached ({option} {n})")
 }
 
-/// Names the sessions that a complete task of a subject did not work on.
+/// Lists the sessions that arrived after a subject's task was complete.
 fn stale_text(sessions: &[SessionLabel]) -> String {
     let names: Vec<&str> = sessions.iter().map(SessionLabel::as_str).collect();
-    format!("complete, but stale: {} came later", few(&names, 3))
+    format!(
+        "complete, but stale: {} arrived after it ran",
+        few(&names, 3)
+    )
 }
 
 fn pause_text(pause: &Pause) -> String {
@@ -308,7 +316,36 @@ fn pause_text(pause: &Pause) -> String {
             )
         }
         PauseCause::Failures { count } => {
-            format!("paused since {since}: {count} jobs in a row failed; 'resume' goes on")
+            format!(
+                "paused since {since}: {count} consecutive jobs failed; run 'resume' to continue"
+            )
         }
     }
+}
+
+/// What happens next with a failed task.
+pub fn outlook_text(outlook: Outlook, attempt: i32) -> String {
+    match outlook {
+        Outlook::None => "waits for 'retry'".to_owned(),
+        Outlook::Now => "will be retried".to_owned(),
+        Outlook::At(at) => format!("will be retried after {}", local_time(at)),
+        Outlook::Spent(budget) => spent_text(budget, attempt),
+    }
+}
+
+/// `attempt` keeps counting when a budget starts over.
+fn spent_text(budget: Budget, attempt: i32) -> String {
+    let Budget { used, allowed, .. } = budget;
+    let left = match (budget.infrastructure, allowed) {
+        (true, 0) => "max_infrastructure is 0".to_owned(),
+        (true, _) => {
+            format!("{used} retries after infrastructure failures, {allowed} allowed")
+        }
+        (false, 1) => "max_attempts is 1".to_owned(),
+        (false, _) if i64::from(attempt) > i64::from(used) => {
+            format!("all {allowed} attempts since it was last cleared are used up")
+        }
+        (false, _) => format!("all {allowed} attempts are used up"),
+    };
+    format!("{left}; 'retry' starts over")
 }

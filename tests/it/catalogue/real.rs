@@ -221,7 +221,7 @@ fn d1_real_converters_fail_when_they_convert_nothing() {
         // dcm2niix writes to stdout, the others to stderr.
         let log = [&output.stdout[..], &output.stderr[..]].concat();
         let tail = Tail::new(log, true);
-        let line = Patterns::builtin().telling(&tail).unwrap();
+        let line = Patterns::builtin().excerpt(&tail).unwrap();
         let pattern = line.meaning.map(|meaning| &*meaning.name);
         assert_eq!(pattern, Some("conversion"), "{name}: {}", line.line);
     }

@@ -22,8 +22,8 @@ fn a_row_whose_session_or_subject_was_renamed() {
     assert_eq!(json.as_array().unwrap().len(), 1);
     for part in [
         "bids sub-01 ses-01: gone",
-        "ses-01 is gone from the data (renamed or moved away?); a row of it stands on record",
-        "give its directory the name back",
+        "ses-01 is missing from the data (renamed or moved?), but the state has a row for it",
+        "restore the directory's name",
         "failed (exit_code), attempt 1, job 1001",
         "incomplete, in [study]/bids/sub-01/ses-01",
     ] {
@@ -33,7 +33,7 @@ fn a_row_whose_session_or_subject_was_renamed() {
     let text = explain(&study, &["01"]);
     assert!(text.contains("bids sub-01 ses-09: due"), "{text}");
     assert!(
-        text.contains("bids sub-01 ses-01: ses-01 is gone"),
+        text.contains("bids sub-01 ses-01: ses-01 is missing"),
         "{text}"
     );
     // The living job of a session that is gone.
@@ -43,12 +43,15 @@ fn a_row_whose_session_or_subject_was_renamed() {
     )
     .unwrap();
     let text = explain(&study, &["01", "02", "bids"]);
-    assert!(text.contains("`run` follows its job to the end"), "{text}");
+    assert!(
+        text.contains("`run` will track its job until it ends"),
+        "{text}"
+    );
     assert!(text.contains("job 1002 is "), "{text}");
 
     fs::rename(study.at("dicom/sub-01"), study.at("dicom/sub-02")).unwrap();
     let text = explain(&study, &["01", "01", "bids"]);
-    assert!(text.contains("sub-01 is gone from the data"), "{text}");
+    assert!(text.contains("sub-01 is missing from the data"), "{text}");
     // No row: neither task nor anything to tell.
     let said = study.call(&["explain", "01", "01", "table"]);
     assert_eq!(said.code, 2, "{}", said.out);
@@ -80,7 +83,7 @@ fn a_row_whose_procedure_left_the_configuration() {
     let (text, json) = explain_with(&study, &["01", "01", "bids"], 0);
     assert_eq!(json[0]["decision"], "gone");
     assert!(
-        text.contains("bids is not in the configuration any more"),
+        text.contains("bids is not in the configuration, but the state has a row for it"),
         "{text}"
     );
     assert!(!text.contains("outputs"), "{text}");
@@ -108,7 +111,7 @@ fn a_procedure_that_works_per_subject_now() {
     ));
     let text = explain(&study, &["01", "01", "bids"]);
     assert!(
-        text.contains("bids has no such task any more (was its scope changed?)"),
+        text.contains("bids no longer has such a task (was its scope changed?)"),
         "{text}"
     );
 }
@@ -124,19 +127,22 @@ fn nothing_is_said_of_jobs_while_slurm_is_silent() {
     let (text, json) = explain_with(&study, &["01", "01", "bids"], 5);
     assert!(
         text.contains(
-            "why      in flight (job 1001, running), as Slurm last said; it does not answer now"
+            "why      in flight (job 1001, running), when last seen; Slurm is not responding"
         ),
         "{text}"
     );
     let todo = json[0]["todo"].as_str().unwrap();
     assert!(
-        todo.starts_with("what its job does is not known while Slurm does not answer"),
+        todo.starts_with("Slurm is not responding, so the job's state is unknown"),
         "{todo}"
     );
     // What waits for it says no more.
     let (text, _) = explain_with(&study, &["01", "01", "prep"], 5);
-    assert!(!text.contains("its job runs"), "{text}");
+    assert!(!text.contains("its job is running"), "{text}");
     slurm.heal("squeue");
     let text = explain(&study, &["01", "01", "bids"]);
-    assert!(text.contains("to do    nothing, its job runs"), "{text}");
+    assert!(
+        text.contains("to do    nothing; its job is running"),
+        "{text}"
+    );
 }

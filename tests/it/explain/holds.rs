@@ -19,20 +19,20 @@ fn what_holds_a_due_task_back() {
     let line = text.lines().find(|line| line.contains("held by")).unwrap();
     assert!(line.contains("the procedure is paused by"), "{text}");
     assert!(
-        text.contains("`snbb-scheduler resume --procedure bids` ends the pause"),
+        text.contains("to end the pause: snbb-scheduler resume --procedure bids"),
         "{text}"
     );
     study.ok(&["pause", "-q"]);
     let text = explain(&study, &["01", "02", "bids"]);
     assert!(
-        text.contains("`snbb-scheduler resume` ends the pause of the study"),
+        text.contains("to end the pause of the study: snbb-scheduler resume"),
         "{text}"
     );
 
     let (study, _slurm) = self::study(&format!("dicom_settle: 1h\n{PIPELINE}"));
     let text = explain(&study, &["01", "01", "bids"]);
     assert!(
-        text.contains("to do    nothing, if no more files come: the first `run` after"),
+        text.contains("to do    nothing; if no more files arrive, the first `run` after"),
         "{text}"
     );
 
@@ -41,7 +41,7 @@ fn what_holds_a_due_task_back() {
     ));
     let text = explain(&study, &["01", "01", "bids"]);
     assert!(
-        text.contains("more DICOM files have to come to [study]/dicom/sub-01/ses-01"),
+        text.contains("copy the missing DICOM files to [study]/dicom/sub-01/ses-01"),
         "{text}"
     );
 }
@@ -56,7 +56,7 @@ fn what_a_session_lacks() {
         "{text}"
     );
     assert!(
-        text.contains("dicom_path has to be filled in in [study]/sessions.csv"),
+        text.contains("fill in the session's dicom_path in [study]/sessions.csv"),
         "{text}"
     );
 
@@ -93,7 +93,7 @@ fn a_subject_that_is_left_alone() {
     let text = explain(&study, &["01", "01", "scan"]);
     assert!(text.starts_with("scan sub-01 ses-01: excluded"), "{text}");
     assert!(
-        text.contains("to do    nothing, unless `include` or `exclude`"),
+        text.contains("to do    nothing; to include it, change `include` or `exclude`"),
         "{text}"
     );
     let text = explain(&study, &["01", "02", "scan"]);
@@ -168,7 +168,7 @@ fn a_complete_task_that_a_session_came_after() {
     study.configure(&rerun);
     let text = explain(&study, &["01", "table"]);
     assert!(
-        text.contains("due: complete, but a session has come since"),
+        text.contains("due: complete, but new sessions arrived after it ran"),
         "{text}"
     );
 }
@@ -203,11 +203,11 @@ fn is_stopped(study: &Study, words: &[&str], why: &str) {
         .collect();
     assert!(
         held.iter()
-            .any(|held| held.starts_with("a safety stop: ") && held.contains(why)),
+            .any(|held| held.starts_with("safety stop: ") && held.contains(why)),
         "{held:?}"
     );
     assert!(
-        text.contains("to do    the safety stop has to end: "),
+        text.contains("to do    resolve the safety stop: "),
         "{text}"
     );
 }
@@ -217,7 +217,7 @@ fn a_safety_stop_holds_everything_back() {
     let study = ten();
     let text = explain(&study, &["09", "table"]);
     assert!(
-        text.contains("the next `snbb-scheduler run` submits it"),
+        text.contains("the next `snbb-scheduler run` will submit it"),
         "{text}"
     );
     assert!(!text.contains("safety"), "{text}");
@@ -247,7 +247,7 @@ fn a_safety_stop_holds_everything_back() {
     );
     // What a complete task is needs nothing to end.
     let text = explain(&study, &["09", "01", "scan"]);
-    assert!(text.contains("nothing, its outputs are complete"), "{text}");
+    assert!(text.contains("nothing; its outputs are complete"), "{text}");
 
     for n in 0..7 {
         std::fs::remove_dir_all(study.at(&format!("dicom/sub-{n:02}"))).unwrap();

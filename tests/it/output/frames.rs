@@ -11,10 +11,12 @@ use proptest::prelude::*;
 use serde_json::Value;
 use snbb_scheduler::cli::views::{RowsView, RunSummary, print_status};
 use snbb_scheduler::decide::manifest::{Blocked, Decision, Due, Limit, Manifest, Planned, Skip};
-use snbb_scheduler::model::procedure::Scope;
+use snbb_scheduler::model::procedure::{ProcedureDag, Scope};
 use snbb_scheduler::model::state::{Reason, TaskRow, TaskStatus};
 use snbb_scheduler::show::tables;
-use snbb_scheduler::show::tables::{SessionOrder, to_csv, to_json};
+use snbb_scheduler::show::tables::{
+    RowOrder, SessionOrder, TableError, sort_rows, to_csv, to_json,
+};
 
 use super::values::*;
 
@@ -25,6 +27,16 @@ fn read_csv(bytes: &[u8]) -> DataFrame {
         .into_reader_with_file_handle(io::Cursor::new(bytes.to_vec()))
         .finish()
         .unwrap()
+}
+
+fn rows_frame(
+    rows: &[TaskRow],
+    dag: &ProcedureDag,
+    log_dir: Option<&Path>,
+) -> Result<DataFrame, TableError> {
+    let mut rows: Vec<&TaskRow> = rows.iter().collect();
+    sort_rows(&mut rows, dag, RowOrder::Procedure);
+    tables::ordered_rows_frame(&rows, log_dir)
 }
 
 fn as_text(frame: &DataFrame) -> DataFrame {
@@ -55,7 +67,7 @@ fn cell(frame: &DataFrame, column: &str, at: usize) -> Option<String> {
 
 #[test]
 fn rows_have_the_documented_columns_and_log_paths() {
-    let frame = tables::rows_frame(&rows(), &pipeline(), Some(Path::new("/logs"))).unwrap();
+    let frame = rows_frame(&rows(), &pipeline(), Some(Path::new("/logs"))).unwrap();
     let names: Vec<&str> = frame
         .get_column_names()
         .iter()
@@ -84,7 +96,7 @@ fn rows_have_the_documented_columns_and_log_paths() {
             path("/logs/retired/retired_sub-0001_ses-01_9.out"),
         ]
     );
-    let without = tables::rows_frame(&rows(), &pipeline(), None).unwrap();
+    let without = rows_frame(&rows(), &pipeline(), None).unwrap();
     assert_eq!(without.column("log_path").unwrap().null_count(), 6);
 }
 
@@ -92,7 +104,7 @@ fn rows_have_the_documented_columns_and_log_paths() {
 fn every_word_is_documented() {
     let documented = include_str!("../../../docs/output.md");
     for word in tables::TaskState::ALL {
-        let short = word.look().short;
+        let short = word.style().short;
         assert!(
             documented.contains(&format!("| `{word}` | `{short}` |")),
             "{word}"
@@ -179,7 +191,7 @@ fn odd_values_cannot_break_any_format() {
         })
         .collect();
     let dag = pipeline();
-    let frame = tables::rows_frame(&rows, &dag, None).unwrap();
+    let frame = rows_frame(&rows, &dag, None).unwrap();
     let json: Vec<Value> = serde_json::from_slice(&to_json(&frame).unwrap()).unwrap();
     let back = read_csv(&to_csv(&frame).unwrap());
     assert!(back.equals_missing(&as_text(&frame)), "{back:?}");

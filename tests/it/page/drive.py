@@ -61,7 +61,7 @@ def filters(page):
     assert rows(page) == 1 and first(page) == "sub-0042 ses-02"
     page.fill("#text", "no such thing")
     settle(page)
-    assert "No session fits" in page.inner_text("#grid")
+    assert "No session matches" in page.inner_text("#grid")
     page.click("#filters button")
     settle(page)
     assert rows(page) == 5000

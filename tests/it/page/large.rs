@@ -302,7 +302,7 @@ fn task(
         job: Some(JobDetail {
             row,
             failure: is_failed.then(|| match reason {
-                Some("out_of_memory") => "needed more memory than it asked for".to_owned(),
+                Some("out_of_memory") => "needed more memory than requested".to_owned(),
                 Some("time_limit") => "ran into its time limit".to_owned(),
                 Some("node_failure") => "the node failed".to_owned(),
                 Some("no_output") => "ended well, but its outputs are not complete".to_owned(),
@@ -338,7 +338,7 @@ fn finding(
         key: TaskKey::new(subject, session, procedure),
         job_id: Some(job.clone()),
         pattern: reason.unwrap_or_default().into(),
-        telling: true,
+        is_excerpt: true,
         line: match reason {
             Some("out_of_memory") => {
                 "slurmstepd: error: Detected 1 oom_kill event in StepId=4812.batch"

@@ -14,7 +14,7 @@ fn a_warm_up_lets_the_rest_go_when_the_first_jobs_have_succeeded() {
         &said,
         &[
             "9 due, 3 submitted",
-            "6  warm-up: 0 of the first 3 jobs succeeded",
+            "6  warm-up: waiting for the first 3 jobs to succeed, 0 so far",
         ],
     );
     says(&study.ok(&["run"]), &["6 due, 0 submitted"]);
@@ -32,7 +32,7 @@ fn a_warm_up_lets_the_rest_go_when_the_first_jobs_have_succeeded() {
         &said,
         &[
             "6 due, 0 submitted",
-            "1 of the first 3 jobs succeeded, 1 failed ('retry' or --force",
+            "waiting for the first 3 jobs to succeed, 1 so far; 1 failed (use 'retry' or --force",
         ],
     );
     let manifest = study.ok(&["manifest", "--format", "csv"]).out;
@@ -65,7 +65,7 @@ fn all_jobs_of_the_user_count_and_what_has_ended_does_not() {
         &said,
         &[
             "18 due, 3 submitted",
-            "15  over a limit (max_queued_user_jobs 6)",
+            "15  limit reached (max_queued_user_jobs 6)",
         ],
     );
     says(&study.ok(&["run"]), &["0 submitted"]);
@@ -97,7 +97,7 @@ fn a_subject_with_many_sessions_does_not_keep_the_others_waiting() {
     let said = study.ok(&["run"]);
     says(
         &said,
-        &["27  over a limit (the procedure's max_in_flight 4)"],
+        &["27  limit reached (the procedure's max_in_flight 4)"],
     );
     let names: Vec<String> = slurm.jobs().into_iter().map(|(_, name)| name).collect();
     assert_eq!(
@@ -163,7 +163,7 @@ fn a_real_cluster_counts_array_tasks_one_by_one_and_its_failures_pause() {
         &study.ok(&["run"]),
         &[
             "9 due, 2 submitted",
-            "7  over a limit (max_queued_user_jobs 7)",
+            "7  limit reached (max_queued_user_jobs 7)",
         ],
     );
     until_all_failed(2);

@@ -10,7 +10,7 @@ fn a_job_gets_more_memory_until_it_has_enough() {
     study.ok(&["monitor"]);
     assert_eq!(
         standing(&study, "prep"),
-        ("due".into(), "due: tried again after out_of_memory".into())
+        ("due".into(), "due: retry after out_of_memory".into())
     );
     assert_eq!(standing(&study, "qc").0, "waiting");
     assert_eq!(

@@ -46,8 +46,8 @@ fn a_renamed_procedure_waits_for_the_jobs_of_its_old_name() {
     study.ok(&["run", "--force", "--procedure", "import", "--subject", "01"]);
     assert_eq!(names(&slurm), before);
 
-    let why = "waiting until job 1001 of convert ends: convert is no longer in the configuration, \
-               and this may be its new name";
+    let why = "waiting until job 1001 of convert ends: convert is no longer in the configuration \
+               and may have been renamed to this procedure";
     let said = study.ok(&["explain", "sub-01", "ses-01", "import"]);
     assert!(
         said.out.contains(why)
@@ -149,7 +149,7 @@ fn a_submission_in_doubt_of_the_old_name_is_no_job_to_cancel() {
         let said = study.call(&["explain", "sub-02", "ses-01", procedure]);
         assert!(
             !said.out.contains("snbb-scheduler cancel")
-                && said.out.contains("whether Slurm has taken the job"),
+                && said.out.contains("whether Slurm accepted the job"),
             "{}",
             said.out
         );

@@ -335,7 +335,7 @@ fn results_that_have_gone_are_named_before_they_are_made_again() {
     assert_eq!(study.ok(&["run", "-q"]).err, "");
     let told = study.ok(&["history", "01", "01", "prep"]).out;
     assert!(
-        told.contains("it was complete, and its outputs were gone"),
+        told.contains("it was complete, but its outputs were missing"),
         "{told}"
     );
     let log = study.read("scheduler_audit.jsonl");

@@ -96,18 +96,18 @@ fn explain_says_when_outputs_were_and_will_be_looked_at() {
     };
     let text = explain(&[]);
     assert!(
-        text.contains("complete; outputs last looked at 20"),
+        text.contains("complete; outputs last checked at 20"),
         "{text}"
     );
-    assert!(text.contains("nothing, its outputs are complete"), "{text}");
+    assert!(text.contains("nothing; its outputs are complete"), "{text}");
     world.lose("derivatives/prep", 1);
     let text = explain(&[]);
     assert!(
-        text.contains("complete; outputs last looked at 20"),
+        text.contains("complete; outputs last checked at 20"),
         "{text}"
     );
     assert!(
-        text.contains("`snbb-scheduler run --recheck` looks now"),
+        text.contains("To check now: snbb-scheduler run --recheck"),
         "{text}"
     );
     let text = explain(&["--recheck"]);

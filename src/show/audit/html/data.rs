@@ -17,12 +17,12 @@ use crate::show::tables::TaskState;
 
 const THREADS: usize = 4;
 
-/// So many tasks are unpacked together, when one of them is looked at; `page.js` has the same number.
+/// Tasks per compressed part, which the page unpacks as a whole. Must equal `TOGETHER` in `page.js`.
 const TOGETHER: usize = 1000;
 
 #[derive(Serialize)]
 struct Grid<'a> {
-    /// The symbol and the group of each word of a decision.
+    /// The symbol and the group of each decision word.
     words: Map<String, Value>,
     matrix: &'a Matrix,
 }
@@ -34,11 +34,11 @@ struct Detail<'a> {
     findings: &'a [&'a LogFinding],
 }
 
-/// Returns the data of the heat map.
+/// The data of the heat map.
 pub fn grid(report: &Report) -> String {
-    let words = TaskState::ALL.into_iter().map(|standing| {
-        let look = standing.look();
-        (standing.to_string(), json!([look.symbol, look.group]))
+    let words = TaskState::ALL.into_iter().map(|state| {
+        let style = state.style();
+        (state.to_string(), json!([style.symbol, style.group]))
     });
     packed(&Grid {
         words: words.collect(),
@@ -46,7 +46,7 @@ pub fn grid(report: &Report) -> String {
     })
 }
 
-/// Returns what is told of single tasks, in the order of [`Report::tasks`].
+/// The details of single tasks, in the order of [`Report::tasks`].
 pub fn details(report: &Report) -> Vec<String> {
     let mut findings: HashMap<&TaskKey, Vec<&LogFinding>> = HashMap::new();
     for finding in report.logs.iter().flat_map(|logs| &logs.findings) {
@@ -62,7 +62,7 @@ pub fn details(report: &Report) -> Vec<String> {
     })
 }
 
-/// Cannot fail: all keys are texts, and memory takes all bytes. The script would say so on the console.
+/// Cannot fail, because all keys are texts and the output is in memory.
 fn packed(data: &impl Serialize) -> String {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     let written = encoder.write_all(&serde_json::to_vec(data).unwrap_or_default());

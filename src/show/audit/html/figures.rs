@@ -1,4 +1,4 @@
-//! The figures of the page: a chart each, and a list that says the same.
+//! The charts of the page, each with a list of the same figures.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +18,14 @@ use crate::show::charts::safe::{plural, safe, spaced, thousands};
 use crate::show::charts::{self, Bar};
 use crate::show::tables::{Group, utc_time};
 
-/// So many days are in the chart of the throughput.
+/// Days in the throughput chart.
 const DAYS: u64 = 60;
-/// So many groups of failures are not folded.
+/// Groups of failures that are not folded.
 const GROUPS: usize = 6;
-/// So many tasks of a group are named before it is unfolded.
+/// Tasks that a folded group names.
 const NAMED: usize = 4;
 
-/// Puts a chart and its list together. Nothing if the list has no rows.
+/// A chart with its list. Empty if the list has no rows.
 fn figure(chart: Markup, list: &List) -> Markup {
     html! {
         @if !list.rows.is_empty() {
@@ -35,7 +35,7 @@ fn figure(chart: Markup, list: &List) -> Markup {
     }
 }
 
-/// Two lists beside each other where there is room.
+/// Two lists, side by side on wide screens.
 pub fn pair(report: &Report, lists: [fn(&Report) -> List; 2]) -> Markup {
     let lists = lists.map(|list| list(report));
     html! {
@@ -49,12 +49,12 @@ fn folded(title: &str, content: Markup) -> Markup {
     html! { details.data { summary { (title) } (content) } }
 }
 
-/// A drawing that scrolls where it does not fit.
+/// A drawing that scrolls on narrow screens.
 fn wide(label: &str, drawing: Markup) -> Markup {
     html! { div.drawing role="region" tabindex="0" aria-label=(safe(label)) { (drawing) } }
 }
 
-/// Renders the pipeline, and how far each procedure is.
+/// The pipeline, and the progress of each procedure.
 pub fn pipeline(report: &Report) -> Markup {
     let bars = report.procedures.iter().filter(|p| p.tasks > 0).map(|p| {
         let parts = Group::ALL.into_iter();
@@ -79,7 +79,7 @@ pub fn pipeline(report: &Report) -> Markup {
     }
 }
 
-/// Renders failures: by cause, by reason, by node, by what the logs say.
+/// Failures by cause, reason, node and known error.
 pub fn failures(report: &Report) -> Markup {
     let groups = &report.failures.groups;
     let shown = groups.get(..super::ROWS).unwrap_or(groups);
@@ -89,9 +89,9 @@ pub fn failures(report: &Report) -> Markup {
         @if !others.is_empty() {
             (folded(&plural(others.len(), "more group"), html! { @for group in others { (alike(report, group)) } }))
         }
-        @if groups.is_empty() && report.study.has(Part::Tasks) { p { "No failed task." } }
+        @if groups.is_empty() && report.study.has(Part::Tasks) { p { "No failed tasks." } }
         @if groups.len() > super::ROWS {
-            p.hint { "The sessions below show all of them: choose the status “failed”." }
+            p.hint { "To see all of them, choose the status “failed” in the sessions below." }
         }
         (pair(report, [tasks::by_reason, tasks::by_node]))
         (table(&tasks::by_pattern(report)))
@@ -99,7 +99,7 @@ pub fn failures(report: &Report) -> Markup {
     }
 }
 
-/// Renders tasks that failed alike: what happened once, and the tasks folded.
+/// A group of similar failures, with its tasks folded.
 fn alike(report: &Report, group: &FailureGroup) -> Markup {
     let list = tasks::failed_alike(report, group);
     let first = group
@@ -113,9 +113,9 @@ fn alike(report: &Report, group: &FailureGroup) -> Markup {
         .map(|name| safe(name))
         .collect();
     let findings = report.logs.iter().flat_map(|logs| &logs.findings);
-    let mut telling =
-        findings.filter(|one| one.telling && Some(&one.key) == first.map(|task| &task.key));
-    let known = telling.next().and_then(|one| {
+    let mut excerpt =
+        findings.filter(|one| one.is_excerpt && Some(&one.key) == first.map(|task| &task.key));
+    let known = excerpt.next().and_then(|one| {
         let mut patterns = report.logs.iter().flat_map(|logs| &logs.by_pattern);
         patterns.find(|known| known.pattern == one.pattern)
     });
@@ -138,7 +138,7 @@ fn alike(report: &Report, group: &FailureGroup) -> Markup {
     }
 }
 
-/// Renders how the work goes on.
+/// The progress of the work over time.
 pub fn progress(report: &Report) -> Markup {
     let Some(progress) = &report.progress else {
         return html! {};
@@ -181,12 +181,12 @@ pub fn progress(report: &Report) -> Markup {
 fn forecast(progress: &Progress) -> Markup {
     let backlog = &progress.backlog;
     html! {
-        strong { (plural(backlog.tasks, "task")) } " will go on without a person"
-        @if let Some(rate) = progress.rate.last_7_days { ", " strong { (format!("{rate:.1}")) } " complete a day" }
+        strong { (plural(backlog.tasks, "task")) } " will proceed automatically"
+        @if let Some(rate) = progress.rate.last_7_days { "; " strong { (format!("{rate:.1}")) } " completed per day" }
         @if let Some(end) = backlog.expected_end {
-            "; expected to be done by " strong { time datetime=(utc_time(end)) { (end.format("%e %B %Y")) } }
+            "; expected to finish by " strong { time datetime=(utc_time(end)) { (end.format("%e %B %Y")) } }
         } @else if backlog.tasks > 0 {
-            "; no forecast, because a step had no completed task in the last 7 days"
+            "; no forecast, because a procedure completed no task in the last 7 days"
         }
         "."
     }
@@ -213,24 +213,28 @@ fn throughput(progress: &Progress, to: NaiveDate) -> Markup {
     )
 }
 
-/// Renders what was asked for against what was used.
+/// Requested, used and suggested resources.
 pub fn efficiency(report: &Report) -> Markup {
     let chart = |title: &str, unit, axis, get: fn(&Efficiency) -> Option<&Usage>| {
         let all = report.efficiency.iter();
         let rows = all.filter_map(|found| Some((&*found.procedure, get(found)?)));
         let rows: Vec<(&str, &Usage)> = rows.collect();
-        let label = format!("{title} asked for, used and suggested, by procedure");
+        let label = format!("{title} requested, used and suggested, by procedure");
         html! {
             @if !rows.is_empty() {
                 div { h3 { (title) } (wide(&label, charts::usage(&rows, unit, axis, &label))) }
             }
         }
     };
+    let list = lists::efficiency(report);
+    if list.is_empty() {
+        return html! {};
+    }
     html! {
         @if !report.efficiency.is_empty() {
             ul.key {
                 li { span.box.used aria-hidden="true" {} "used: median to 95th percentile, line to the maximum" }
-                li { span.tick.asked aria-hidden="true" {} "asked for" }
+                li { span.tick.asked aria-hidden="true" {} "requested" }
                 li { span.diamond aria-hidden="true" {} "suggested" }
             }
         }
@@ -238,6 +242,6 @@ pub fn efficiency(report: &Report) -> Markup {
             (chart("Memory", 1024.0, "GB", |found| found.memory.as_ref()))
             (chart("Time", 3600.0, "hours", |found| found.time.as_ref()))
         }
-        (table(&lists::efficiency(report)))
+        (table(&list))
     }
 }

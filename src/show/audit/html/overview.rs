@@ -1,4 +1,4 @@
-//! The upper part of the page: title, tiles, procedures, and the frame of the heat map.
+//! The page's header, tiles, heat map frame, maintenance section and footer.
 
 use maud::{Markup, html};
 
@@ -12,7 +12,7 @@ use crate::show::charts::safe::{plural, safe, spaced, thousands};
 use crate::show::charts::stack;
 use crate::show::tables::{Group, TaskState, utc_time};
 
-/// Renders the banner with what was looked at, and when.
+/// The banner with study, time and selection.
 pub fn header(report: &Report) -> Markup {
     let study = &report.study;
     let at = study.created_at;
@@ -30,25 +30,24 @@ pub fn header(report: &Report) -> Markup {
                     }
                 }
             }
-            button #theme type="button" hidden { "Theme: as the system" }
+            button #theme type="button" hidden { "Theme: system" }
         }
     }
 }
 
-/// Warns that figures are not the whole truth.
+/// A warning that the figures are incomplete.
 pub fn partial(report: &Report) -> Markup {
     html! {
         @if report.is_partial() {
             p.notice role="note" {
-                strong { "⚠ Something could not be read. " }
-                "The figures below are not the whole truth; see "
-                a href="#upkeep" { "what needs upkeep" } "."
+                strong { "⚠ Some data could not be read. " }
+                "The figures below are incomplete; see "
+                a href="#upkeep" { "Maintenance" } "."
             }
         }
     }
 }
 
-/// Renders a tile; `class` says how it looks.
 fn tile(class: &str, group: &str, label: Markup, count: usize, remark: Markup) -> Markup {
     html! {
         li class={ "tile " (class) } data-count=(count) data-group=(group) {
@@ -59,7 +58,6 @@ fn tile(class: &str, group: &str, label: Markup, count: usize, remark: Markup) -
     }
 }
 
-/// Renders the tiles.
 pub fn tiles(report: &Report) -> Markup {
     let totals = &report.totals;
     let counts = Group::ALL.into_iter();
@@ -80,33 +78,31 @@ pub fn tiles(report: &Report) -> Markup {
                     html! { (plural(totals.subjects, "subject")) ", " (plural(totals.tasks, "task")) }))
                 (health(report))
             }
-            (tile(alert(stale), "stale", html! { "Stale jobs" }, stale, html! { "in flight for too long" }))
+            (tile(alert(stale), "stale", html! { "Stale jobs" }, stale, html! { "in flight too long" }))
             (tile(alert(warnings), "warnings", html! { a href="#upkeep" { "Warnings" } }, warnings, html! { (kinds) }))
         }
     }
 }
 
-/// The symbol of the first of its standings.
+/// The symbol of the group's first state.
 fn symbol(group: Group) -> char {
-    group
-        .standings()
-        .next()
-        .map_or(' ', |one| one.look().symbol)
+    let first = group.states().next();
+    first.map_or(' ', |state| state.style().symbol)
 }
 
 fn parts(group: Group, counts: &[Count], tasks: usize) -> Markup {
-    let there = group.standings().filter_map(|standing| {
-        let count = count_of(counts, standing.as_str());
-        (count > 0).then(|| format!("{} {standing}", thousands(count)))
+    let present = group.states().filter_map(|state| {
+        let count = count_of(counts, state.as_str());
+        (count > 0).then(|| format!("{} {state}", thousands(count)))
     });
-    let there: Vec<String> = there.collect();
+    let present: Vec<String> = present.collect();
     html! {
         @if group == Group::Complete && tasks > 0 {
             (percent(count_of_group(counts, group) as f64 / tasks as f64)) " of " (plural(tasks, "task"))
-        } @else if group.standings().nth(1).is_some() {
-            (there.join(", "))
-        } @else if tasks > 0 && !there.is_empty() && group == Group::Blocked {
-            "by a failed step"
+        } @else if group.states().nth(1).is_some() {
+            (present.join(", "))
+        } @else if tasks > 0 && !present.is_empty() && group == Group::Blocked {
+            "by a failed dependency"
         }
     }
 }
@@ -132,14 +128,14 @@ fn health(report: &Report) -> Markup {
             }
             (stack(&shares, total))
             span.sub {
-                @if let Some(mean) = health.mean { "mean share complete " (percent(mean)) }
+                @if let Some(mean) = health.mean { "mean " (percent(mean)) " complete" }
                 @if health.none > 0 { " · " (thousands(health.none)) " not rated" }
             }
         }
     }
 }
 
-/// Counts what a person should put in order, in all and by kind.
+/// The number of warnings, and the same by kind.
 fn warnings(report: &Report) -> (usize, String) {
     let dicom = report
         .dicom
@@ -152,13 +148,13 @@ fn warnings(report: &Report) -> (usize, String) {
         (report.orphans.rows.len() + jobs, "orphans"),
         (report.scripts.len(), "scripts"),
     ];
-    let there = kinds.iter().filter(|(count, _)| *count > 0);
-    let there = there.map(|(count, kind)| format!("{kind}: {}", thousands(*count)));
+    let present = kinds.iter().filter(|(count, _)| *count > 0);
+    let present = present.map(|(count, kind)| format!("{kind}: {}", thousands(*count)));
     let count = kinds.iter().map(|(count, _)| count).sum();
-    (count, there.collect::<Vec<_>>().join(", "))
+    (count, present.collect::<Vec<_>>().join(", "))
 }
 
-/// Renders the frame that the page's script fills; without it, `lists` of what does not go on.
+/// The frame of the heat map, which the page's script fills. Without scripts the page shows `lists`.
 pub fn matrix(report: &Report, lists: Markup) -> Markup {
     let matrix = &report.matrix;
     if matrix.sessions.is_empty() || matrix.procedures.is_empty() {
@@ -188,35 +184,35 @@ pub fn matrix(report: &Report, lists: Markup) -> Markup {
             output #shown role="status" {}
         }
         noscript {
-            p.notice { "The heat map needs JavaScript; everything else on this page does not." }
+            p.notice { "The heat map requires JavaScript. The rest of the page works without it." }
             (lists)
         }
         p #grid-help .hint {
-            "Arrow keys move, Enter opens details, column titles sort. A task of subject scope stands in each of its subject's sessions."
+            "Use the arrow keys to move, Enter to open details, and column titles to sort. A task of subject scope appears in each session of its subject."
         }
         div #grid role="grid" tabindex="0" aria-labelledby="matrix-title" aria-describedby="grid-help" {}
         p #print-more .more hidden {}
         ul.legend aria-label="Symbols" {
             @for word in words {
-                li { span class={ "chip g-" (word.look().group) } aria-hidden="true" { (word.look().symbol) } (spaced(word.as_str())) }
+                li { span class={ "chip g-" (word.style().group) } aria-hidden="true" { (word.style().symbol) } (spaced(word.as_str())) }
             }
         }
     }
 }
 
-/// Renders what a person should put in order.
+/// The maintenance section.
 pub fn upkeep(report: &Report) -> Markup {
     let lists = upkeep::LISTS.map(|list| list(report));
     html! {
-        @if lists.iter().all(|list| list.rows.is_empty()) { p { "Nothing to put in order." } }
+        @if lists.iter().all(|list| list.rows.is_empty()) { p { "No maintenance needed." } }
         @for list in &lists { (table(list)) }
         @if report.orphans.jobs.is_none() {
-            p.hint { "The queue was not asked for jobs that no row knows (" code { "--queue" } ")." }
+            p.hint { "Jobs without a row are listed only with " code { "--queue" } "." }
         }
     }
 }
 
-/// Renders where all this comes from.
+/// The footer with the sources of the report.
 pub fn about(report: &Report) -> Markup {
     let study = &report.study;
     let parts: Vec<&str> = study.parts.iter().map(|part| part.as_str()).collect();
@@ -234,7 +230,7 @@ pub fn about(report: &Report) -> Markup {
     html! {
         footer #about aria-label="About this report" {
             dl { @for (name, value) in facts { div { dt { (name) } dd { (safe(value)) } } } }
-            p { @if let Some(rows) = head(report).1.last() { (rows) ". " } "Looked at: " (parts.join(", ")) "." }
+            p { @if let Some(rows) = head(report).1.last() { (rows) ". " } "Parts of this report: " (parts.join(", ")) "." }
         }
     }
 }

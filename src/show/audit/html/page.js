@@ -7,7 +7,7 @@
     return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
   };
 
-  // The same set stands in safe.rs.
+  // The same set is in safe.rs.
   const HIDDEN = /[\p{Cc}\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
   const safe = (text) => String(text).replace(HIDDEN, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
   const spaced = (word) => safe(word).replaceAll("_", " ");
@@ -25,7 +25,7 @@
   }
 
   theme();
-  // Details are unpacked by the thousand, when the first of them is asked for.
+  // Details are unpacked in parts of 1000 tasks, when the first of them is opened.
   const TOGETHER = 1000;
   const packed = [...document.querySelectorAll(".details-data")];
   const loaded = [];
@@ -53,10 +53,10 @@
   addEventListener("hashchange", follow);
   follow();
 
-  // A link names a task: #sub-01_ses-01_fmriprep. It opens what the task is folded in, and its details.
+  // A link such as #sub-01_ses-01_fmriprep unfolds the task and opens its details.
   function follow() {
     let id = location.hash.slice(1);
-    try { id = decodeURIComponent(id); } catch { /* then it is none of ours */ }
+    try { id = decodeURIComponent(id); } catch { /* not an anchor of this page */ }
     const place = $(id);
     if (place?.matches("#close, #link, dialog *")) return;
     for (let fold = place?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
@@ -72,9 +72,9 @@
 
   function theme() {
     const button = $("theme");
-    const names = { auto: "as the system", light: "light", dark: "dark" };
+    const names = { auto: "system", light: "light", dark: "dark" };
     let now = "auto";
-    try { now = localStorage.getItem("theme") || now; } catch { /* not from disk in every browser */ }
+    try { now = localStorage.getItem("theme") || now; } catch { /* some browsers forbid it for pages from disk */ }
     const apply = () => {
       if (now === "auto") delete document.documentElement.dataset.theme;
       else document.documentElement.dataset.theme = now;
@@ -85,7 +85,7 @@
     button.addEventListener("click", () => {
       const all = Object.keys(names);
       now = all[(all.indexOf(now) + 1) % all.length];
-      try { localStorage.setItem("theme", now); } catch { /* then it lasts as long as the page */ }
+      try { localStorage.setItem("theme", now); } catch { /* then the choice lasts until the page is closed */ }
       apply();
     });
     apply();
@@ -115,7 +115,7 @@
     head.append(...titles);
     const body = make("div", { role: "rowgroup", class: "g-body" });
     box.append(make("div", { role: "rowgroup", class: "g-top" }, head), body);
-    // A sticky row must be a child of what scrolls.
+    // A sticky row must be a child of the scrolling element.
     box.firstChild.style.display = "contents";
     const size = head.getBoundingClientRect().height || 28;
     const height = parseFloat(getComputedStyle(document.documentElement).fontSize) * 1.75;
@@ -124,7 +124,7 @@
     let sorted = { column: 0, down: false };
     let active = { row: 0, column: 0 };
     let filter = { text: "", status: "", procedure: "", band: "" };
-    let texts; // What the text filter looks at, made when it is first used.
+    let texts; // Texts for the text filter, built on first use.
     const drawn = new Map();
 
     const bandOf = (row) => row.health?.band ?? "none";
@@ -174,7 +174,7 @@
       if (!shown.length) {
         body.style.height = "3rem";
         body.append(make("div", { role: "row", class: "g-empty" },
-          make("div", { role: "gridcell" }, "No session fits the filter.")));
+          make("div", { role: "gridcell" }, "No session matches the filter.")));
       }
       draw();
     }
@@ -218,12 +218,12 @@
           return;
         }
         const { decision, reason } = cell;
-        const says = reason ? `${spaced(decision)}: ${spaced(reason)}` : spaced(decision);
+        const label = reason ? `${spaced(decision)}: ${spaced(reason)}` : spaced(decision);
         const word = spaced(reason && (decision === "failed" || reason === "awaiting_output") ? reason : decision);
         const dim = (filter.status && decision !== filter.status) || (filter.procedure !== "" && Number(filter.procedure) !== index);
         element.append(make("div", {
           role: "gridcell", class: `g-cell g-col g-${groupOf(decision)}${dim ? " g-dim" : ""}`, ...id(column),
-          "aria-label": says, title: `${names[column]}: ${cell.text || says}`,
+          "aria-label": label, title: `${names[column]}: ${cell.text || label}`,
         }, narrow ? symbolOf(decision) : `${symbolOf(decision)} ${word}`));
       });
       return element;
@@ -318,12 +318,12 @@
     form.addEventListener("submit", (event) => event.preventDefault());
     form.addEventListener("reset", () => setTimeout(changed));
 
-    // A printer gets what the filter lets through, up to a bound.
+    // Prints the filtered sessions, up to a limit.
     const PRINTED = 300;
     addEventListener("beforeprint", () => {
       const more = $("print-more");
       more.hidden = shown.length <= PRINTED;
-      more.textContent = `${shown.length - PRINTED} more sessions are not printed; a filter chooses which are.`;
+      more.textContent = `${shown.length - PRINTED} more sessions are not printed; use the filter to choose.`;
       body.style.height = "auto";
       drawn.forEach((row) => row.remove());
       drawn.clear();
@@ -373,7 +373,7 @@
       if (it.detail !== undefined) return task(it.detail);
       const anchor = anchorOf({ ...row, procedure: matrix.procedures[procedure] });
       show(`${matrix.procedures[procedure]} · ${nameOf(row)}`, anchor, facts([
-        ["Status", chip(it)], ["Why", it.text], ["Job", it.job_id],
+        ["Status", chip(it)], ["Explanation", it.text], ["Job", it.job_id],
       ]));
     }
 
@@ -381,11 +381,11 @@
       const it = await detail(number);
       const { job } = it;
       const parts = [facts([
-        ["Status", chip(it)], ["Why", it.text], ["Outputs", code(it.output_dir)],
+        ["Status", chip(it)], ["Explanation", it.text], ["Outputs", code(it.output_dir)],
       ])];
       if (job) {
         parts.push(make("h3", null, "Newest job"), facts([
-          ["Job", job.job_id], ["Attempt", job.attempt], ["Status", job.status], ["Slurm's state", job.slurm_state],
+          ["Job", job.job_id], ["Attempt", job.attempt], ["Status", job.status], ["Slurm state", job.slurm_state],
           ["Exit code", [job.exit_code, job.failure].filter(Boolean).join(": ")],
           ["Node", job.node_list], ["Time", of(job.elapsed_s, job.time_limit_s, seconds)],
           ["Memory", of(job.max_rss_mb, job.req_mem_mb, memory)],
@@ -402,7 +402,7 @@
           document.createTextNode(it.log_tail.map(safe).join("\n"))));
       }
       if (it.markers.length) {
-        parts.push(make("h3", null, "Markers"), table("What makes the outputs complete", ["Marker", "State", "Where"],
+        parts.push(make("h3", null, "Markers"), table("Requirements for complete outputs", ["Marker", "State", "Path"],
           it.markers.map(({ marker, state, path, note }) => make("tr", null,
             make("th", { scope: "row" }, code(marker)),
             make("td", { class: `marker-${state}` }, `${symbols[state] || ""} ${state}`),
@@ -425,11 +425,11 @@
       });
       const { complete, of } = row.health ?? { complete: 0, of: 0 };
       show(nameOf(row), null, make("p", null, `${complete} of ${of} procedures complete.`),
-        table("Procedures of this session", ["Procedure", "Status", "Why"], list));
+        table("Procedures of this session", ["Procedure", "Status", "Explanation"], list));
     }
 
     $("close").addEventListener("click", () => box.close());
-    // Without a hash the page is the whole report again.
+    // Without a hash, the address is the page's own.
     box.addEventListener("close", () => history.replaceState(null, "", location.pathname + location.search));
     box.addEventListener("click", (event) => { if (event.target === box) box.close(); });
     return { cell, task, session };

@@ -1,4 +1,4 @@
-//! The page says what the report says, and nothing that a name or a log can make it say.
+//! The page shows the report's figures, and no name or log can inject anything into it.
 
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ fn details(page: &str) -> Value {
     unpacked(page, "class=\"details-data\"")
 }
 
-/// Returns the number of a tile.
+/// The number of a tile.
 fn tile(page: &str, group: &str) -> usize {
     let (before, _) = page
         .split_once(&format!("\" data-group=\"{group}\""))
@@ -32,9 +32,9 @@ fn tile(page: &str, group: &str) -> usize {
 }
 
 #[test]
-fn all_numbers_are_the_reports() {
+fn all_numbers_match_the_report() {
     let mut report = report();
-    let before = Snapshot::of(&report).unwrap();
+    let before = Snapshot::from_report(&report).unwrap();
     report.trend = Some(trend(&before, "/study/reports/x.json", &before));
     let page = render(&report);
     let totals = &report.totals;
@@ -66,7 +66,7 @@ fn all_numbers_are_the_reports() {
     }
     for text in [
         "mem: 7G",
-        "needed more memory than it asked for",
+        "needed more memory than requested",
         "#SBATCH --mem=64G",
         "3 files, at least 10 expected",
     ] {
@@ -75,7 +75,7 @@ fn all_numbers_are_the_reports() {
 }
 
 #[test]
-fn hostile_texts_stay_texts() {
+fn hostile_texts_never_become_markup() {
     let mut report = report();
     spoil(&mut report);
     let page = render(&report);
@@ -121,7 +121,7 @@ fn spoil(report: &mut Report) {
 }
 
 #[test]
-fn nothing_comes_from_elsewhere() {
+fn nothing_is_loaded_from_elsewhere() {
     let page = render(&report());
     let links = page
         .match_indices("//")
@@ -134,10 +134,10 @@ fn nothing_comes_from_elsewhere() {
 }
 
 #[test]
-fn a_report_with_nothing_in_it_is_a_page_too() {
+fn an_empty_report_is_a_page_too() {
     let bare = bare(&report());
     let page = render(&bare);
-    assert!(page.contains("Nothing to put in order."));
+    assert!(page.contains("No maintenance needed."));
     assert!(!page.contains("id=\"grid\""));
     assert_eq!(grid(&page)["matrix"]["sessions"], serde_json::json!([]));
     let mut parts = bare;

@@ -1,4 +1,4 @@
-//! What a person should look at: tasks, DICOM directories, logs, jobs, scripts.
+//! Parts of the report that need attention: tasks, DICOM directories, logs, jobs, scripts.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use super::{Count, MarkerResult, time};
 use crate::model::state::{TaskKey, TaskRow, TaskStatus};
 use crate::show::tables::{TaskState, row_json};
 
-/// Tells all about one task: of those that failed, are in flight, cannot be read, were complete and lost
-/// their outputs, or are due with part of their outputs there. With `--markers`, of every task.
+/// Details of one task that failed, is in flight, is unreadable, lost its outputs, or is due with partial
+/// outputs. With `--markers`, of every task.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TaskDetail {
     #[serde(flatten)]
@@ -21,7 +21,7 @@ pub struct TaskDetail {
     /// A sentence for people.
     pub text: String,
     pub output_dir: String,
-    /// In the order of the configuration; empty: not looked at.
+    /// In the order of the configuration. Empty if they were not checked.
     pub markers: Vec<MarkerResult>,
     /// The newest attempt.
     pub job: Option<JobDetail>,
@@ -36,9 +36,9 @@ pub struct TaskDetail {
 pub struct JobDetail {
     #[serde(flatten, serialize_with = "columns")]
     pub row: TaskRow,
-    /// What a failure means.
+    /// The failure in words.
     pub failure: Option<String>,
-    /// Where its logs are.
+    /// The paths of its logs.
     pub output: Option<String>,
     pub error: Option<String>,
 }
@@ -49,12 +49,12 @@ fn columns<S: Serializer>(row: &TaskRow, serializer: S) -> Result<S::Ok, S::Erro
     row_json(row, names).serialize(serializer)
 }
 
-/// Holds the look at the DICOM directories.
+/// Results for the DICOM directories.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Dicom {
     /// `audit.dicom_min_files`.
     pub min_files: u64,
-    /// Sessions that need DICOM files: those with a finding and those without.
+    /// Sessions that need DICOM files, with or without a finding.
     pub checked: usize,
     pub findings: Vec<DicomFinding>,
 }
@@ -64,35 +64,35 @@ pub struct DicomFinding {
     pub subject: Arc<str>,
     pub session: Arc<str>,
     pub problem: DicomProblem,
-    /// None: the sessions file names none.
+    /// `None` if the sessions file has none.
     pub path: Option<String>,
     pub files: Option<u64>,
-    /// The system's words, if it cannot be read.
+    /// The system's message, if it cannot be read.
     pub error: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DicomProblem {
-    /// There is no directory.
+    /// The directory does not exist.
     Missing,
     /// Fewer files than `audit.dicom_min_files`.
     FewFiles,
     Unreadable,
 }
 
-/// What the logs of failed tasks say, or of all tasks if that was asked for.
+/// Results from the logs of failed tasks, or of all tasks on request.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Logs {
-    /// Failed tasks whose logs were looked for; those without a known log path are not among them.
+    /// Tasks with a known log path.
     pub tasks: usize,
-    /// Of these, tasks of which no log file is there.
+    /// Of these, tasks without an existing log file.
     pub without_log: usize,
-    /// Of these, tasks whose logs hold no known pattern.
+    /// Of these, tasks whose logs match no known pattern.
     pub without_finding: usize,
-    /// Tasks by the pattern of their telling line, most frequent first.
+    /// Tasks by the pattern of their log excerpt, most frequent first.
     pub by_pattern: Vec<PatternCount>,
-    /// One per task and pattern; the telling one of a task first.
+    /// One per task and pattern; a task's log excerpt comes first.
     pub findings: Vec<LogFinding>,
 }
 
@@ -100,28 +100,29 @@ pub struct Logs {
 pub struct PatternCount {
     pub pattern: Arc<str>,
     pub meaning: Arc<str>,
-    /// What to do.
+    /// The remedy.
     pub hint: Arc<str>,
     pub tasks: usize,
 }
 
-/// Is a line of a log that matches a known pattern: the last one of its pattern.
+/// The last line of a log that matches a known pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LogFinding {
     #[serde(flatten)]
     pub key: TaskKey,
     pub job_id: Option<Arc<str>>,
     pub pattern: Arc<str>,
-    /// Of all lines of the task's logs the one that says most.
-    pub telling: bool,
-    /// Cut after 300 letters; control characters are written out.
+    /// True for the task's log excerpt.
+    #[serde(rename = "telling")]
+    pub is_excerpt: bool,
+    /// Cut after 300 characters; control characters are escaped.
     pub line: String,
     pub file: String,
-    /// From 1. None: the log is longer than the part that is read.
+    /// From 1. `None` if the log is longer than the part that is read.
     pub line_number: Option<u64>,
 }
 
-/// Is a job that has been in flight for longer than `audit.stale_job_threshold_hours`.
+/// A job that has been in flight for longer than `audit.stale_job_threshold_hours`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StaleJob {
     #[serde(flatten)]
@@ -135,11 +136,11 @@ pub struct StaleJob {
     pub hours: i64,
 }
 
-/// Holds what belongs to no task of today.
+/// Rows and jobs without an existing task.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Orphans {
     pub rows: Vec<OrphanRow>,
-    /// Living jobs of this study that no row knows. None: the queue was not asked, or did not answer.
+    /// Jobs of this study in the queue without a row. `None` if the queue was not asked or did not answer.
     pub jobs: Option<Vec<LiveJob>>,
 }
 
@@ -155,11 +156,11 @@ pub struct OrphanRow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OrphanCause {
-    /// The configuration has no such procedure.
+    /// The procedure was removed.
     Procedure,
-    /// There is no such subject or session.
+    /// The subject or session does not exist.
     Session,
-    /// The row has a session although the procedure's scope is the subject, or the other way round.
+    /// The row has a session although the procedure has subject scope, or vice versa.
     Scope,
 }
 
@@ -170,14 +171,14 @@ pub struct LiveJob {
     pub slurm_state: Option<Arc<str>>,
 }
 
-/// Is something wrong with a procedure's job script.
+/// A problem of a procedure's job script.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ScriptFinding {
     pub procedure: Arc<str>,
-    /// Where it was found, else the name as configured.
+    /// The path if it was found, else the configured name.
     pub script: String,
     pub problem: ScriptProblem,
-    /// What it is about, for people.
+    /// A sentence for people.
     pub text: String,
     /// The lines that Slurm ignores.
     pub lines: Vec<ScriptLine>,
@@ -186,7 +187,7 @@ pub struct ScriptFinding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScriptProblem {
-    /// Not found, or no script that sbatch takes.
+    /// Not found, or not accepted by sbatch.
     Unusable,
     /// `#SBATCH` lines after the first command, which Slurm does not read.
     IgnoredLines,
@@ -200,34 +201,34 @@ pub struct ScriptLine {
 }
 
 impl TaskDetail {
-    /// The newest attempt if it failed, also of a task that is to be tried again.
+    /// The newest attempt if it failed, even if the task will be retried.
     pub fn failed(&self) -> Option<&JobDetail> {
         let job = self.job.as_ref();
         job.filter(|job| job.row.status == TaskStatus::Failed)
     }
 }
 
-/// Tasks that failed for one reason and left the same line in their logs.
+/// Tasks that failed for the same reason with the same log excerpt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FailureGroup {
     pub procedure: Arc<str>,
     pub reason: &'static str,
-    /// What happened, if it is the same for all.
+    /// The failure in words, if it is the same for all.
     pub failure: Option<String>,
     /// The log excerpt of the first.
     pub log_line: Option<String>,
-    /// Numbers in [`super::Report::tasks`].
+    /// Indices in [`super::Report::tasks`].
     pub tasks: Vec<usize>,
 }
 
-/// Groups failures.
+/// Failures by group, reason and node.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Failures {
-    /// Failed tasks that are alike, the largest group first.
+    /// Similar failed tasks, the largest group first.
     pub groups: Vec<FailureGroup>,
     /// Failed rows by reason, most frequent first; the sum is the number of failed rows.
     pub by_reason: Vec<ReasonCount>,
-    /// All attempts that ended, earlier ones included, by node; the worst first.
+    /// All ended attempts by node, the worst first.
     pub by_node: Vec<NodeFailures>,
 }
 
@@ -242,9 +243,9 @@ pub struct ReasonCount {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NodeFailures {
-    /// As Slurm wrote it: a job of several nodes counts for the whole list.
+    /// As Slurm prints it; a job on several nodes counts for the whole list.
     pub node: Arc<str>,
-    /// Attempts that ended there, well or not.
+    /// Attempts that ended there, successful or not.
     pub jobs: usize,
     pub failed: usize,
     /// `failed / jobs`.
@@ -253,13 +254,13 @@ pub struct NodeFailures {
     pub reasons: Vec<Count>,
 }
 
-/// Names what could not be read.
+/// A source that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct UnreadableItem {
     /// `outputs`, `sessions`, `log`, `audit_log`, `attempts`, `queue` or `reports`.
     pub part: &'static str,
     pub path: String,
-    /// The system's words.
+    /// The system's message.
     pub error: String,
 }
 

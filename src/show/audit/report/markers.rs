@@ -1,20 +1,19 @@
-//! What each rule of completion found, in a report's few words. The judgement is
-//! [`crate::gather::completion::explain`]'s.
+//! The result of each marker, shortened for the report. [`crate::gather::completion::explain`] checks them.
 
 use serde::Serialize;
 
 use crate::gather::completion::explain::{ANYTHING, Finding, FindingState, Findings};
 
-/// Says what one rule of completion found.
+/// The result of one marker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MarkerResult {
-    /// The pattern as configured, `<directory>` for a procedure without any, or the file of a built-in
-    /// check below the procedure's own directory.
+    /// The configured pattern, `<directory>` for a procedure without any, or the file of a built-in check
+    /// relative to the procedure's directory.
     pub marker: String,
     pub state: MarkerState,
-    /// A file that matched, else the nearest directory that is there.
+    /// A matching file, else the nearest existing directory.
     pub path: Option<String>,
-    /// What keeps a match from counting, or the system's words about what cannot be read.
+    /// Why a match does not count, or the system's message about an unreadable path.
     pub note: Option<String>,
 }
 
@@ -23,14 +22,14 @@ pub struct MarkerResult {
 pub enum MarkerState {
     Found,
     Missing,
-    /// Not asked for: nothing matches its `when`.
+    /// Not required, because nothing matches its `when`.
     Excused,
-    /// A file that must not be there is there.
+    /// A forbidden file exists.
     Forbidden,
     Unreadable,
 }
 
-/// Returns the rules in the order of the configuration, then the forbidden files that are there.
+/// The markers in the order of the configuration, then existing forbidden files.
 pub fn marker_results(findings: Findings) -> Vec<MarkerResult> {
     let all = findings.required.into_iter().chain(findings.forbidden);
     all.filter_map(result).collect()
@@ -70,8 +69,8 @@ mod tests {
     use crate::model::procedure::testing::procedure;
     use crate::model::procedure::{Check, Procedure, ProcedureDag, Scope};
 
-    /// Judges a procedure with these files: marker, state, path below the study, note.
-    fn judged(files: &[(&str, &str)], change: impl FnOnce(&mut Procedure)) -> Vec<String> {
+    /// Results for a procedure with these files: marker, state, path below the study, note.
+    fn results(files: &[(&str, &str)], change: impl FnOnce(&mut Procedure)) -> Vec<String> {
         let tmp = tempfile::tempdir().unwrap();
         for (path, text) in files {
             let path = tmp.path().join(path);
@@ -91,7 +90,7 @@ mod tests {
             let path = Path::new(path).strip_prefix(tmp.path()).unwrap();
             path.display().to_string()
         };
-        let results = marker_results(findings).into_iter();
+        let all = marker_results(findings).into_iter();
         let line = |found: MarkerResult| {
             let path = found.path.as_deref().map_or("-".to_owned(), below);
             let note = found.note.map_or_else(String::new, |note| {
@@ -102,7 +101,7 @@ mod tests {
             });
             format!("{:?} {} in {path}{note}", found.state, found.marker)
         };
-        results.map(line).collect()
+        all.map(line).collect()
     }
 
     fn markers(list: &[&str]) -> Required {
@@ -111,14 +110,14 @@ mod tests {
     }
 
     #[test]
-    fn each_marker_says_what_it_found_or_how_near_it_came() {
+    fn each_marker_has_its_match_or_the_nearest_directory() {
         let files = [
             ("out/p/sub-01/ses-01/anat/a_T1w.nii.gz", "x"),
             ("out/p/sub-01/ses-01/anat/b_T1w.nii.gz", "x"),
             ("out/p/sub-01/ses-01/anat/empty.json", ""),
             ("out/p/sub-01/ses-01/crash-1.txt", ""),
         ];
-        let seen = judged(&files, |step| {
+        let seen = results(&files, |step| {
             step.completion.required = markers(&[
                 "anat/*_T1w.nii.gz",
                 "anat/*.json",
@@ -141,26 +140,26 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_a_rule_too() {
+    fn a_procedure_without_markers_checks_its_directory() {
         assert_eq!(
-            judged(&[("out/p/sub-02/x", "x")], |_| {}),
+            results(&[("out/p/sub-02/x", "x")], |_| {}),
             ["Missing <directory> in out/p"]
         );
         assert_eq!(
-            judged(&[("out/p/sub-01/ses-01/x", "x")], |_| {}),
+            results(&[("out/p/sub-01/ses-01/x", "x")], |_| {}),
             ["Found <directory> in out/p/sub-01/ses-01/x"]
         );
         assert_eq!(
-            judged(&[("out/p/sub-01/ses-01", "x")], |_| {}),
+            results(&[("out/p/sub-01/ses-01", "x")], |_| {}),
             ["Missing <directory> in out/p/sub-01"],
-            "a file is no directory"
+            "a file instead of a directory"
         );
     }
 
     #[test]
-    fn what_is_excused_or_cannot_be_read_says_why() {
+    fn excused_and_unreadable_markers_have_a_note() {
         let files = [("bids/sub-01/ses-01/anat/x", "x")];
-        let seen = judged(&files, |step| {
+        let seen = results(&files, |step| {
             let mut marker = Marker::new(Pattern::parse("func/*.html").unwrap());
             marker.when = vec![Pattern::parse("func/*").unwrap()];
             step.completion.required = Required::Markers(vec![marker]);
@@ -174,7 +173,7 @@ mod tests {
         );
         let long = "x".repeat(300);
         let files = [("out/other/x", "x")];
-        let seen = judged(&files, |step| step.output_dir = long.clone().into());
+        let seen = results(&files, |step| step.output_dir = long.clone().into());
         let place = format!("[study]/out/{long}/sub-01/ses-01");
         assert_eq!(
             seen,
@@ -194,7 +193,7 @@ mod tests {
         ];
         let done = "scripts/recon-all.done";
         assert_eq!(
-            judged(&files, |step| step.check = Check::Freesurfer),
+            results(&files, |step| step.check = Check::Freesurfer),
             [
                 format!("Found sub-01_ses-01/{done} in out/p/sub-01_ses-01/{done}"),
                 format!(
@@ -207,7 +206,7 @@ mod tests {
             ]
         );
         let reports = [("out/p/derivatives/qsirecon-A/sub-01_ses-01.html", "x")];
-        let seen = judged(&reports, |step| step.check = Check::Qsirecon);
+        let seen = results(&reports, |step| step.check = Check::Qsirecon);
         let html = "sub-01_ses-01.html";
         assert_eq!(
             seen,

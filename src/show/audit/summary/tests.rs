@@ -1,4 +1,4 @@
-//! Every number of the report adds up, whatever the study looks like.
+//! The numbers of the report add up for any study.
 
 mod forms;
 

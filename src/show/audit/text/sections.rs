@@ -1,4 +1,4 @@
-//! What a report says in lists, once for all its forms: the text, Markdown, the mail and the page.
+//! The lists of a report, shared by its formats: text, Markdown, mail and page.
 
 pub mod figures;
 pub mod tasks;
@@ -23,7 +23,7 @@ pub enum Kind {
     Verdict,
 }
 
-/// One list of the report, with remarks. Without rows and notes it is left out.
+/// One list of the report with its notes. A list without rows and notes is omitted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct List {
     pub title: String,
@@ -31,7 +31,7 @@ pub struct List {
     /// The first cell names the row.
     pub rows: Vec<Vec<String>>,
     pub notes: Vec<String>,
-    /// For each row the number of its task in [`Report::tasks`] and its anchor, or nothing at all.
+    /// For each row the index of its task in [`Report::tasks`] and its anchor. May be empty.
     pub details: Vec<(usize, String)>,
 }
 
@@ -58,7 +58,7 @@ pub const LISTS: [fn(&Report) -> List; 18] = [
 ];
 
 impl List {
-    /// `columns` holds the titles, separated by ` | `, each with the sign of its [`Kind`].
+    /// `columns` are the titles, separated by ` | `, each with the sign of its [`Kind`].
     fn new(
         title: impl Into<String>,
         columns: &'static str,
@@ -90,20 +90,20 @@ impl List {
     }
 }
 
-/// Makes a row of values that can be printed.
+/// A row of printable values.
 macro_rules! row {
     ($($cell:expr),* $(,)?) => { vec![$($cell.to_string()),*] };
 }
 use row;
 
-/// Makes a row that begins with the names of a task.
+/// A row that begins with the names of a task.
 fn of_task(key: &TaskKey, rest: Vec<String>) -> Vec<String> {
     let mut row = row![key.procedure, key.subject, key.session];
     row.extend(rest);
     row
 }
 
-/// Returns the title of a report, and sentences about the whole.
+/// The title of a report, and lines about the whole study.
 pub fn head(report: &Report) -> (String, Vec<String>) {
     let study = &report.study;
     let at = local_time(study.created_at);
@@ -148,14 +148,14 @@ pub fn head(report: &Report) -> (String, Vec<String>) {
     (format!("Audit of {} at {at}", study.name()), lines)
 }
 
-/// Writes `2 complete, 1 failed`.
+/// `2 complete, 1 failed`.
 pub fn counts(counts: &[Count]) -> String {
     let counts = counts.iter();
     let texts: Vec<String> = counts.map(|c| format!("{} {}", c.count, c.word)).collect();
     texts.join(", ")
 }
 
-/// Writes `8100M of 8G`; of what is not known `?`.
+/// `8100M of 8G`, with `?` for an unknown value.
 fn of(used: Option<String>, asked: Option<String>) -> String {
     match (used, asked) {
         (None, None) => String::new(),

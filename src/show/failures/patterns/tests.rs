@@ -4,9 +4,9 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn telling(text: &[u8]) -> Option<(Option<String>, String, Option<u64>)> {
+fn excerpt(text: &[u8]) -> Option<(Option<String>, String, Option<u64>)> {
     let tail = Tail::new(text.to_vec(), true);
-    let found = Patterns::builtin().telling(&tail)?;
+    let found = Patterns::builtin().excerpt(&tail)?;
     let name = found.meaning.map(|meaning| meaning.name.to_string());
     Some((name, found.line, found.number))
 }
@@ -15,13 +15,13 @@ fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/logs/{name}.log"))
 }
 
-fn last_telling_line(log: &Path) -> Found<'static> {
+fn last_excerpt(log: &Path) -> Found<'static> {
     let tail = read_tail(log).unwrap().unwrap();
-    Patterns::builtin().telling(&tail).unwrap()
+    Patterns::builtin().excerpt(&tail).unwrap()
 }
 
 #[test]
-fn a9_each_pattern_has_a_log_whose_telling_line_is_its_own() {
+fn a9_each_pattern_has_a_log_whose_excerpt_matches_it() {
     for (name, number, part) in [
         ("time_limit", 4, "DUE TO TIME LIMIT"),
         ("gpu_memory", 5, "CUDA out of memory"),
@@ -50,7 +50,7 @@ fn a9_each_pattern_has_a_log_whose_telling_line_is_its_own() {
         ("conversion", 2, "converted no series"),
         ("slurm", 1, "slurmstepd: error"),
     ] {
-        let found = last_telling_line(&fixture(name));
+        let found = last_excerpt(&fixture(name));
         let meaning = found
             .meaning
             .unwrap_or_else(|| panic!("{name}: {}", found.line));
@@ -64,7 +64,7 @@ fn a9_each_pattern_has_a_log_whose_telling_line_is_its_own() {
         .map(|meaning| meaning.name.to_string())
         .collect();
     for name in &named {
-        // A note is no failure: `known_lines.tsv` has lines of it.
+        // A note does not explain a failure: `known_lines.tsv` has lines of it.
         let is_note = ["left_out", "warning"].contains(&name.as_str());
         let has_log = fixture(name).metadata().is_ok();
         assert!(has_log != is_note, "{name}");
@@ -73,7 +73,7 @@ fn a9_each_pattern_has_a_log_whose_telling_line_is_its_own() {
 
 /// A line of each kind that the Python program recognised, and success in the words of failures.
 #[test]
-fn c15_d4_known_lines_are_recognized_and_success_is_no_error() {
+fn c15_d4_known_lines_are_recognized_and_success_is_not_an_error() {
     let lines = std::fs::read_to_string(fixture("known_lines").with_extension("tsv")).unwrap();
     let mut wrong = Vec::new();
     for line in lines.lines() {
@@ -89,8 +89,8 @@ fn c15_d4_known_lines_are_recognized_and_success_is_no_error() {
         }
     }
     assert_eq!(wrong, Vec::<String>::new());
-    // What is wrong beside it still counts.
-    let (name, ..) = telling(b"recon-all: 1 error, 0 warnings").unwrap();
+    // An error in the same line still counts.
+    let (name, ..) = excerpt(b"recon-all: 1 error, 0 warnings").unwrap();
     assert_eq!(name.as_deref(), Some("freesurfer"));
 }
 
@@ -103,12 +103,12 @@ fn d4_a_pattern_of_the_site_sees_the_whole_line() {
     };
     let patterns = Patterns::new(&[pattern]).unwrap();
     let tail = Tail::new("recon-all -s x finished without error".into(), true);
-    let found = patterns.telling(&tail).unwrap();
+    let found = patterns.excerpt(&tail).unwrap();
     assert_eq!(&*found.meaning.unwrap().name, "done");
 }
 
 #[test]
-fn single_lines_are_told_apart() {
+fn single_lines_are_distinguished() {
     for (line, expected) in [
         (
             "slurmstepd: error: Exceeded job memory limit",
@@ -187,7 +187,7 @@ fn single_lines_are_told_apart() {
             Some("segfault"),
         ),
         ("KeyError: 'RepetitionTime'", Some("python")),
-        // What looks alike and is none.
+        // Similar lines that do not match.
         ("INFO: process was not killed", None),
         ("MemoryErrors: 0", None),
         ("0 errors, 0 warnings", None),
@@ -195,23 +195,23 @@ fn single_lines_are_told_apart() {
         ("fatal: not a git repository", None),
         ("INFO:    Mounting image with FUSE", None),
     ] {
-        let (name, ..) = telling(line.as_bytes()).unwrap();
+        let (name, ..) = excerpt(line.as_bytes()).unwrap();
         assert_eq!(name.as_deref(), expected, "{line}");
     }
 }
 
 #[test]
-fn the_cause_tells_more_than_what_came_after_it() {
+fn the_cause_is_preferred_to_later_lines() {
     let text = "slurmstepd: error: Detected 1 oom_kill event\n\
         Traceback (most recent call last):\nValueError: x\nall done\n";
-    let (name, line, number) = telling(text.as_bytes()).unwrap();
+    let (name, line, number) = excerpt(text.as_bytes()).unwrap();
     assert_eq!(name.as_deref(), Some("out_of_memory"));
     assert!(line.contains("oom_kill"));
     assert_eq!(number, Some(1));
-    // Of equal ones the last: an early complaint that was survived is not the end.
+    // The last of equal ones: the job survived an earlier complaint.
     let text = "rm: cannot remove 'x': No such file or directory\nValueError: x\n";
     assert_eq!(
-        telling(text.as_bytes()).unwrap().0.as_deref(),
+        excerpt(text.as_bytes()).unwrap().0.as_deref(),
         Some("python")
     );
 }
@@ -219,11 +219,11 @@ fn the_cause_tells_more_than_what_came_after_it() {
 #[test]
 fn without_a_pattern_the_last_line_is_shown() {
     assert_eq!(
-        telling(b"one\ntwo\n\n  \n"),
+        excerpt(b"one\ntwo\n\n  \n"),
         Some((None, "two".to_owned(), Some(2)))
     );
-    assert_eq!(telling(b" \n\n"), None);
-    assert_eq!(telling(b""), None);
+    assert_eq!(excerpt(b" \n\n"), None);
+    assert_eq!(excerpt(b""), None);
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn only_the_end_of_a_large_log_is_read() {
     }
     text.extend_from_slice(b"ValueError: at the end\n");
     std::fs::write(&path, &text).unwrap();
-    let found = last_telling_line(&path);
+    let found = last_excerpt(&path);
     assert_eq!(&*found.meaning.unwrap().name, "python");
     assert_eq!(found.number, None);
     let tail = read_tail(&path).unwrap().unwrap();
@@ -279,7 +279,7 @@ fn only_the_end_of_a_large_log_is_read() {
 }
 
 #[test]
-fn what_is_no_log_is_none_and_what_is_denied_an_error() {
+fn a_missing_log_is_none_and_an_unreadable_one_an_error() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(read_tail(&dir.path().join("none")), Ok(None));
     assert_eq!(read_tail(dir.path()), Ok(None));
@@ -301,7 +301,7 @@ fn shown_lines_are_safe_for_a_terminal() {
 
 proptest! {
     #[test]
-    fn no_bytes_are_too_odd(bytes in prop::collection::vec(any::<u8>(), 0..400), whole in any::<bool>()) {
+    fn any_bytes_are_accepted(bytes in prop::collection::vec(any::<u8>(), 0..400), whole in any::<bool>()) {
         let tail = Tail::new(bytes.clone(), whole);
         for found in Patterns::builtin().scan(&tail) {
             prop_assert!(!found.line.contains(char::is_control));

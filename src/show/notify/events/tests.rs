@@ -34,36 +34,36 @@ fn state(rows: Vec<TaskRow>) -> State {
 fn found(
     config: &Config,
     state: Option<&State>,
-    call: Call,
+    call: Invocation,
     memory: &Memory,
 ) -> Vec<(Occasion, String)> {
-    let call = Call {
+    let call = Invocation {
         ended_at: at(100),
         ..call
     };
-    let world = World {
+    let situation = Situation {
         config,
         state,
         control: None,
         call: &call,
         memory,
     };
-    matters(&world)
+    events(&situation)
         .into_iter()
-        .map(|matter| (matter.occasion, matter.name))
+        .map(|event| (event.occasion, event.name))
         .collect()
 }
 
-fn run(exit: Exit, error: Option<&str>) -> Call {
-    Call {
+fn run(exit: Exit, error: Option<&str>) -> Invocation {
+    Invocation {
         exit,
         error: error.map(str::to_owned),
-        ..Call::begin(Command::Run, at(99))
+        ..Invocation::begin(Command::Run, at(99))
     }
 }
 
 #[test]
-fn each_bad_row_is_one_matter_and_good_ones_are_none() {
+fn each_problem_row_is_one_event_and_good_rows_are_none() {
     let mut cancelled = numbered(1, TaskStatus::Failed, Reason::Cancelled);
     cancelled.facts.slurm_state = Some("CANCELLED by 1000".into());
     let mut by_another = numbered(2, TaskStatus::Failed, Reason::Cancelled);
@@ -106,7 +106,7 @@ fn each_bad_row_is_one_matter_and_good_ones_are_none() {
 }
 
 #[test]
-fn a_name_is_that_of_the_attempt_unless_each_run_makes_one() {
+fn an_event_name_includes_the_attempt_unless_each_run_makes_a_new_one() {
     let name = |more: &str, submission: &str| {
         let mut row = numbered(1, TaskStatus::Failed, Reason::ExitCode);
         row.submission_id = Some(submission.into());
@@ -128,9 +128,9 @@ fn a_name_is_that_of_the_attempt_unless_each_run_makes_one() {
 }
 
 #[test]
-fn exit_codes_are_told_by_what_they_mean() {
+fn each_exit_code_has_its_own_event() {
     let config = config("");
-    let names = |call: Call, memory: &Memory| found(&config, None, call, memory);
+    let names = |call: Invocation, memory: &Memory| found(&config, None, call, memory);
     let calm = Memory::default();
     assert_eq!(names(run(Exit::Done, None), &calm), []);
     let disk = |free: u32| {
@@ -139,7 +139,7 @@ fn exit_codes_are_told_by_what_they_mean() {
             &calm,
         )
     };
-    assert_eq!(disk(3), disk(4), "numbers make no new matter");
+    assert_eq!(disk(3), disk(4), "numbers make no new event");
     assert_eq!(disk(3)[0].0, Occasion::Error);
     assert_ne!(disk(3), names(run(Exit::Error, Some("another")), &calm));
     assert_eq!(
@@ -168,11 +168,11 @@ fn exit_codes_are_told_by_what_they_mean() {
     assert_eq!(names(refused, &calm)[0].0, Occasion::Refused);
 }
 
-/// What a call could not look at stays told; what it looked at and did not find goes.
+/// An event stays reported if it could not be checked. It ends if a check does not find it.
 #[test]
-fn only_what_was_looked_at_is_forgotten() {
+fn only_checked_events_end() {
     let config = config("");
-    let told: BTreeSet<String> = [
+    let reported: BTreeSet<String> = [
         "error:run:1",
         "error:monitor:1",
         "failed:1",
@@ -187,15 +187,15 @@ fn only_what_was_looked_at_is_forgotten() {
     .map(str::to_owned)
     .into();
     let memory = Memory::default();
-    let left = |state: Option<&State>, call: Call| {
-        let world = World {
+    let left = |state: Option<&State>, call: Invocation| {
+        let situation = Situation {
             config: &config,
             state,
             control: None,
             call: &call,
             memory: &memory,
         };
-        standing(&world, [], &told)
+        ongoing(&situation, [], &reported)
     };
     let empty = state(Vec::new());
     let words = |words: &[&str]| -> BTreeSet<String> {
@@ -203,8 +203,8 @@ fn only_what_was_looked_at_is_forgotten() {
     };
     assert_eq!(
         left(Some(&empty), run(Exit::Locked, None)),
-        told,
-        "it saw nothing"
+        reported,
+        "it checked nothing"
     );
     let mut monitor = run(Exit::Done, None);
     monitor.command = Command::Monitor;

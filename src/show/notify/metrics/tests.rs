@@ -8,7 +8,7 @@ use crate::model::procedure::{ProcedureDag, Scope};
 use crate::model::state::TaskRow;
 use crate::model::state::table::Metadata;
 use crate::model::state::testing::{at, row};
-use crate::show::notify::{Call, Command, Figures};
+use crate::show::notify::{Command, Figures, Invocation};
 
 fn samples(text: &str) -> Vec<(&str, f64)> {
     text.lines()
@@ -22,9 +22,9 @@ fn rendered(rows: Vec<TaskRow>) -> String {
     let dag = ProcedureDag::new(vec![procedure("a", Scope::Session, &[])]).unwrap();
     let state = State::from_rows(rows, None, Metadata::default());
     let mut memory = Memory::default();
-    memory.add(&Call {
+    memory.add(&Invocation {
         figures: Some(Figures::default()),
-        ..Call::begin(Command::Run, at(1))
+        ..Invocation::begin(Command::Run, at(1))
     });
     render(&Sources {
         project: "p",
@@ -36,7 +36,7 @@ fn rendered(rows: Vec<TaskRow>) -> String {
 }
 
 #[test]
-fn a_study_of_nothing_has_its_zeros() {
+fn an_empty_study_has_zeros() {
     let text = rendered(Vec::new());
     for line in [
         "snbb_scheduler_tasks{project=\"p\",procedure=\"a\",status=\"failed\"} 0",
@@ -51,9 +51,9 @@ fn a_study_of_nothing_has_its_zeros() {
 }
 
 proptest! {
-    /// The numbers add up to the rows, whatever the procedures are called.
+    /// The counts add up to the number of rows, whatever the procedures' names.
     #[test]
-    fn the_counts_are_those_of_the_rows(
+    fn the_counts_match_the_rows(
         rows in proptest::collection::vec((0usize..4, "[a-c\\\\\"\n]{1,2}"), 0..30),
     ) {
         let words = [Reason::Queued, Reason::Running, Reason::Verified, Reason::Lost];

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-/// Collects families; each name is written once.
+/// A metrics file in the making. Each family's name is written once.
 #[derive(Debug)]
 pub(super) struct Text {
     out: String,
-    /// A label of each sample: files of several studies may be read together.
+    /// A label of each sample, because files of several studies may be read together.
     project: String,
 }
 
@@ -20,7 +20,7 @@ impl Text {
         }
     }
 
-    /// Adds a family. One without samples is left out.
+    /// Adds a family, unless it has no samples.
     pub(super) fn family<'a>(
         &mut self,
         name: &'static str,
@@ -46,7 +46,7 @@ impl Text {
         }
     }
 
-    /// Adds a family of one sample without further labels.
+    /// Adds a family with one sample and no further labels.
     pub(super) fn one(&mut self, name: &'static str, help: &str, value: f64) {
         self.family(name, help, [(Vec::new(), value)]);
     }

@@ -58,7 +58,7 @@ fn d5_a_line_of_the_log_decides_between_two_readings() {
         found,
         "exit code 127: a command was not found (a missing module or container, a wrong PATH)"
     );
-    assert!(text("126:0", Some("job.sh: Permission denied")).ends_with("may not be executed"));
+    assert!(text("126:0", Some("job.sh: Permission denied")).ends_with("is not executable"));
     for line in [None, Some("Segmentation fault")] {
         assert!(text("127:0", line).ends_with("prints 255 as 127)"));
     }
@@ -74,20 +74,16 @@ fn d5_every_failure_has_words() {
         (Reason::ExitCode, code("128:0"), "exit code 128"),
         (Reason::ExitCode, code("255:0"), "exit code 255"),
         (Reason::ExitCode, code("soon"), "exit code soon"),
-        (
-            Reason::ExitCode,
-            none(),
-            "ended with an exit code that is not known",
-        ),
+        (Reason::ExitCode, none(), "ended with an unknown exit code"),
         (
             Reason::ExitCode,
             code("0:0"),
-            "failed with exit code 0 (Slurm before 25.11 also says so of exit code 128)",
+            "failed with exit code 0 (Slurm before 25.11 also prints exit code 128 as 0)",
         ),
         (
             Reason::ExitCode,
             code("126:0"),
-            "exit code 126: the script, or a command in it, may not be executed, or exit code 254 (Slurm before 25.11 prints 254 as 126)",
+            "exit code 126: the script, or a command in it, is not executable, or exit code 254 (Slurm before 25.11 prints 254 as 126)",
         ),
         (
             Reason::ExitCode,
@@ -97,30 +93,30 @@ fn d5_every_failure_has_words() {
         (
             Reason::ExitCode,
             code("143:0"),
-            "exit code 143: a command in the script was ended by signal 15 (SIGTERM)",
+            "exit code 143: a command in the script was killed by signal 15 (SIGTERM)",
         ),
         (
             Reason::ExitCode,
             code("162:0"),
-            "exit code 162: a command in the script was ended by signal 34",
+            "exit code 162: a command in the script was killed by signal 34",
         ),
         (
             Reason::ExitCode,
             code("137:0"),
-            "exit code 137: a command in the script was ended by signal 9 (SIGKILL): \
-             perhaps memory, nothing proves it",
+            "exit code 137: a command in the script was killed by signal 9 (SIGKILL): \
+             possibly out of memory, but not confirmed",
         ),
         (
             Reason::ExitCode,
             used(code("137:0"), 32_100),
-            "exit code 137: a command in the script was ended by signal 9 (SIGKILL): \
-             out of memory (31.3G seen of 32G)",
+            "exit code 137: a command in the script was killed by signal 9 (SIGKILL): \
+             out of memory (31.3G of 32G used)",
         ),
         (
             Reason::ExitCode,
             used(code("137:0"), 900),
-            "exit code 137: a command in the script was ended by signal 9 (SIGKILL): \
-             perhaps memory, nothing proves it (900M seen of 32G)",
+            "exit code 137: a command in the script was killed by signal 9 (SIGKILL): \
+             possibly out of memory, but not confirmed (900M of 32G used)",
         ),
         (
             Reason::ExitCode,
@@ -128,40 +124,40 @@ fn d5_every_failure_has_words() {
                 slurm_state: Some("OUT_OF_ME+".into()),
                 ..code("0:9")
             },
-            "ended by signal 9 (SIGKILL): out of memory",
+            "killed by signal 9 (SIGKILL): out of memory",
         ),
         (
             Reason::ExitCode,
             used(code("0:9"), 30_000),
-            "ended by signal 9 (SIGKILL): out of memory (29.3G seen of 32G)",
+            "killed by signal 9 (SIGKILL): out of memory (29.3G of 32G used)",
         ),
         (
             Reason::ExitCode,
             code("0:11"),
-            "ended by signal 11 (SIGSEGV)",
+            "killed by signal 11 (SIGSEGV)",
         ),
         (
             Reason::ExitCode,
             code("9:0"),
-            "exit code 9, or a command ended by signal 9 (SIGKILL) \
+            "exit code 9, or a command killed by signal 9 (SIGKILL) \
              (Slurm before 25.11 prints 137 as 9)",
         ),
         (
             Reason::ExitCode,
             used(code("9:0"), 32_000),
-            "exit code 9, or a command ended by signal 9 (SIGKILL) \
-             (Slurm before 25.11 prints 137 as 9): likely memory (31.2G seen of 32G)",
+            "exit code 9, or a command killed by signal 9 (SIGKILL) \
+             (Slurm before 25.11 prints 137 as 9): probably out of memory (31.2G of 32G used)",
         ),
         (
             Reason::ExitCode,
             code("11:0"),
-            "exit code 11, or a command ended by signal 11 (SIGSEGV) \
+            "exit code 11, or a command killed by signal 11 (SIGSEGV) \
              (Slurm before 25.11 prints 139 as 11)",
         ),
         (
             Reason::ExitCode,
             code("0:53"),
-            "never began: the node could not open its log files (exit code 0:53)",
+            "did not start: the node could not open its log files (exit code 0:53)",
         ),
         (
             Reason::ExitCode,
@@ -171,12 +167,12 @@ fn d5_every_failure_has_words() {
         (
             Reason::OutOfMemory,
             none(),
-            "needed more memory than it asked for",
+            "needed more memory than requested",
         ),
         (
             Reason::OutOfMemory,
             used(code("0:125"), 32_768),
-            "needed more memory than it asked for (32.0G seen of 32G)",
+            "needed more memory than requested (32.0G of 32G used)",
         ),
         (Reason::Timeout, none(), "reached its time limit"),
         (
@@ -208,7 +204,7 @@ fn d5_every_failure_has_words() {
         (
             Reason::NodeFail,
             on("n[1-2]"),
-            "its node failed, or Slurm lost the job in a restart (on n[1-2])",
+            "its node failed, or Slurm lost the job during a restart (on n[1-2])",
         ),
         (
             Reason::BootFail,
@@ -218,18 +214,18 @@ fn d5_every_failure_has_words() {
         (
             Reason::Preempted,
             none(),
-            "had to give way to a job of higher priority",
+            "preempted by a job with higher priority",
         ),
         (
             Reason::LaunchFailed,
             on("n1"),
-            "never began: the node could not set up its environment or open its log files, \
-             often for want of a log directory or a mount (on n1)",
+            "did not start: the node could not set up its environment or open its log files, \
+             often because a log directory or a mount is missing (on n1)",
         ),
         (
             Reason::Deadline,
             none(),
-            "could not have ended before its deadline (--deadline)",
+            "could not have finished before its deadline (--deadline)",
         ),
         (
             Reason::Dependency,
@@ -239,12 +235,12 @@ fn d5_every_failure_has_words() {
         (
             Reason::NoOutput,
             none(),
-            "ended well, and its outputs did not appear in time",
+            "finished successfully, but its outputs did not appear in time",
         ),
         (
             Reason::Lost,
             none(),
-            "neither Slurm nor the disk has known of the job for long",
+            "no trace of the job in Slurm or on disk for a long time",
         ),
     ] {
         assert_eq!(failed(reason, facts.clone()), text, "{reason} {facts:?}");
@@ -295,4 +291,41 @@ fn what_the_reader_cancelled_is_called_their_own_doing() {
     assert_eq!(said(Some(0)), "cancelled by you, with `cancel` or scancel");
     assert_eq!(said(Some(1000)), "cancelled by root (an administrator)");
     assert_eq!(said(None), "cancelled by root (an administrator)");
+}
+
+#[test]
+fn a_job_without_a_time_limit_has_none() {
+    let mut row = row("a", TaskStatus::Complete, Reason::Verified);
+    row.facts.elapsed_s = Some(0);
+    row.facts.time_limit_s = Some(365 * 86_400);
+    assert_eq!(used_text(&row).unwrap(), "ran 0:00:00 (no limit)");
+}
+
+#[test]
+fn an_attempt_is_described_in_one_line() {
+    let mut row = row("a", TaskStatus::Failed, Reason::Timeout);
+    row.facts = JobFacts {
+        elapsed_s: Some(86_410),
+        time_limit_s: Some(86_400),
+        req_mem_mb: Some(32_768),
+        max_rss_mb: Some(16_384),
+        node_list: Some("n1".into()),
+        ..JobFacts::default()
+    };
+    assert_eq!(
+        row_text(&row),
+        "failed (timeout): reached its time limit (ran 1-00:00:10 of 1-00:00:00)"
+    );
+    assert_eq!(
+        used_text(&row).unwrap(),
+        "ran 1-00:00:10 of 1-00:00:00, memory 16.0G of 32G used, on n1"
+    );
+    row.status = TaskStatus::Running;
+    row.reason = Some(Reason::Running);
+    assert_eq!(row_text(&row), "running");
+    row.facts = JobFacts {
+        node_list: Some("None assigned".into()),
+        ..JobFacts::default()
+    };
+    assert_eq!(used_text(&row), None);
 }

@@ -49,7 +49,7 @@ pub fn patterns(findings: &[LogFinding]) -> Vec<PatternCount> {
         ),
         (
             "time_limit",
-            "the job ran into its time limit",
+            "the job reached its time limit",
             "ask for more time (time:)",
         ),
         (
@@ -162,8 +162,8 @@ pub fn trend(procedures: &[ProcedureCounts]) -> Trend {
             .map(|p| count_of(&p.decisions, word))
             .sum::<usize>()
     };
-    let matter = |matter, before: usize, now, bad| MatterTrend {
-        matter,
+    let figure = |name, before: usize, now, bad| FigureTrend {
+        name,
         before,
         now,
         bad,
@@ -171,21 +171,21 @@ pub fn trend(procedures: &[ProcedureCounts]) -> Trend {
     Trend {
         file: "/data/study/reports/audit_20260318_063000.json".to_owned(),
         created_at: now() - Days::new(1),
-        matters: vec![
-            matter(
+        figures: vec![
+            figure(
                 "complete",
                 sum("complete").saturating_sub(240),
                 sum("complete"),
                 false,
             ),
-            matter(
+            figure(
                 "failed",
                 sum("failed").saturating_sub(12),
                 sum("failed"),
                 true,
             ),
-            matter("blocked", sum("blocked") + 6, sum("blocked"), true),
-            matter("stale", 1, 1, true),
+            figure("blocked", sum("blocked") + 6, sum("blocked"), true),
+            figure("stale", 1, 1, true),
         ],
         procedures: procedures
             .iter()

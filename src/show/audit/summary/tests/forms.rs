@@ -1,4 +1,4 @@
-//! What each form of a report says adds up to the same: the table, Markdown, JSON, tiles and data of the page.
+//! All formats of a report show the same numbers: table, Markdown, JSON, and the page's tiles and data.
 
 use std::collections::HashMap;
 
@@ -38,7 +38,7 @@ fn sum(counts: &Value) -> usize {
         .sum()
 }
 
-/// Returns how many tasks the JSON has of each word.
+/// The number of tasks by decision word in the JSON.
 fn in_json(json: &Value) -> Result<HashMap<String, usize>, TestCaseError> {
     let totals = &json["totals"];
     prop_assert_eq!(number(&totals["tasks"]), sum(&totals["decisions"]));
@@ -80,7 +80,7 @@ fn in_json(json: &Value) -> Result<HashMap<String, usize>, TestCaseError> {
     Ok(words.collect())
 }
 
-/// Reads numbers that stand before words: `3 complete, 1 failed`.
+/// Reads numbers in front of words: `3 complete, 1 failed`.
 fn counts(text: &str) -> HashMap<String, usize> {
     let pair = Regex::new(r"(\d+) ([a-z-]+)").unwrap();
     let pairs = pair.captures_iter(text);

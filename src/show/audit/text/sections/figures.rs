@@ -1,4 +1,4 @@
-//! The lists with figures over time and over attempts.
+//! The lists of changes, progress and efficiency.
 
 use chrono::{DateTime, NaiveDate, Utc};
 
@@ -8,29 +8,26 @@ use crate::show::audit::Part;
 use crate::show::audit::report::{Backlog, ProcedureProgress, Rate, Report, signed};
 use crate::show::efficiency::{TITLES, resources};
 
-/// What changed in the whole study.
+/// Changes in the whole study.
 pub fn trend(report: &Report) -> List {
     let Some(trend) = &report.trend else {
         return List::new("", "", []);
     };
-    let changed = trend.matters.iter().filter(|m| m.before != m.now);
-    let rows = changed.map(|m| {
-        let change = m.now as i128 - m.before as i128;
-        let verdict = match (m.bad, change > 0) {
+    let changed = trend.figures.iter().filter(|f| f.before != f.now);
+    let rows = changed.map(|f| {
+        let change = f.now as i128 - f.before as i128;
+        let verdict = match (f.bad, change > 0) {
             (true, true) => "worse",
             (true, false) => "better",
             (false, _) => "",
         };
-        let matter = m.matter.replace('_', " ");
-        row![matter, m.before, m.now, signed(change), verdict]
+        let name = f.name.replace('_', " ");
+        row![name, f.before, f.now, signed(change), verdict]
     });
     let title = format!("changes since {}", local_time(trend.created_at));
-    let list = List::new(title, "matter | >before | >now | >change | !so it is", rows);
-    let nothing = list
-        .rows
-        .is_empty()
-        .then(|| "nothing has changed".to_owned());
-    list.note(nothing)
+    let list = List::new(title, "figure | >before | >now | >change | !trend", rows);
+    let unchanged = list.rows.is_empty().then(|| "no changes".to_owned());
+    list.note(unchanged)
         .note(format!("compared with {}", trend.file))
 }
 
@@ -47,7 +44,7 @@ pub fn trend_by_procedure(report: &Report) -> List {
     List::new("changes by procedure", columns, rows)
 }
 
-/// Returns what of a procedure became complete and failed so far.
+/// Completed and failed tasks of a procedure so far.
 pub fn so_far(procedure: &ProcedureProgress) -> (usize, usize) {
     let last = procedure.days.last();
     last.map_or((0, 0), |day| (day.completed_so_far, day.failed_so_far))
@@ -80,21 +77,13 @@ pub fn progress(report: &Report) -> List {
             rows.push(line("total", sum, &progress.rate, &progress.backlog));
         }
     }
-    let columns = "procedure | >completed | >failed | >a day (7 d) | >a day (28 d) | >backlog | >expected end";
-    let list = List::new("progress", columns, rows);
-    let bad = report
-        .progress
-        .as_ref()
-        .map_or(0, |progress| progress.bad_lines);
-    list.note((bad > 0).then(|| {
-        format!(
-            "{} of the audit log could not be understood",
-            plural(bad, "line")
-        )
-    }))
+    let columns = "procedure | >completed | >failed | >per day (7 d) | >per day (28 d) | >backlog | >expected end";
+    let bad = report.progress.as_ref().map_or(0, |all| all.bad_lines);
+    let note = format!("{} in the audit log", plural(bad, "invalid line"));
+    List::new("progress", columns, rows).note(Some(note).filter(|_| bad > 0))
 }
 
-/// What the page draws of the throughput.
+/// The data of the page's throughput chart.
 pub fn by_day(days: impl Iterator<Item = (NaiveDate, (usize, usize))>) -> List {
     let rows = days.map(|(day, (completed, failed))| row![day, completed, failed]);
     List::new("throughput by day", "day | >completed | >failed", rows)
@@ -105,10 +94,10 @@ pub fn efficiency(report: &Report) -> List {
     let list = List::new("efficiency of completed jobs", TITLES, rows);
     let note = match list.rows.is_empty() {
         false => {
-            "over: completed jobs that used less than half of what they asked for; short: jobs that failed for want of it"
+            "over: completed jobs that used less than half of their request; short: jobs that failed because their request was too small"
         }
         true if report.study.parts == [Part::Efficiency] => {
-            "no job has been measured yet (needs Slurm's accounting)"
+            "no measured jobs yet (requires Slurm's accounting)"
         }
         true => return list,
     };

@@ -1,4 +1,4 @@
-//! The lists about tasks: counts, what is stuck, what failed and why.
+//! The lists about tasks: counts, stuck sessions, failures and their causes.
 
 use super::{List, counts, of, of_task, plural, row};
 use crate::base::text::{few, maybe};
@@ -11,7 +11,7 @@ use crate::show::failures::shared;
 use crate::show::tables::TaskState;
 use crate::show::tables::exit::{clock, size};
 
-/// So many tasks of a group are named.
+/// Tasks that are named per group.
 const LABELS: usize = 3;
 
 pub fn procedures(report: &Report) -> List {
@@ -27,7 +27,7 @@ pub fn procedures(report: &Report) -> List {
     List::new("procedures", columns, rows)
 }
 
-/// Sessions in which something does not go on by itself, the least healthy first.
+/// Sessions with a stuck task, the least healthy first.
 pub fn stuck(report: &Report) -> List {
     let matrix = &report.matrix;
     let mut rows: Vec<(f64, Vec<String>)> = matrix
@@ -56,10 +56,10 @@ pub fn stuck(report: &Report) -> List {
     rows.sort_by(|(a, _), (b, _)| a.total_cmp(b));
     let rows = rows.into_iter().map(|(_, cells)| cells);
     let columns = "subject | session | health | >complete | stuck";
-    List::new("sessions that do not go on", columns, rows)
+    List::new("stuck sessions", columns, rows)
 }
 
-/// Failed tasks, a row for those that are alike.
+/// Failed tasks, one row per group of similar failures.
 pub fn failed(report: &Report) -> List {
     let rows = report.failures.groups.iter().map(|group| {
         let tasks = members(report, group);
@@ -84,11 +84,11 @@ pub fn failed(report: &Report) -> List {
                 + &maybe(", job ", Some(all(job_id)).filter(|id| !id.is_empty()), ""),
         ]
     });
-    let columns = "procedure | >tasks | why | node | time | memory | $log | which";
+    let columns = "procedure | >tasks | cause | node | time | memory | $log | which";
     List::new("failed tasks", columns, rows)
 }
 
-/// The tasks of one group, a row each.
+/// The tasks of one group.
 pub fn failed_alike(report: &Report, group: &FailureGroup) -> List {
     let tasks = members(report, group);
     let rows = tasks.iter().map(|task| {
@@ -136,7 +136,7 @@ fn memory_used(job: &JobDetail) -> String {
     of(facts.max_rss_mb.map(size), facts.req_mem_mb.map(size))
 }
 
-/// Without tasks the findings stand alone.
+/// Log findings, shown only if the report has no tasks.
 pub fn findings(report: &Report) -> List {
     let logs = report
         .logs
@@ -148,17 +148,17 @@ pub fn findings(report: &Report) -> List {
         of_task(&f.key, row![f.pattern, f.line, file])
     });
     let columns = "procedure | subject | session | pattern | $line | $file";
-    List::new("known errors in logs", columns, rows)
+    List::new("log lines with known errors", columns, rows)
 }
 
 pub fn incomplete(report: &Report) -> List {
     let met = |m: &&MarkerResult| matches!(m.state, MarkerState::Found | MarkerState::Excused);
-    // A job that runs is not expected to have them all.
+    // A running job has no complete outputs yet.
     let tasks = report.tasks.iter();
     let tasks = tasks.filter(|task| !task.decision.is_in_flight());
     let rows = tasks.filter_map(|task| {
-        let lacking = task.markers.iter().filter(|marker| !met(marker));
-        let lacking: Vec<String> = lacking
+        let unmet = task.markers.iter().filter(|marker| !met(marker));
+        let unmet: Vec<String> = unmet
             .map(|marker| {
                 let word = match marker.state {
                     MarkerState::Forbidden => "forbidden ",
@@ -170,25 +170,25 @@ pub fn incomplete(report: &Report) -> List {
             })
             .collect();
         let all = task.markers.len();
-        (!lacking.is_empty()).then(|| {
+        (!unmet.is_empty()).then(|| {
             of_task(
                 &task.key,
                 row![
                     task.decision,
-                    format!("{}/{all}", all - lacking.len()),
-                    lacking.join(", "),
+                    format!("{}/{all}", all - unmet.len()),
+                    unmet.join(", "),
                 ],
             )
         })
     });
-    let columns = "procedure | subject | session | decision | >found | $lacking";
-    List::new("outputs that are not complete", columns, rows)
+    let columns = "procedure | subject | session | decision | >found | $missing or wrong";
+    List::new("incomplete outputs", columns, rows)
 }
 
 pub fn by_reason(report: &Report) -> List {
     let groups = report.failures.by_reason.iter();
     let rows = groups.map(|group| row![group.reason, group.count, counts(&group.procedures)]);
-    List::new("failures by reason", "reason | >tasks | of", rows)
+    List::new("failures by reason", "reason | >tasks | procedures", rows)
 }
 
 pub fn by_node(report: &Report) -> List {
@@ -204,10 +204,10 @@ pub fn by_node(report: &Report) -> List {
 pub fn by_pattern(report: &Report) -> List {
     let patterns = report.logs.iter().flat_map(|logs| &logs.by_pattern);
     let rows = patterns.map(|p| row![p.pattern, p.tasks, p.meaning, p.hint]);
-    let columns = "pattern | >tasks | meaning | what to do";
-    List::new("what the logs say", columns, rows).note(report.logs.as_ref().map(|logs| {
+    let columns = "pattern | >tasks | meaning | remedy";
+    List::new("known errors in logs", columns, rows).note(report.logs.as_ref().map(|logs| {
         format!(
-            "logs of {}: {} without a log, {} without a known error",
+            "{} searched: {} without a log, {} without a known error",
             plural(logs.tasks, "task"),
             logs.without_log,
             logs.without_finding

@@ -1,17 +1,17 @@
-//! The lists about what needs upkeep: DICOM directories, jobs, rows, scripts, what cannot be read.
+//! The lists about maintenance: DICOM directories, jobs, rows, scripts, unreadable sources.
 
 use super::{List, of_task, plural, row};
 use crate::base::sys::local_time;
 use crate::show::audit::report::{DicomProblem, OrphanCause, Report};
 
-/// All of them, what is most urgent first.
+/// All of them, the most urgent first.
 pub const LISTS: [fn(&Report) -> List; 6] =
     [unreadable, stale, dicom, scripts, orphans, unknown_jobs];
 
 pub fn unreadable(report: &Report) -> List {
     let items = report.unreadable.iter();
     let rows = items.map(|item| row![item.part, item.path, item.error]);
-    let title = "could not be read: the figures are not the whole truth";
+    let title = "unreadable: the figures are incomplete";
     List::new(title, "part | $path | error", rows)
 }
 
@@ -66,14 +66,14 @@ pub fn orphans(report: &Report) -> List {
     let rows = report.orphans.rows.iter().map(|row| {
         let cause = match row.cause {
             OrphanCause::Procedure => "the configuration has no such procedure",
-            OrphanCause::Session => "there is no such subject or session",
-            OrphanCause::Scope => "the procedure has another scope",
+            OrphanCause::Session => "no such subject or session",
+            OrphanCause::Scope => "the procedure has a different scope now",
         };
         let job = row.job_id.as_deref().unwrap_or_default();
         of_task(&row.key, row![row.status, job, cause])
     });
-    let columns = "procedure | subject | session | status | job | why";
-    List::new("rows without task", columns, rows)
+    let columns = "procedure | subject | session | status | job | cause";
+    List::new("rows without a task", columns, rows)
 }
 
 pub fn unknown_jobs(report: &Report) -> List {
@@ -82,7 +82,7 @@ pub fn unknown_jobs(report: &Report) -> List {
         let state = job.slurm_state.as_deref().unwrap_or_default();
         row![job.job_id, job.name, state]
     });
-    List::new("living jobs without task", "job | $name | state", rows)
+    List::new("jobs without a row", "job | $name | state", rows)
 }
 
 pub fn scripts(report: &Report) -> List {
