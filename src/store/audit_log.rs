@@ -1,12 +1,9 @@
 //! The audit log: JSON lines, append only, one event each.
 //!
-//! Every event that the program reports goes through here. Nothing is dropped: what cannot be
-//! written is an error.
+//! Every event goes through here. None is dropped: a failed write is an error.
 
 pub mod archive;
-mod event;
 mod facts;
-mod opening;
 mod other_studies;
 pub(crate) mod purge;
 mod reading;
@@ -21,14 +18,78 @@ use serde::Serialize as _;
 use serde_json::ser::{Formatter, Serializer};
 use serde_json::{Map, Value};
 
-use opening::MARK;
-
-pub use event::{Event, EventKind};
 pub use facts::{extras_of, extras_of_intent, fill};
 pub use other_studies::{OtherStudies, project_of, text};
 pub use reading::{Contents, Record, newest, parse, read};
 
-/// Appends events of one command to the log.
+use crate::base::words::words;
+use crate::base::{durable, regular};
+use crate::model::job::JobId;
+use crate::model::state::{TaskKey, TaskRow, TaskStatus};
+
+/// One event. The entries of `extra` become further keys.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    pub at: DateTime<Utc>,
+    pub kind: EventKind,
+    /// `None` for events of the whole study, whose subject, session and procedure are empty.
+    pub key: Option<TaskKey>,
+    pub job_id: Option<JobId>,
+    pub old_status: Option<TaskStatus>,
+    pub new_status: Option<TaskStatus>,
+    pub detail: Option<String>,
+    pub extra: Vec<(&'static str, serde_json::Value)>,
+}
+
+words! {
+    /// The kinds of events.
+    pub enum EventKind {
+        Submitted = "submitted",
+        StatusChange = "status_change",
+        /// Same status, another reason.
+        ReasonChange = "reason_change",
+        Error = "error",
+        RetryCleared = "retry_cleared",
+        Adopted = "adopted",
+        Released = "released",
+        Cancelled = "cancelled",
+        Paused = "paused",
+        Resumed = "resumed",
+        SafetyStop = "safety_stop",
+        Pruned = "pruned",
+        /// The state was rebuilt by `state repair`.
+        Repaired = "repaired",
+    }
+}
+
+impl Event {
+    /// An event of the whole study.
+    pub fn new(at: DateTime<Utc>, kind: EventKind) -> Self {
+        Self {
+            at,
+            kind,
+            key: None,
+            job_id: None,
+            old_status: None,
+            new_status: None,
+            detail: None,
+            extra: Vec::new(),
+        }
+    }
+
+    /// An event with all values of a row.
+    pub fn of(row: &TaskRow, at: DateTime<Utc>, kind: EventKind) -> Self {
+        Self {
+            key: Some(row.key.clone()),
+            job_id: row.job_id.clone(),
+            old_status: Some(row.status),
+            extra: extras_of(row),
+            ..Self::new(at, kind)
+        }
+    }
+}
+
+/// The audit log, open for the events of one command.
 #[derive(Debug)]
 pub struct AuditLog {
     path: PathBuf,
@@ -37,17 +98,16 @@ pub struct AuditLog {
 }
 
 impl AuditLog {
-    /// Opens the log for appending and makes it and its directory if need be.
+    /// Opens the log for appending. Creates it and its directory if needed.
     pub fn open(path: &Path, run_id: &str) -> Result<Self, (PathBuf, io::Error)> {
         Ok(Self {
             path: path.to_owned(),
-            file: opening::open(path).map_err(|error| (path.to_owned(), error))?,
+            file: open(path).map_err(|error| (path.to_owned(), error))?,
             run_id: run_id.to_owned(),
         })
     }
 
-    /// Appends events, one line each, in one write, and syncs them: what is written after them, rows for instance,
-    /// never outlives them in a power cut.
+    /// Appends events in one write and syncs them, so that after a power cut no row exists without its event.
     pub fn append(&mut self, events: &[Event]) -> Result<(), (PathBuf, io::Error)> {
         if events.is_empty() {
             return Ok(());
@@ -56,7 +116,7 @@ impl AuditLog {
         self.sync()
     }
 
-    /// Appends events that are synced later, all at once.
+    /// Appends events; [`Self::sync`] syncs them later.
     pub fn append_unsynced(&mut self, events: &[Event]) -> Result<(), (PathBuf, io::Error)> {
         if events.is_empty() {
             return Ok(());
@@ -65,7 +125,6 @@ impl AuditLog {
         written.map_err(|error| (self.path.clone(), error))
     }
 
-    /// Syncs what was appended.
     pub fn sync(&mut self) -> Result<(), (PathBuf, io::Error)> {
         let synced = self.file.sync_data();
         synced.map_err(|error| (self.path.clone(), error))
@@ -74,8 +133,8 @@ impl AuditLog {
     fn write(&mut self, events: &[Event]) -> io::Result<()> {
         let mut lines = Vec::new();
         if !self.is_in_place()? {
-            // `clean` has replaced the log, or somebody has moved it away.
-            self.file = opening::open(&self.path)?;
+            // `clean` replaced the log, or it was moved away.
+            self.file = open(&self.path)?;
         }
         // A process that died while writing must not spoil the line of the next one.
         if self.ends_within_line()? {
@@ -89,7 +148,7 @@ impl AuditLog {
         self.file.write_all(&lines)
     }
 
-    /// True if the file that is open is the one of that name.
+    /// True if the path still leads to the open file.
     fn is_in_place(&self) -> io::Result<bool> {
         let open = self.file.metadata()?;
         match self.path.metadata() {
@@ -109,7 +168,7 @@ impl AuditLog {
         Ok(last != *b"\n")
     }
 
-    /// Orders the keys as the Python program did; its readers may rely on it.
+    /// The keys have the order of the Python program, which readers may rely on.
     fn line(&self, event: &Event) -> Map<String, Value> {
         let mut line = Map::new();
         let mut put = |key: &str, value: &str| line.insert(key.to_owned(), Value::from(value));
@@ -132,12 +191,41 @@ impl AuditLog {
             put("detail", detail);
         }
         for (key, value) in &event.extra {
-            // What an event says of itself cannot be overwritten.
+            // Extra values must not replace the event's own.
             line.entry(*key).or_insert_with(|| value.clone());
         }
         line.insert("run_id".to_owned(), Value::from(self.run_id.as_str()));
         line
     }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    durable::make_directory_of(path)?;
+    // Also read: whether the last line is whole.
+    let mut file = regular::open_for_appending(path)?;
+    regular::require_regular(&file)?;
+    if !is_log(&mut file)? {
+        return Err(durable::foreign());
+    }
+    Ok(file)
+}
+
+/// What each event begins with.
+const MARK: &[u8] = b"{\"timestamp\"";
+
+/// True if a file is empty, or its beginning or end holds an event: a crash may have spoilt one of them.
+fn is_log(file: &mut File) -> io::Result<bool> {
+    const PART: u64 = 64 * 1024;
+    let length = file.metadata()?.len();
+    for from in [0, length.saturating_sub(PART)] {
+        let mut part = Vec::new();
+        file.seek(SeekFrom::Start(from))?;
+        io::Read::by_ref(file).take(PART).read_to_end(&mut part)?;
+        if part.is_empty() || durable::holds(&part, MARK) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// JSON with a space after each comma and colon, as the Python program wrote it: sites search the log with `grep`.
@@ -165,18 +253,16 @@ impl Formatter for Spaced {
     }
 }
 
-/// Prints `2026-03-01T04:05:06.000007+00:00`.
+/// `2026-03-01T04:05:06.000007+00:00`
 fn timestamp(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Micros, false)
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::model::job::JobId;
     use chrono::TimeZone as _;
 
     use super::*;
-    use crate::model::state::{TaskKey, TaskStatus};
 
     fn event() -> Event {
         Event {
@@ -240,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn extras_do_not_overwrite_what_the_event_says() {
+    fn extras_do_not_replace_values_of_the_event() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("audit.jsonl");
         let mut log = AuditLog::open(&path, "r1").unwrap();
@@ -278,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_was_replaced_meanwhile_gets_the_next_events() {
+    fn the_next_events_go_to_a_replaced_log() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("audit.jsonl");
         let mut log = AuditLog::open(&path, "r1").unwrap();
@@ -293,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn e9_a_file_that_is_no_log_is_never_appended_to() {
+    fn e9_nothing_is_appended_to_a_file_that_is_not_a_log() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("config.yaml");
         let text = "bids_root: /data\n".repeat(9000);
@@ -313,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn e10_a_log_that_is_no_regular_file_is_an_error_at_once() {
+    fn e10_a_log_must_be_a_regular_file() {
         let directory = tempfile::tempdir().unwrap();
         let pipe = directory.path().join("pipe");
         let mode = rustix::fs::Mode::from_raw_mode(0o600);

@@ -1,4 +1,4 @@
-//! What is found wrong with the files of a state, and what to do about it. Pure.
+//! Findings about the files of a state, with remedies. Pure.
 
 pub(super) mod files;
 
@@ -7,14 +7,14 @@ use crate::base::text::and_more;
 use crate::base::words::words;
 use crate::store::state_file::StateError;
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub level: Level,
-    /// Which file or rule: `state file`, `job ids`.
+    /// The file or rule: `state file`, `job ids`.
     pub part: &'static str,
     pub text: String,
-    /// What a person can do.
+    /// The remedy.
     pub todo: Option<String>,
 }
 
@@ -22,9 +22,9 @@ words! {
     /// How bad a finding is.
     pub enum Level {
         Ok = "ok",
-        /// Works, and will surprise somebody.
+        /// Works, but may surprise.
         Warning = "warning",
-        /// A job may be lost or doubled, a file cannot be used, or `run` would do nothing, or the wrong thing.
+        /// A job may be lost or submitted twice, a file is unusable, or `run` would do nothing or the wrong thing.
         Error = "error",
     }
 }
@@ -37,7 +37,7 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// Judges the files that rows are in, each by itself. `tasks`: how many all of them together know.
+    /// Checks each file that contains rows. `tasks` is the number of tasks in all of them.
     pub fn of_files(sources: &Sources, tasks: usize) -> Self {
         let mut out = Self::default();
         files::state_file(sources, tasks, &mut out);
@@ -61,7 +61,7 @@ impl Findings {
         self.add(Level::Ok, part, text.into(), None);
     }
 
-    /// Returns what a file holds, or says why nobody knows that. `missing`: what it means that there is none.
+    /// The contents of a file, or a finding why there are none. `missing` explains a missing file.
     fn read<'a, T>(
         &mut self,
         (level, part): (Level, &'static str),
@@ -81,7 +81,7 @@ impl Findings {
         self.add(level, part, error.to_string(), error.hint().as_deref());
     }
 
-    /// One finding for all that breaks a rule. Returns whether there is any.
+    /// Adds one finding for everything that breaks a rule; false if nothing does.
     pub fn broken(
         &mut self,
         level: Level,
@@ -99,7 +99,7 @@ impl Findings {
         !broken.is_empty()
     }
 
-    /// The same, or `fine`.
+    /// Like [`Self::broken`], but adds `fine` if nothing breaks the rule.
     pub fn rule(
         &mut self,
         (level, part): (Level, &'static str),
@@ -114,7 +114,7 @@ impl Findings {
     }
 }
 
-/// Names line numbers: `line 3`, `lines 3 and 5`, `12 lines (the first is 3)`.
+/// `line 3`, `lines 3 and 5` or `12 lines (the first is 3)`.
 fn lines(numbers: impl Iterator<Item = usize>) -> String {
     const SHOWN: usize = 3;
     let numbers: Vec<String> = numbers.map(|number| number.to_string()).collect();

@@ -31,7 +31,7 @@ struct Submissions {
 impl Submissions {
     fn read(log: &Path, project: &str) -> Self {
         let mut contents = audit_log::read(log).ok().flatten().unwrap_or_default();
-        contents.leave_to_others(project);
+        contents.remove_other_studies(project);
         let mut known = Self::default();
         for record in contents.records {
             if !matches!(record.kind, EventKind::Submitted | EventKind::Adopted) {

@@ -21,7 +21,7 @@ pub fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result
     };
     let (locked, mut state) =
         context.lock_or_read_state("clean", args.dry_run, &args.write, printer)?;
-    let held = purge.look(&context.store, &state)?;
+    let held = purge.find(&context.store, &state)?;
     may_go(context, &subject, &held, &state, printer)?;
     if let Some(locked) = locked {
         purge.carry_out(&locked, &mut state, &held)?;

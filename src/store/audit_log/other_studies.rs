@@ -1,25 +1,25 @@
-//! Events of other studies in the same log: two configurations in one directory share one unless a
-//! `log_file` says otherwise. Pure.
+//! Events of other studies in the same log: two configurations in one directory share the log unless
+//! they set `log_file`. Pure.
 //!
-//! A submission names its study. Later events name their submission, and all events of one call are one
-//! study's. What names no study stays: it may be this one's.
+//! A submission contains its study. Later events contain their submission, and all events of one
+//! invocation belong to one study. Events without study are kept, since they may belong to this one.
 
 use std::collections::{BTreeSet, HashSet};
 
 use super::{Contents, Record};
 use crate::model::job::{JobTag, is_same_study};
 
-/// Says whose events were left out.
+/// The other studies whose events were removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtherStudies {
-    /// The words that tell those studies' jobs apart.
+    /// The project words of those studies.
     pub projects: BTreeSet<String>,
     pub events: usize,
 }
 
 impl Contents {
-    /// Leaves out what other studies wrote. None: nothing.
-    pub fn leave_to_others(&mut self, project: &str) -> Option<OtherStudies> {
+    /// Removes the events of other studies, if there are any.
+    pub fn remove_other_studies(&mut self, project: &str) -> Option<OtherStudies> {
         let mut projects = BTreeSet::new();
         let (mut submissions, mut calls) = (HashSet::new(), HashSet::new());
         for record in &self.records {
@@ -36,7 +36,7 @@ impl Contents {
         }
         let before = self.records.len();
         self.records.retain(|record| {
-            // Whoever says whose it is is believed.
+            // An event with a study belongs to it, whatever the other events suggest.
             if let Some(named) = project_of(record) {
                 return is_same_study(&named, project);
             }
@@ -51,13 +51,13 @@ impl Contents {
         })
     }
 
-    /// Lists the studies that have submitted.
+    /// The studies that have submitted.
     pub fn projects(&self) -> BTreeSet<String> {
         self.records.iter().filter_map(project_of).collect()
     }
 }
 
-/// Returns the study that an event names: by itself, or by the comment of the job.
+/// The study of an event, from its `project` or from the job's comment.
 pub fn project_of(record: &Record) -> Option<String> {
     if let Some(project) = text(record, "project") {
         return Some(project.to_owned());
@@ -69,7 +69,7 @@ pub fn project_of(record: &Record) -> Option<String> {
         .map(|tag| tag.project)
 }
 
-/// A text that an event says.
+/// A text value of an event.
 pub fn text<'a>(record: &'a Record, key: &str) -> Option<&'a str> {
     record.fields.get(key)?.as_str()
 }
@@ -79,7 +79,7 @@ mod tests {
     use super::super::parse;
 
     #[test]
-    fn what_another_study_submitted_and_what_followed_is_left_out() {
+    fn submissions_of_other_studies_and_their_later_events_are_removed() {
         let lines = [
             r#""event":"submitted","job_id":"1","submission_id":"x","run_id":"r1","argv":["sbatch","--comment=snbb:own:x"]"#,
             r#""event":"submitted","job_id":"2","submission_id":"y","run_id":"r2","project":"other""#,
@@ -99,7 +99,7 @@ mod tests {
             contents.projects(),
             ["other", "own"].map(str::to_owned).into()
         );
-        let other_studies = contents.leave_to_others("own").unwrap();
+        let other_studies = contents.remove_other_studies("own").unwrap();
         assert_eq!((other_studies.projects.len(), other_studies.events), (1, 3));
         let left: Vec<&str> = contents
             .records
@@ -107,6 +107,6 @@ mod tests {
             .map(|record| record.job_id.as_ref().unwrap().as_str())
             .collect();
         assert_eq!(left, ["1", "1", "9"]);
-        assert_eq!(contents.leave_to_others("own"), None);
+        assert_eq!(contents.remove_other_studies("own"), None);
     }
 }

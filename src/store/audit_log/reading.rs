@@ -1,6 +1,6 @@
-//! Reads the log back: what was recorded of which task, and when.
+//! Reads the log back.
 //!
-//! Lines of the Python program are read too. A line that a crash cut is counted and left out.
+//! Also reads lines of the Python program. Counts and skips lines that a crash cut.
 
 use std::collections::HashSet;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -16,7 +16,7 @@ use crate::base::regular::open_regular;
 use crate::model::job::JobId;
 use crate::model::state::{TaskKey, TaskStatus};
 
-/// Is one event of a task.
+/// One event of a task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     pub at: DateTime<Utc>,
@@ -29,21 +29,21 @@ pub struct Record {
     pub fields: Map<String, Value>,
 }
 
-/// Holds what a log says.
+/// The contents of a log.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Contents {
-    /// Those of the archives first; else in the order of the file. Events of the whole study and of kinds that this program does not
-    /// know are left out.
+    /// Those of the archives first, then in the order of the file. Without events of the whole study
+    /// and of unknown kinds.
     pub records: Vec<Record>,
-    /// Lines of the log itself that cannot be read, counted from 1.
+    /// Numbers of unreadable lines of the log itself, from 1.
     pub bad_lines: Vec<usize>,
-    /// Archives that cannot be read, and why.
+    /// Unreadable archives, with the error.
     pub bad_archives: Vec<(PathBuf, String)>,
 }
 
-/// Reads a log and its archives. None: there is neither.
+/// Reads a log and its archives; `None` if there is neither.
 pub fn read(path: &Path) -> io::Result<Option<Contents>> {
-    // Events go from the log to an archive: read in this order, none is missed.
+    // Events move from the log to an archive, so in this order none is missed.
     let log = durable::read(path)?;
     let archives = archive::archives_of(path)?;
     if log.is_none() && archives.is_empty() {
@@ -67,7 +67,7 @@ pub fn read(path: &Path) -> io::Result<Option<Contents>> {
     Ok(Some(contents))
 }
 
-/// Finds the newest event of a task that is wanted, from the end of the log. Archives are older.
+/// The newest matching event of a task in the log. Archives are older and not read.
 pub fn newest(path: &Path, is_wanted: impl Fn(&Record) -> bool) -> Option<Record> {
     let mut file = open_regular(path).ok()?;
     let length = file.metadata().ok()?.len();
@@ -77,7 +77,7 @@ pub fn newest(path: &Path, is_wanted: impl Fn(&Record) -> bool) -> Option<Record
         let mut bytes = Vec::new();
         file.seek(SeekFrom::Start(start)).ok()?;
         file.read_to_end(&mut bytes).ok()?;
-        // What is left of a line that was cut here cannot be parsed.
+        // A line that begins before `start` cannot be parsed.
         let lines = bytes.rsplit(|&byte| byte == b'\n');
         let mut records = lines.filter_map(|line| parse_line(line).ok().flatten());
         if let Some(found) = records.find(&is_wanted) {
@@ -90,7 +90,7 @@ pub fn newest(path: &Path, is_wanted: impl Fn(&Record) -> bool) -> Option<Record
     }
 }
 
-/// Reads a log's bytes; never fails on any.
+/// Parses the bytes of a log; never fails.
 pub fn parse(bytes: &[u8]) -> Contents {
     let mut contents = Contents::default();
     contents.take(bytes, &HashSet::new());
@@ -98,7 +98,7 @@ pub fn parse(bytes: &[u8]) -> Contents {
 }
 
 impl Contents {
-    /// Adds what a log says, but for lines that are known already.
+    /// Adds the events of a log, without known lines.
     fn take(&mut self, bytes: &[u8], known: &HashSet<&[u8]>) {
         for (index, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
             if line.iter().all(u8::is_ascii_whitespace) || known.contains(line) {

@@ -1,13 +1,14 @@
-//! Whether each file can be read, and fits those beside it.
+//! Checks that each file can be read and is consistent with the others.
 
 use std::path::PathBuf;
 
 use super::{Findings, Level, REPAIR, lines};
+use crate::base::text::{plural, plural_of};
 use crate::store::schema::FORMAT_VERSION;
 use crate::store::sources::{Found, Sources};
 
-const REPAIR_OR_OTHERS: &str = "snbb-scheduler state repair; if the log is another study's, and this one is new: \
-                                give it a log_file of its own";
+const REPAIR_OR_OWN_LOG: &str = "snbb-scheduler state repair; if this study is new and the log belongs to another one: \
+                                 set another log_file";
 
 pub(super) fn state_file(sources: &Sources, tasks: usize, out: &mut Findings) {
     let part = "state file";
@@ -15,41 +16,40 @@ pub(super) fn state_file(sources: &Sources, tasks: usize, out: &mut Findings) {
     let is_only_log = sources.backup.is_missing() && sources.attempts.is_missing();
     if sources.state.is_missing() && (tasks > 0 || !is_only_log) {
         let todo = match is_only_log && sources.journal.is_missing() {
-            true => REPAIR_OR_OTHERS,
+            true => REPAIR_OR_OWN_LOG,
             false => REPAIR,
         };
-        let text =
-            format!("{path} is missing, and its other files or the audit log know {tasks} task(s)");
+        let tasks = plural(tasks, "task");
+        let text = format!("{path} is missing, but the other files or the audit log have {tasks}");
         out.add(Level::Error, part, text, Some(todo));
         return;
     }
-    let missing = format!("{path} is not there yet; the first run makes it");
+    let missing = format!("{path} does not exist yet; the first run creates it");
     let Some(contents) = out.read((Level::Error, part), &sources.state, &missing) else {
         return;
     };
-    let rows = contents.rows.len();
+    let rows = plural(contents.rows.len(), "row");
     match contents.meta.format_version {
         0 => out.ok(
             part,
-            format!("rows: {rows}; written by another program, the next save makes it ours"),
+            format!("{rows}; written by another program; the next save converts it"),
         ),
         version if version > FORMAT_VERSION => out.add(
             Level::Warning,
             part,
-            format!("rows: {rows}; format version {version}: this program reads it, and writes {FORMAT_VERSION}"),
-            Some("use the newer snbb-scheduler that wrote it"),
+            format!("{rows}; in format version {version}, but this program writes version {FORMAT_VERSION}"),
+            Some("use the newer snbb-scheduler that wrote the file"),
         ),
         _ => out.ok(
             part,
             format!(
-                "rows: {rows}; saves: {}; the hash of the rows is right",
-                contents.meta.generation
+                "{rows}, saved {}, with a correct hash",
+                plural(usize::try_from(contents.meta.generation).unwrap_or(usize::MAX), "time")
             ),
         ),
     }
     if contents.meta.begun_anew.is_some() {
-        let text =
-            "it was begun anew after its file was lost: earlier failures and attempts are missing";
+        let text = "it was started anew after the file was lost: earlier failures and attempts are missing";
         out.add(Level::Warning, part, text.to_owned(), Some(REPAIR));
     }
     for warning in &contents.warnings {
@@ -59,16 +59,16 @@ pub(super) fn state_file(sources: &Sources, tasks: usize, out: &mut Findings) {
 
 pub(super) fn attempts_file(sources: &Sources, out: &mut Findings) {
     let part = "attempts file";
-    let missing = "none: no task had an earlier attempt";
+    let missing = "none: no task has an earlier attempt";
     if let Some(contents) = out.read((Level::Error, part), &sources.attempts, missing) {
-        out.ok(part, format!("earlier attempts: {}", contents.rows.len()));
+        out.ok(part, plural(contents.rows.len(), "earlier attempt"));
     }
 }
 
 pub(super) fn backup(sources: &Sources, out: &mut Findings) {
-    let part = "copy before";
+    let part = "backup";
     if let Found::Damaged { error, .. } = &sources.backup {
-        let todo = "nothing as long as the state file is sound: the next save replaces it";
+        let todo = "nothing if the state file is intact: the next save replaces the backup";
         out.add(Level::Warning, part, error.to_string(), Some(todo));
         return;
     }
@@ -80,18 +80,18 @@ pub(super) fn backup(sources: &Sources, out: &mut Findings) {
             Level::Warning,
             part,
             format!(
-                "it was saved after the state file (save {} and save {}): an older file was put back, or the file was deleted",
+                "it is newer than the state file (save {} and save {}): the state file was deleted or replaced by an older one",
                 backup.meta.generation, state.meta.generation
             ),
             Some(REPAIR),
         ),
-        None => out.ok(part, format!("rows: {}", backup.rows.len())),
+        None => out.ok(part, plural(backup.rows.len(), "row")),
     }
 }
 
 pub(super) fn journal(sources: &Sources, out: &mut Findings) {
     let part = "journal";
-    let missing = "none: no run is at work or was broken off";
+    let missing = "none: no run is active or was interrupted";
     let Some(salvaged) = out.read((Level::Error, part), &sources.journal, missing) else {
         return;
     };
@@ -99,8 +99,8 @@ pub(super) fn journal(sources: &Sources, out: &mut Findings) {
         None => out.ok(
             part,
             format!(
-                "entries: {}; a run is at work, or the next call folds them into the state",
-                salvaged.entries.len()
+                "{}; a run is active, or the next command that writes moves them to the state file",
+                plural_of(salvaged.entries.len(), "entry", "entries")
             ),
         ),
         Some((_, problem)) => out.add(
@@ -125,16 +125,16 @@ pub(super) fn audit_log(sources: &Sources, tasks: usize, out: &mut Findings) {
             Level::Warning,
             part,
             format!(
-                "{path} also holds {} event(s) of other studies (project {}), which are passed over",
-                other_studies.events,
+                "{path} also has {} of other studies (project {}), which are ignored",
+                plural(other_studies.events, "event"),
                 names.join(", ")
             ),
-            Some("give each study a log_file of its own"),
+            Some("set a different log_file for each study"),
         );
     }
     if sources.audit.is_missing() && tasks > 0 {
-        let text = format!("{path} is not there: without it, less can be rebuilt");
-        let todo = "see that log_file in the configuration is right";
+        let text = format!("{path} does not exist: without it, less can be rebuilt");
+        let todo = "check log_file in the configuration";
         out.add(Level::Warning, part, text, Some(todo));
         return;
     }
@@ -146,7 +146,7 @@ pub(super) fn audit_log(sources: &Sources, tasks: usize, out: &mut Findings) {
             Level::Warning,
             part,
             format!("the archive {} cannot be read: {error}", path.display()),
-            Some("put it back from a copy of your own, or move it away: the other files know its rows"),
+            Some("restore it from your own backup, or move it away: the other files have its rows"),
         );
     }
     if !contents.bad_lines.is_empty() {
@@ -157,10 +157,10 @@ pub(super) fn audit_log(sources: &Sources, tasks: usize, out: &mut Findings) {
                 "{} of the audit log {path} cannot be read",
                 lines(contents.bad_lines.iter().copied())
             ),
-            Some("nothing: a call that died while writing leaves such a line, and readers pass over it"),
+            Some("nothing: a command that was killed while writing leaves such a line, and readers skip it"),
         );
     } else if contents.bad_archives.is_empty() {
-        out.ok(part, format!("events of tasks: {}", contents.records.len()));
+        out.ok(part, plural(contents.records.len(), "task event"));
     }
 }
 
@@ -168,7 +168,7 @@ pub fn control_file(sources: &Sources, out: &mut Findings) {
     let part = "control file";
     let missing = "none: nothing is paused";
     if let Some(control) = out.read((Level::Error, part), &sources.control, missing) {
-        out.ok(part, format!("pauses: {}", control.pauses().count()));
+        out.ok(part, plural(control.pauses().count(), "pause"));
     }
 }
 
@@ -182,16 +182,16 @@ pub fn leftovers(sources: &Sources, out: &mut Findings) {
     out.rule(
         (Level::Warning, "temporary files"),
         "none",
-        "files of calls that write now or died while they did",
-        "nothing: a save removes them when they are a day old",
+        "files of commands that are writing now or were killed",
+        "nothing: a save removes them after a day",
         &names(&sources.temporary),
     );
     if !sources.kept.is_empty() {
         out.ok(
             "kept files",
             format!(
-                "{} damaged file(s) that a repair has kept: {}",
-                sources.kept.len(),
+                "{} that a repair set aside: {}",
+                plural(sources.kept.len(), "damaged file"),
                 names(&sources.kept).join(", ")
             ),
         );

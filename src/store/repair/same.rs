@@ -1,10 +1,10 @@
-//! Rows of one task compared: the same attempt, a later one, and what both say together. Pure.
+//! Compares and merges rows of one task. Pure.
 
 use crate::model::state::columns::About;
 use crate::model::state::{Reason, TaskRow};
 
-/// True if two rows are the same attempt of their task, as far as they tell: unlike
-/// [`crate::model::state::AttemptId`], it takes a row without submission id for the one with the same job.
+/// True if two rows may be the same attempt of their task. Unlike [`crate::model::state::AttemptId`], a row without
+/// submission id equals a row with the same job.
 pub fn is_same(a: &TaskRow, b: &TaskRow) -> bool {
     if a.key != b.key {
         return false;
@@ -26,7 +26,7 @@ pub(super) fn is_later(a: &TaskRow, b: &TaskRow) -> bool {
     }
 }
 
-/// Takes over what a later event says of a row. What it does not say stays.
+/// Merges the values of a later event into a row; other values stay.
 pub(super) fn merge_rows(old: &TaskRow, news: &TaskRow) -> TaskRow {
     let mut row = news.clone();
     row.other_columns = old.other_columns;

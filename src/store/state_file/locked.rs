@@ -1,4 +1,4 @@
-//! Writing under the lock: the order of files in which a crash leaves the old state or the new one.
+//! Writes under the lock, in an order of files in which a crash leaves the old state or the new one.
 
 use std::io;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::store::schema;
 use crate::store::schema::FORMAT_VERSION;
 
 impl LockedStore {
-    /// Reads the state. What is to be saved must be read here, under the lock: [`Self::save`]
+    /// Reads the state. A state that will be saved must be read under the lock: [`Self::save`]
     /// removes the journal, and refuses if it is not the one that was read.
     pub fn read(&self) -> Result<State, StateError> {
         self.store.read()
@@ -23,8 +23,8 @@ impl LockedStore {
     /// Saves the attempts, then the rows, then removes the journal. Does nothing if nothing changed
     /// and there is no journal. Returns whether a file was written.
     ///
-    /// The rows must hold all that the journal says. A [`Journal`] that was opened before writes
-    /// into a removed file afterwards: open it anew.
+    /// The rows must include all entries of the journal. A [`Journal`] that was opened before must be
+    /// opened again, because its file was removed.
     pub fn save(&self, state: &mut State) -> Result<bool, StateError> {
         let paths = &self.store.paths;
         self.lock.check()?;
@@ -41,10 +41,10 @@ impl LockedStore {
         }
         refuse_newer(&paths.state, &state.meta)?;
         durable::make_directory_of(&paths.state)
-            .map_err(StateError::io("make the directory of", &paths.state))?;
+            .map_err(StateError::io("create the directory of", &paths.state))?;
         attempts::save(&self.store, state)?;
         self.save_rows(state, Some(&paths.backup))?;
-        // What another call has added meanwhile (the lock lies) is not in these rows.
+        // Entries that another process added meanwhile (the lock does not work) are not in these rows.
         let known = opened.map_or(state.origin.journal, |opened| Some(opened.now.mark()));
         let left = self.store.journal_mark()?;
         let is_shared = left.is_some() && left != known;
@@ -64,7 +64,6 @@ impl LockedStore {
         Ok(true)
     }
 
-    /// Opens the journal.
     pub fn journal(&self) -> Result<Journal, StateError> {
         let before = match &*self.opened() {
             Some(opened) => opened.before,
@@ -78,8 +77,8 @@ impl LockedStore {
         Ok(journal)
     }
 
-    /// Looks whether the files are still those that the rows were read from. Before anything is
-    /// submitted by these rows: where the lock lies, another call may have submitted it already.
+    /// Checks that the files have not changed since the rows were read. Called before a submission:
+    /// if the lock does not work, another process may have submitted the same tasks.
     pub fn check_unchanged(&self, state: &State) -> Result<(), StateError> {
         let paths = &self.store.paths;
         let conflict = |path: &Path| StateError::Conflict {
@@ -101,8 +100,7 @@ impl LockedStore {
         }
     }
 
-    /// Takes earlier attempts out for good. The copy of the state before the last save becomes one of
-    /// the state as it is.
+    /// Removes earlier attempts permanently. The backup becomes a copy of the current state.
     ///
     /// # Errors
     /// A file that cannot be read or replaced, or a lock that is lost.
@@ -117,7 +115,7 @@ impl LockedStore {
         }
     }
 
-    /// Looks whether the lock is still this process's own.
+    /// Checks that this process still holds the lock.
     pub fn check_lock(&self) -> Result<(), LockError> {
         self.lock.check()
     }
@@ -163,7 +161,7 @@ impl LockedStore {
 
     pub(super) fn remove_journal(&self) -> Result<(), StateError> {
         let path = &self.store.paths.journal;
-        // Whoever took the lock over may be writing to it.
+        // A process that took over the lock may be writing to it.
         self.lock.check()?;
         std::fs::remove_file(path)
             .or_else(|error| match error.kind() {

@@ -1,7 +1,7 @@
-//! Writes a state that was rebuilt in place of files that are damaged or gone.
+//! Saves a rebuilt state in place of damaged or missing files.
 //!
-//! Nothing is lost on the way: what cannot be read gets a second name first, and a crash at any
-//! moment leaves the damaged file or the new one in its place, never none.
+//! Nothing is lost: a damaged file gets a second name first, and a crash at any moment leaves either
+//! the damaged file or the new one in its place.
 
 use std::path::PathBuf;
 
@@ -10,25 +10,25 @@ use crate::base::durable;
 use crate::model::state::State;
 use crate::model::state::table::{Identity, Origin};
 
-/// Says what stands in the places of the files now.
+/// The files that a rebuilt state replaces.
 #[derive(Debug, Default)]
 pub struct Rebuilding {
-    /// The state file, as it was read or as it is damaged. None: there is none.
+    /// The state file, readable or damaged; `None` if missing.
     pub state: Option<Identity>,
-    /// True if it could be read: then it becomes the copy before.
+    /// True if the state file was readable: then it becomes the backup.
     pub state_is_sound: bool,
-    /// The attempts file, if it is damaged: it is written anew of the superseded rows.
+    /// The attempts file, if damaged: it is written anew from the superseded rows.
     pub damaged_attempts: Option<Identity>,
     /// The journal that was read, by inode and length.
     pub journal: Option<(u64, u64)>,
-    /// Damaged files, to be kept under another name.
+    /// Damaged files, kept under another name.
     pub damaged: Vec<PathBuf>,
 }
 
 impl LockedStore {
-    /// Keeps every damaged file under another name (`stamp` is its end), writes attempts and rows,
-    /// and removes the journal. Returns the names of the kept files. What was changed since it was
-    /// read is never overwritten.
+    /// Keeps every damaged file under another name (ending in `stamp`), writes attempts and rows, and
+    /// removes the journal. Returns the kept files. Never overwrites a file that changed since it was
+    /// read.
     pub fn save_rebuilt(
         &self,
         state: &mut State,
@@ -57,7 +57,7 @@ impl LockedStore {
             Some(damaged) => attempts::write_anew(&self.store, state, Some(damaged))?,
             None => attempts::save(&self.store, state)?,
         }
-        // A damaged file must not take the place of the copy that the rows were rebuilt from.
+        // A damaged file must not replace the backup from which the rows were rebuilt.
         self.save_rows(state, found.state_is_sound.then_some(&*paths.backup))?;
         if found.journal.is_some() {
             self.remove_journal()?;
