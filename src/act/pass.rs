@@ -137,11 +137,6 @@ impl Pass<'_> {
         )
     }
 
-    /// Reads only the queue; the rows stay unchanged.
-    pub fn look_at_queue(&mut self, state: &mut State) -> Looked {
-        look::look_at_queue(self.config, state, self.executor)
-    }
-
     /// Adopts running jobs without a row, in memory, and decides about every task. `tick` is
     /// called after each subject.
     pub fn decide(

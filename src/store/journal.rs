@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 pub use error::JournalError;
 pub use reading::{read, salvage};
-pub use replay::{Effect, Replayed, SubmissionState, replay, settle};
+pub use replay::{Replayed, SubmissionState, replay};
 
 use crate::base::durable;
 use crate::base::regular::open_for_appending;

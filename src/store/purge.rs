@@ -24,7 +24,7 @@ pub struct Purge<'a> {
 
 /// Everything about the subject.
 #[derive(Debug, Default)]
-pub struct Held {
+pub struct SubjectData {
     pub rows: usize,
     pub attempts: usize,
     /// Lines of the audit log and its archives.
@@ -39,7 +39,7 @@ pub struct Held {
 /// A file, its contents, and the contents without the subject's label.
 pub type Text = (PathBuf, Vec<u8>, Vec<u8>);
 
-impl Held {
+impl SubjectData {
     /// A text with the label that jobs of other subjects in flight still need: the task list of an array, which compute
     /// nodes check, or the script of a local job, which it has yet to read.
     pub fn in_use(&self, store: &Store, state: &State) -> Option<&Path> {
@@ -70,7 +70,7 @@ impl Purge<'_> {
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn find(&self, store: &Store, state: &State) -> Result<Held, StateError> {
+    pub fn find(&self, store: &Store, state: &State) -> Result<SubjectData, StateError> {
         let is_subject = |key: &TaskKey| *key.subject == *self.subject.as_str();
         let [earlier, backup] = [&store.paths.attempts, &store.paths.backup].map(|path| {
             // The next save replaces a damaged backup.
@@ -86,7 +86,7 @@ impl Purge<'_> {
             .filter(|row| is_subject(&row.key))
             .count();
         let logs = events::without(self.log, self.subject)?;
-        Ok(Held {
+        Ok(SubjectData {
             rows: rows.max(backup),
             attempts: earlier,
             events: logs.iter().map(|file| file.events).sum(),
@@ -104,7 +104,7 @@ impl Purge<'_> {
         &self,
         locked: &LockedStore,
         state: &mut State,
-        held: &Held,
+        held: &SubjectData,
     ) -> Result<(), StateError> {
         if held.is_nothing() {
             return Ok(());

@@ -23,12 +23,11 @@ mod attempts;
 mod error;
 mod locked;
 mod paths;
-mod rebuilt;
 
 pub use error::StateError;
+pub use locked::Rebuilding;
 pub use paths::StatePaths;
 pub(crate) use paths::resolve;
-pub use rebuilt::Rebuilding;
 
 /// The state of one study, for reading.
 #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::findings::{Findings, REPAIR, files};
+use super::findings::{Findings, REPAIR, control_file, leftovers};
 use super::repair::{self, Origin, Rebuilt};
 use super::schema::Contents;
 use super::sources::Sources;
@@ -15,7 +15,7 @@ pub use super::findings::{Finding, Level};
 pub fn verify(sources: &Sources) -> Vec<Finding> {
     let rebuilt = repair::rebuild(sources);
     let mut out = Findings::of_files(sources, rebuilt.state.len() + rebuilt.past);
-    files::control_file(sources, &mut out);
+    control_file(sources, &mut out);
     if let Some(contents) = sources.state.read() {
         let attempts = sources
             .attempts
@@ -24,7 +24,7 @@ pub fn verify(sources: &Sources) -> Vec<Finding> {
         check_rows(contents, attempts, &mut out);
         check_missing_rows(&rebuilt, &mut out);
     }
-    files::leftovers(sources, &mut out);
+    leftovers(sources, &mut out);
     out.list
 }
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
 
-use super::chrono_duration;
 use super::disk::{Asked, Disk};
 use super::lost::may_lack_rows;
+use super::{Pass, chrono_duration};
 use crate::decide::reconcile;
 use crate::decide::reconcile::{OutputSource, Patience};
 use crate::executor::{Answer, Executor, JobReport, Observation, OtherExecutor, Phase, Question};
@@ -160,23 +160,22 @@ pub fn look(
     looked
 }
 
-pub(super) fn look_at_queue(
-    config: &Config,
-    state: &mut State,
-    executor: &mut dyn Executor,
-) -> Looked {
-    executor.set_deadline(config.deadline);
-    let mut question = queue_question(config, state);
-    question.identify = Some(state.meta.project.clone().unwrap_or_default());
-    question.everywhere = may_lack_rows(config, state);
-    let mut observation = executor.observe(&question);
-    note_cluster(state, &observation);
-    reconcile::complete_tags(&mut observation, state);
-    Looked {
-        queue_failed: failure(&observation.queue),
-        warnings: observation.warnings.clone(),
-        observation,
-        ..Looked::default()
+impl Pass<'_> {
+    /// Reads only the queue; the rows stay unchanged.
+    pub fn look_at_queue(&mut self, state: &mut State) -> Looked {
+        self.executor.set_deadline(self.config.deadline);
+        let mut question = queue_question(self.config, state);
+        question.identify = Some(state.meta.project.clone().unwrap_or_default());
+        question.everywhere = may_lack_rows(self.config, state);
+        let mut observation = self.executor.observe(&question);
+        note_cluster(state, &observation);
+        reconcile::complete_tags(&mut observation, state);
+        Looked {
+            queue_failed: failure(&observation.queue),
+            warnings: observation.warnings.clone(),
+            observation,
+            ..Looked::default()
+        }
     }
 }
 

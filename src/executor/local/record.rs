@@ -146,12 +146,10 @@ impl Records {
         let mut reader = BufReader::new(file);
         let header: Header = read_header(&mut reader, &path)?;
         let mut bytes = Vec::new();
-        reader
-            .read_to_end(&mut bytes)
-            .map_err(io_error("read", &path))?;
-        let (environment, script) = bytes
-            .split_at_checked(header.environment_len)
-            .ok_or_else(|| damaged(&path, "it is truncated"))?;
+        let read = reader.read_to_end(&mut bytes);
+        read.map_err(io_error("read", &path))?;
+        let parts = bytes.split_at_checked(header.environment_len);
+        let (environment, script) = parts.ok_or_else(|| damaged(&path, "it is truncated"))?;
         let environment = environment
             .split(|byte| *byte == 0)
             .filter_map(|variable| {
@@ -312,10 +310,8 @@ impl Records {
         file.seek(SeekFrom::Start(self.finished_len))
             .and_then(|_| file.read_to_end(&mut bytes))
             .map_err(io_error("read", &path))?;
-        let complete = bytes
-            .iter()
-            .rposition(|byte| *byte == b'\n')
-            .map_or(0, |at| at + 1);
+        let end = bytes.iter().rposition(|byte| *byte == b'\n');
+        let complete = end.map_or(0, |at| at + 1);
         bytes.truncate(complete);
         for line in bytes.split(|byte| *byte == b'\n') {
             if let Ok(job) = serde_json::from_slice::<Job>(line) {
@@ -339,9 +335,8 @@ struct Header {
 
 fn read_header(reader: &mut impl io::BufRead, path: &Path) -> Result<Header, ExecutorError> {
     let mut line = Vec::new();
-    reader
-        .read_until(b'\n', &mut line)
-        .map_err(io_error("read", path))?;
+    let read = reader.read_until(b'\n', &mut line);
+    read.map_err(io_error("read", path))?;
     serde_json::from_slice(&line).map_err(|error| damaged(path, &error.to_string()))
 }
 
@@ -365,13 +360,12 @@ pub enum Written {
 
 /// Writes a file completely or not at all, unless the name is taken.
 fn write_once(path: &Path, bytes: &[u8], mode: u32) -> io::Result<Written> {
-    Ok(
-        match (durable::create(path, bytes, mode)?, sync_directory_of(path)) {
-            (false, _) => Written::Taken,
-            (true, Ok(())) => Written::Yes,
-            (true, Err(error)) => Written::Unsynced(error),
-        },
-    )
+    let is_new = durable::create(path, bytes, mode)?;
+    Ok(match sync_directory_of(path) {
+        _ if !is_new => Written::Taken,
+        Ok(()) => Written::Yes,
+        Err(error) => Written::Unsynced(error),
+    })
 }
 
 fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {

@@ -32,18 +32,15 @@ pub enum SubmissionState {
     Refused,
 }
 
-/// The change that one submission made to the rows.
+/// The change that one sent submission made to the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
+enum Effect {
     /// The rows had it already, or there is nothing to record.
     Nothing,
     /// The task's row is in doubt now.
     InDoubt,
     /// The task's row has its job now.
     Accepted,
-    /// The row of a refused submission was removed. If `restored`, the previous row is back; else it
-    /// is already in the attempts file.
-    Withdrawn { restored: bool },
     /// The task has a later attempt that is not in the journal; it was left unchanged.
     Overtaken,
 }
@@ -80,7 +77,6 @@ pub fn replay(entries: &[Entry], state: &mut State) -> Replayed {
         if submission.outcome() == SubmissionState::Refused
             && let Some(key) = submission.key(state, &submissions)
             && withdraw(&key, &submission.submission_id, state)
-                == (Effect::Withdrawn { restored: false })
         {
             replayed.withdrawn.push(key);
         }
@@ -129,13 +125,11 @@ fn keep_beside(intent: &Intent, outcome: &SubmissionState, state: &mut State) {
     }
 }
 
-/// Applies the outcome of one submission to the row of its task.
-pub fn settle(intent: &Intent, outcome: &SubmissionState, state: &mut State) -> Effect {
+/// Applies the outcome of one sent submission to the row of its task.
+fn settle(intent: &Intent, outcome: &SubmissionState, state: &mut State) -> Effect {
     let done = match outcome {
-        SubmissionState::NotSent => return Effect::Nothing,
-        SubmissionState::Refused => return withdraw(&intent.key, &intent.submission_id, state),
-        SubmissionState::InDoubt { .. } => Effect::InDoubt,
         SubmissionState::Accepted { .. } => Effect::Accepted,
+        _ => Effect::InDoubt,
     };
     let Some(row) = state.get(&intent.key) else {
         state.put(new_row(intent, outcome, None));
@@ -317,15 +311,11 @@ fn row_of<'s>(id: &str, state: &'s State, submissions: &Submissions<'_>) -> Opti
         .find(|row| row.submission_id.as_deref() == Some(id))
 }
 
-/// Removes the row of a refused submission if it is in doubt.
-fn withdraw(key: &TaskKey, id: &str, state: &mut State) -> Effect {
+/// Removes the row of a refused submission if it is in doubt. True if the task has no row then: its
+/// previous row is already in the attempts file.
+fn withdraw(key: &TaskKey, id: &str, state: &mut State) -> bool {
     let is_in_doubt = state
         .get(key)
         .is_some_and(|row| row.submission_id.as_deref() == Some(id) && row.is_in_doubt());
-    if !is_in_doubt {
-        return Effect::Nothing;
-    }
-    Effect::Withdrawn {
-        restored: state.withdraw(key),
-    }
+    is_in_doubt && !state.withdraw(key)
 }

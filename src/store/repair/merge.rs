@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use chrono::{DateTime, Utc};
 
 use super::history::{Attempt, Place};
-use super::same::{is_later, is_same, merge_rows};
-use super::{Origin, Rebuilt};
+use super::{Origin, Rebuilt, is_later, is_same, merge_rows};
 use crate::model::state::table::Identity;
 use crate::model::state::{CLOCK_SLACK, State, TaskKey, TaskRow};
 use crate::store::findings::{Findings, Level};

@@ -19,16 +19,8 @@ pub(super) fn save(store: &Store, state: &State) -> Result<(), StateError> {
     add(store, state, before, identity.as_ref())
 }
 
-/// Writes the superseded rows in place of an unreadable file.
-pub(super) fn write_anew(
-    store: &Store,
-    state: &State,
-    damaged: Option<&Identity>,
-) -> Result<(), StateError> {
-    add(store, state, None, damaged)
-}
-
-fn add(
+/// Adds the superseded rows to `before`; `identity` is the file that they replace.
+pub(super) fn add(
     store: &Store,
     state: &State,
     before: Option<Contents>,

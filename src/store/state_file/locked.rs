@@ -1,17 +1,33 @@
 //! Writes under the lock, in an order of files in which a crash leaves the old state or the new one.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
 use super::{LockedStore, Opened, StateError, attempts, encode, refuse_newer, replace};
 use crate::base::durable;
 use crate::base::durable::ReplaceError;
+use crate::model::state::table::{Identity, Origin};
 use crate::model::state::{State, TaskRow};
 use crate::store::journal::Journal;
 use crate::store::lock::LockError;
 use crate::store::schema;
 use crate::store::schema::FORMAT_VERSION;
+
+/// The files that a rebuilt state replaces.
+#[derive(Debug, Default)]
+pub struct Rebuilding {
+    /// The state file, readable or damaged; `None` if missing.
+    pub state: Option<Identity>,
+    /// True if the state file was readable: then it becomes the backup.
+    pub state_is_sound: bool,
+    /// The attempts file, if damaged: it is written anew from the superseded rows.
+    pub damaged_attempts: Option<Identity>,
+    /// The journal that was read, by inode and length.
+    pub journal: Option<(u64, u64)>,
+    /// Damaged files, kept under another name.
+    pub damaged: Vec<PathBuf>,
+}
 
 impl LockedStore {
     /// Reads the state. A state that will be saved must be read under the lock: [`Self::save`]
@@ -124,11 +140,54 @@ impl LockedStore {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn save_rows(
+    /// Writes a rebuilt state. Nothing is lost: a crash at any moment leaves either a damaged file or the
+    /// new one in its place.
+    ///
+    /// Keeps every damaged file under another name (ending in `stamp`), writes attempts and rows, and
+    /// removes the journal. Returns the kept files. Never overwrites a file that changed since it was
+    /// read.
+    pub fn save_rebuilt(
         &self,
         state: &mut State,
-        backup: Option<&Path>,
-    ) -> Result<(), StateError> {
+        found: &Rebuilding,
+        stamp: &str,
+    ) -> Result<Vec<PathBuf>, StateError> {
+        let paths = &self.store.paths;
+        self.lock.check()?;
+        if self.store.journal_mark()? != found.journal {
+            return Err(StateError::Conflict {
+                path: paths.journal.clone(),
+            });
+        }
+        refuse_newer(&paths.state, &state.meta)?;
+        let mut kept = Vec::new();
+        for path in &found.damaged {
+            let name =
+                durable::keep(path, stamp).map_err(StateError::io("keep a copy of", path))?;
+            kept.push(name);
+        }
+        state.origin = Origin {
+            state: found.state.clone(),
+            journal: found.journal,
+        };
+        match &found.damaged_attempts {
+            Some(damaged) => attempts::add(&self.store, state, None, Some(damaged))?,
+            None => attempts::save(&self.store, state)?,
+        }
+        // A damaged file must not replace the backup from which the rows were rebuilt.
+        self.save_rows(state, found.state_is_sound.then_some(&*paths.backup))?;
+        if found.journal.is_some() {
+            self.remove_journal()?;
+        }
+        if !found.state_is_sound && found.damaged.contains(&paths.backup) {
+            std::fs::remove_file(&paths.backup).map_err(StateError::io("remove", &paths.backup))?;
+        }
+        state.origin.journal = None;
+        state.mark_saved();
+        Ok(kept)
+    }
+
+    fn save_rows(&self, state: &mut State, backup: Option<&Path>) -> Result<(), StateError> {
         let paths = &self.store.paths;
         let mut meta = state.meta.clone();
         meta.format_version = FORMAT_VERSION;
@@ -159,7 +218,7 @@ impl LockedStore {
         outcome.map_err(|error| StateError::from_replacement(&paths.state, error))
     }
 
-    pub(super) fn remove_journal(&self) -> Result<(), StateError> {
+    fn remove_journal(&self) -> Result<(), StateError> {
         let path = &self.store.paths.journal;
         // A process that took over the lock may be writing to it.
         self.lock.check()?;
