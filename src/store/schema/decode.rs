@@ -169,7 +169,7 @@ impl Decoder {
             Ok(reason) if self.own_file || reason.fits(status) => return Some(reason),
             // A script changed the status; the reason belongs to the previous status.
             Ok(reason) => {
-                format!("status {status} and reason '{reason}', which do not go together")
+                format!("status {status} and reason '{reason}', which do not match")
             }
             Err(_) if is_null_word(word.trim()) => return None,
             Err(_) => format!("the unknown reason '{word}'"),
