@@ -1,6 +1,6 @@
-//! What is old and no longer needed: rows of tasks that there are no more, logs of complete tasks.
+//! Selects what is old and no longer needed: rows of tasks that no longer exist, logs of complete tasks.
 //!
-//! The choice is pure; [`logs`] looks at the log directory and removes. Old events are chosen and
+//! The selection is pure; [`logs`] reads the log directory and removes files. Old events are selected and
 //! archived in [`crate::store::audit_log::archive`].
 
 pub mod logs;
@@ -14,9 +14,9 @@ use crate::model::bids::Session;
 use crate::model::procedure::{ProcedureDag, Scope};
 use crate::model::state::{State, TaskKey, TaskRow, TaskStatus};
 
-/// Returns the rows of procedures that left the configuration and of sessions that are gone, if they
-/// did not change since a point in time. Never one in flight or in doubt. `sessions` must be all.
-pub fn gone_rows<'a>(
+/// Rows of removed procedures and of sessions that no longer exist, unless they changed since
+/// `before`. Never a row in flight or in doubt. `sessions` must be complete.
+pub fn obsolete_rows<'a>(
     state: &'a State,
     sessions: &[Session],
     dag: &ProcedureDag,
@@ -34,17 +34,16 @@ pub fn gone_rows<'a>(
             Scope::Subject => key.session.is_empty() && subjects.contains(&*key.subject),
         },
     };
-    let mut gone: Vec<&TaskRow> = state
+    let mut obsolete: Vec<&TaskRow> = state
         .rows()
         .iter()
         .filter(|row| !row.is_in_flight() && is_older(row, before) && !exists(&row.key))
         .collect();
-    gone.sort_by(|a, b| a.key.cmp(&b.key));
-    gone
+    obsolete.sort_by(|a, b| a.key.cmp(&b.key));
+    obsolete
 }
 
-/// Returns the names of the logs, by procedure, of all attempts of tasks that are complete and did not
-/// change since a point in time.
+/// By procedure, the log names of all attempts of complete tasks that did not change since `before`.
 pub fn log_names(
     state: &State,
     attempts: &[TaskRow],
@@ -64,7 +63,7 @@ pub fn log_names(
         let Some(output) = log_path(row, "") else {
             continue;
         };
-        // A name with a `/` in it is no file's; it matches nothing.
+        // A name with a `/` in it matches no file.
         let prefix = format!("/{}/", row.key.procedure);
         let Some(stem) = output
             .strip_prefix(&prefix)
@@ -75,7 +74,7 @@ pub fn log_names(
         let of_procedure = names.entry(row.key.procedure.to_string()).or_default();
         of_procedure.extend([format!("{stem}.out"), format!("{stem}.err")]);
     }
-    // What a living job writes to is left alone, whatever else has its name.
+    // Logs of live jobs are kept, even if an old attempt has the same log name.
     for row in state.rows().iter().filter(|row| row.is_in_flight()) {
         if let (Some(output), Some(names)) = (log_path(row, ""), names.get_mut(&*row.key.procedure))
         {
@@ -88,7 +87,7 @@ pub fn log_names(
     names
 }
 
-/// A row without any time is of unknown age: it stays.
+/// False for a row without any time: its age is unknown.
 fn is_older(row: &TaskRow, before: DateTime<Utc>) -> bool {
     let times = [row.submitted_at, row.facts.ended_at, row.updated_at];
     times

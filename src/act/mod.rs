@@ -1,4 +1,4 @@
-//! What changes the world: passes, submissions, cleaning.
+//! The modules that change things: passes, submissions, cleaning.
 
 pub mod clean;
 pub mod pass;

@@ -1,9 +1,9 @@
-//! A whole pass, free of terminal and arguments: look at the world, decide, carry out.
+//! One pass, independent of terminal and arguments: look, decide, submit.
 //!
-//! `run`, `monitor`, the dry run and the model test all go through [`Pass`]: a monitor looks and
-//! saves, a dry run looks and decides, a run does all three steps. Each step returns what a
-//! person should be told; the caller prints it before the next one, so that nothing that was found
-//! goes unsaid if a later step fails. Only [`Pass::save`] and [`Pass::carry_out`] write.
+//! `run`, `monitor`, the dry run and the model test all use [`Pass`]: a monitor looks and saves, a
+//! dry run looks and decides, a run does all three steps. Each step returns what there is to
+//! report, and the caller prints it before the next step, so that nothing is lost if a later step
+//! fails. Only [`Pass::save`], [`Pass::stop`] and [`Pass::carry_out`] write.
 
 mod adopt;
 mod arrays;
@@ -22,7 +22,7 @@ use chrono::{DateTime, Duration, Utc};
 
 pub use adopt::{AttemptNumbers, adopt};
 pub use arrays::{clean as clean_arrays, listings};
-use decide::{Basis, Judged, Queue};
+use decide::{Basis, Decisions, Queue};
 pub use disk::Disk;
 pub use look::{Looked, look, queue_question};
 pub use lost::newest_submission;
@@ -47,56 +47,56 @@ use crate::store::audit_log::{AuditLog, Event, EventKind};
 use crate::store::control::Control;
 use crate::store::state_file::{LockedStore, StateError, Store};
 
-/// Holds what a pass needs of the outside.
+/// Everything that a pass needs.
 pub struct Pass<'a> {
     pub config: &'a Config,
-    /// Stands in jobs' comments; tells this study's jobs from those of others.
+    /// Part of each job's comment; distinguishes this study's jobs from other studies'.
     pub project: &'a str,
-    /// Stands in every event; makes submission ids of different calls different.
+    /// Part of every event; keeps submission ids of different invocations apart.
     pub run_id: &'a str,
     pub executor: &'a mut dyn Executor,
     pub completions: &'a dyn Completions,
     pub clock: &'a dyn Fn() -> DateTime<Utc>,
-    /// Waits between tries after a transient refusal.
+    /// Sleeps between tries after a transient refusal.
     pub pause: &'a dyn Fn(std::time::Duration),
 }
 
-/// Holds what the command line asks of a run.
+/// The options of a run.
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
     pub policy: Policy,
     pub max_jobs: Option<usize>,
-    /// What is paused, as it was read under the same lock as the state.
+    /// The control file, read under the same lock as the state.
     pub control: Control,
-    /// For a dry run: tasks are listed although their script is missing.
+    /// For a dry run: also lists tasks whose script is missing.
     pub is_preview: bool,
 }
 
-/// Holds what a run would do now, and what it found on the way.
+/// What a run would do now, with the findings on the way.
 #[derive(Debug)]
 pub struct Decided {
     pub strays: Strays,
     pub manifest: Manifest,
-    /// The figures of the manifest, limits aside, for the safety stop.
+    /// The numbers of the manifest before limits, for the safety stop.
     pub counts: Counts,
-    /// Which rows were believed without a look.
+    /// Which rows were trusted without reading the disk.
     pub trust: Trust,
-    /// The due tasks whose scripts exist (for a preview: all), in order; some of them together.
+    /// The due tasks whose scripts exist (for a preview: all), in order, some grouped into arrays.
     pub batches: Vec<Batch>,
     pub missing_scripts: MissingScripts,
     pub pauses: Pauses,
-    /// To be saved before anything is submitted.
+    /// Saved before anything is submitted.
     events: Vec<Event>,
 }
 
-/// Says why a pass ended early. Nothing was submitted then, unless the state says so.
+/// Why a pass ended early. Nothing was submitted then, unless the state shows it.
 #[derive(Debug, thiserror::Error)]
 pub enum PassError {
-    /// Without the queue nobody knows which jobs live, and nothing may be submitted.
+    /// Without the queue it is unknown which jobs are running, so nothing may be submitted.
     #[error("the queue does not answer: {0}")]
     QueueUnknown(String),
-    /// The study has no state file, so each living job of the user may be one of its own.
-    #[error("job {} may be one of this study: accounting does not show what was submitted as it", .0.id)]
+    /// Without a state file, each running job of the user may belong to the study.
+    #[error("job {} may be one of this study: accounting does not show its submission", .0.id)]
     Unnamed(JobRef),
     #[error(transparent)]
     State(#[from] StateError),
@@ -113,12 +113,12 @@ pub enum PassError {
 }
 
 impl Decided {
-    /// Returns the tasks that are to be submitted.
+    /// The tasks to submit.
     pub fn tasks(&self) -> impl Iterator<Item = &Prepared> {
         self.batches.iter().flat_map(|batch| &batch.tasks)
     }
 
-    /// Notes that a person goes on in spite of the safety stop.
+    /// Records that a person continued in spite of the safety stop.
     pub fn note_accepted(&mut self, stops: &[SafetyStop], at: DateTime<Utc>) {
         let words = format!("accepted by --accept-drop: {}", safety::message(stops));
         self.events.push(stop_event(at, words));
@@ -126,7 +126,7 @@ impl Decided {
 }
 
 impl Pass<'_> {
-    /// Asks about the rows in flight and brings them up to date, in memory.
+    /// Updates the rows in flight, in memory.
     pub fn look(&mut self, state: &mut State) -> Looked {
         look(
             self.config,
@@ -137,12 +137,7 @@ impl Pass<'_> {
         )
     }
 
-    /// Asks for the queue only: the rows stay as they are.
-    pub fn look_at_queue(&mut self, state: &mut State) -> Looked {
-        look::look_at_queue(self.config, state, self.executor)
-    }
-
-    /// Adopts living jobs that no row owns, in memory, and decides about every task. `tick` is
+    /// Adopts running jobs without a row, in memory, and decides about every task. `tick` is
     /// called after each subject.
     pub fn decide(
         &mut self,
@@ -198,19 +193,19 @@ impl Pass<'_> {
             control: &options.control,
             queue: Some(Queue {
                 jobs_without_row: &waiting,
-                living: living(looked),
+                live_jobs: live_jobs(looked),
                 limits: &limits,
             }),
             now: (self.clock)(),
         };
         let now = basis.now;
-        let Judged {
+        let Decisions {
             manifest,
             counts,
             trust,
             pauses,
             attempts,
-        } = basis.judge(tick)?;
+        } = basis.decide(tick)?;
         events.extend(pauses.events(now));
         let history = match manifest.due().next() {
             Some(_) => AttemptNumbers::new(&attempts, state),
@@ -229,8 +224,8 @@ impl Pass<'_> {
         })
     }
 
-    /// Saves what was found, then submits the tasks. `started` is the beginning of the pass, from
-    /// which its deadline counts; `tick` is called after each task.
+    /// Saves the findings, then submits the tasks. The deadline counts from `started`, the beginning
+    /// of the pass; `tick` is called after each task.
     pub fn carry_out(
         &mut self,
         locked: &LockedStore,
@@ -269,8 +264,8 @@ impl Pass<'_> {
         Ok(submitter.submit(&decided.batches))
     }
 
-    /// Saves what was found (the ends of jobs must not be lost), and why nothing is submitted, if
-    /// that is news.
+    /// Saves the findings (the ends of jobs must not be lost), and why nothing is submitted, if that
+    /// is new.
     pub fn stop(
         &self,
         locked: &LockedStore,
@@ -288,7 +283,7 @@ impl Pass<'_> {
         self.save(locked, state, &events)
     }
 
-    /// Writes the events and then the rows. A crash in between repeats an event, and loses none.
+    /// Writes the events, then the rows: a crash in between repeats an event, but loses none.
     pub fn save(
         &self,
         locked: &LockedStore,
@@ -307,7 +302,7 @@ impl Pass<'_> {
     }
 }
 
-/// The last part of a pass, in which no submission starts, so that what was submitted can be saved.
+/// The last part of a pass, in which no submission starts, so that the rows can be saved in time.
 fn reserve(deadline: std::time::Duration) -> std::time::Duration {
     (deadline / 10).min(std::time::Duration::from_secs(30))
 }
@@ -323,18 +318,18 @@ fn queue(looked: &Looked) -> Result<&[JobReport], PassError> {
     match &looked.observation.queue {
         Answer::Got(jobs) => Ok(jobs),
         Answer::Failed(message) => Err(PassError::QueueUnknown(message.clone())),
-        Answer::Off => Err(PassError::QueueUnknown("there is no queue".to_owned())),
+        Answer::Off => Err(PassError::QueueUnknown("this executor has none".to_owned())),
     }
 }
 
-/// Counts the user's living jobs, of whatever program, on all clusters that were asked; array tasks
-/// one by one.
-fn living(looked: &Looked) -> usize {
+/// The number of the user's pending and running jobs, of any program, on all queried clusters; array
+/// tasks count one by one.
+fn live_jobs(looked: &Looked) -> usize {
     let jobs = looked.observation.queue.got().into_iter().flatten();
     jobs.filter(|job| job.phase.is_live()).count()
 }
 
-/// Slurm makes no log directories: a job whose output cannot be opened fails without a trace.
+/// Slurm does not create log directories: a job whose output cannot be opened fails without a trace.
 fn make_log_dirs<'a>(tasks: impl Iterator<Item = &'a Prepared>) -> Result<(), PassError> {
     let dirs: HashSet<&Path> = tasks
         .filter_map(|task| task.request.log_dir.as_deref())

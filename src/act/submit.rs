@@ -1,8 +1,8 @@
-//! Carries a manifest out: journal, executor, state, one job or job array after the other.
+//! Submits the jobs and job arrays of a manifest, one after the other.
 //!
-//! The rule that everything here serves: an intent is on disk before sbatch starts, and its answer
-//! is on disk before the next one starts. Nothing that the executor says ends a run with accepted
-//! jobs unrecorded. See `docs/reliability.md`.
+//! The invariant: an intent is on disk before sbatch starts, and its answer is on disk before the
+//! next one starts. No answer of the executor can end a run with accepted jobs unrecorded. See
+//! `docs/reliability.md`.
 
 mod progress;
 mod report;
@@ -31,14 +31,14 @@ use progress::{LONG_WAIT_S, Progress};
 use report::{note_audit_error, of_task};
 use run::{Run, entry};
 
-/// Holds what a submission needs of the outside.
+/// Everything that a submission needs.
 pub struct Submitter<'a> {
     pub store: &'a LockedStore,
     pub state: &'a mut State,
     pub executor: &'a mut dyn Executor,
     pub audit: &'a mut AuditLog,
     pub clock: &'a dyn Fn() -> DateTime<Utc>,
-    /// Waits between tries after a transient refusal.
+    /// Sleeps between tries after a transient refusal.
     pub pause: &'a dyn Fn(Duration),
     /// Called after each task, for a progress bar.
     pub tick: &'a dyn Fn(),
@@ -46,29 +46,29 @@ pub struct Submitter<'a> {
     pub deadline: DateTime<Utc>,
 }
 
-/// Tells what became of the tasks.
+/// The outcome of a submission.
 #[derive(Debug, Default)]
 pub struct Submitted {
     pub accepted: Vec<(TaskKey, JobId)>,
-    /// Per procedure: the first refusal's words and how many tasks it keeps back.
+    /// Per procedure: the message of the first refusal, and the number of tasks it holds back.
     pub refused: BTreeMap<Arc<str>, (String, usize)>,
-    /// Retries whose own resources were refused: that says nothing of the procedure's other tasks.
+    /// Retries whose own resources were refused, which does not affect the procedure's other tasks.
     pub refused_retries: Vec<RefusedRetry>,
     pub in_doubt: Vec<(TaskKey, String)>,
-    /// Procedures of which no more is submitted in this run.
+    /// Procedures that submit nothing more in this run.
     pub held: BTreeMap<Arc<str>, Held>,
-    /// Why the run stopped before all tasks were tried, and how many were left.
+    /// Why the run stopped before all tasks were tried, and the number of tasks left.
     pub stopped: Option<(Halt, usize)>,
-    /// Events that could not be written to the audit log, once.
+    /// The first error of writing to the audit log.
     pub audit_error: Option<String>,
-    /// Why the rows could not be saved. What was accepted is in the journal, unless that failed too.
+    /// Why the rows could not be saved. The journal has the accepted jobs, unless it failed too.
     pub unsaved: Option<StateError>,
 }
 
-/// Describes retries of equal resources that were refused.
+/// Refused retries that asked for the same resources.
 #[derive(Debug)]
 pub struct RefusedRetry {
-    /// The first one.
+    /// The first task.
     pub key: TaskKey,
     pub resources: Resources,
     pub message: String,
@@ -85,45 +85,45 @@ impl RefusedRetry {
 #[derive(Debug)]
 pub struct Held {
     pub by: HeldBy,
-    /// Slurm's words.
+    /// Slurm's message.
     pub message: String,
     pub count: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeldBy {
-    /// A limit on the jobs of its account or quality of service.
+    /// A limit on the jobs of the account or quality of service.
     Limit,
-    /// Several submissions in a row ended in doubt, although Slurm answers squeue.
+    /// Several submissions in a row ended in doubt, although squeue works.
     Doubts,
 }
 
-/// Says why a run submits nothing more.
+/// Why a run stops submitting.
 #[derive(Debug)]
 pub enum Halt {
-    /// The controller has as many jobs as it can take: the rest waits for the next run.
+    /// The controller accepts no more jobs; the rest waits for the next run.
     Limit(String),
     /// The controller cannot be reached.
     Transient(String),
-    /// Several submissions in a row ended in doubt, and Slurm does not answer squeue either.
+    /// Several submissions in a row ended in doubt, and squeue fails too.
     NoAnswers(String),
-    /// An intent could not be written: nothing may be submitted without one.
+    /// An intent could not be written, and nothing may be submitted without one.
     Journal(StateError),
-    /// The rows could not be saved: [`Submitted::unsaved`] says why.
+    /// The rows could not be saved, for the reason in [`Submitted::unsaved`].
     Unsaved,
-    /// The lock is no longer ours.
+    /// Another invocation took the lock.
     Lock(LockError),
     Deadline,
 }
 
-/// Tries after a transient refusal, with these pauses between them.
+/// Pauses before each further try after a transient refusal.
 const PAUSES: [Duration; 3] = [
     Duration::from_secs(1),
     Duration::from_secs(3),
     Duration::from_secs(9),
 ];
 
-/// How often the journal is folded into the state file, seconds.
+/// Seconds between two folds of the journal into the state file.
 const FOLD_EVERY_S: i64 = 30;
 
 impl Submitter<'_> {
@@ -197,7 +197,7 @@ impl Submitter<'_> {
         Ok(run)
     }
 
-    /// Submits a batch, several times if the controller only has no time for it.
+    /// Submits a batch, and tries again after a transient refusal.
     fn submit_batch(
         &mut self,
         batch: &Batch,
@@ -207,7 +207,7 @@ impl Submitter<'_> {
         let Some(first) = batch.tasks.first() else {
             return Ok(Next::Done);
         };
-        if progress.keeps_back(batch, first) {
+        if progress.holds_back(batch, first) {
             return Ok(Next::Done);
         }
         let mut pauses = PAUSES.into_iter();
@@ -242,7 +242,7 @@ impl Submitter<'_> {
         }
     }
 
-    /// Calls sbatch once, after the intents and that it is called are on disk. Returns its answer and how long it took.
+    /// Starts sbatch once, after the intents and the `sending` entries are on disk. Returns its answer and duration.
     fn send(
         &mut self,
         batch: &Batch,
@@ -272,7 +272,7 @@ impl Submitter<'_> {
             }
             None => self.executor.submit(&first.request),
         };
-        let submission = progress.doubt_what_is_taken(submission);
+        let submission = progress.doubt_duplicate(submission);
         let after = (self.clock)();
         for (index, task) in batch.tasks.iter().enumerate() {
             let own = of_task(&submission, batch, index);
@@ -298,11 +298,11 @@ impl Submitter<'_> {
             .is_ok_and(|left| left > pause)
     }
 
-    /// Brings the rows up to what is known and saves them, after the events; that ends the journal.
+    /// Syncs the events, then applies the journal to the rows and saves them, which empties the journal.
     fn fold(&mut self, run: &mut Run, progress: &mut Progress) -> Result<(), StateError> {
         note_audit_error(self.audit.sync(), &mut progress.out);
-        // A result that cannot be synced any more is in the rows that are saved next; should that
-        // fail too, its submission is in doubt on disk and will be looked for.
+        // A result that cannot be synced is in the rows that are saved next. If that fails too, its
+        // submission is in doubt on disk, and the next runs will look for it.
         let _ = run.flush_facts();
         journal::replay(&run.done, self.state);
         let saved = self.store.save(self.state);
@@ -316,19 +316,19 @@ impl Submitter<'_> {
     }
 }
 
-/// Says how a run goes on after a batch.
+/// The next step after a batch.
 enum Next {
     Done,
-    /// Nothing was accepted; these are tried in its place.
+    /// Nothing was accepted; submit these smaller batches instead.
     Instead(Vec<Batch>),
 }
 
-/// Makes smaller batches of an array that was refused for its size. One that was refused after a long wait
-/// of sbatch's own is not: the controller is full, and each further try would take as long.
+/// Splits an array that was refused for its size. Not if sbatch waited long before the refusal: then
+/// the controller is full, and each further try would take as long.
 fn smaller(batch: &Batch, kind: Refusal, took: chrono::Duration) -> Option<Vec<Batch>> {
     match kind {
         Refusal::Limit if took.num_seconds() < LONG_WAIT_S => batch.halves().map(Vec::from),
-        // An array of one that is too large: there are no arrays here.
+        // If even an array of one task is too large, the cluster allows no arrays.
         Refusal::ArraySize if batch.array.is_some() => Some(match batch.halves() {
             Some(halves) => Vec::from(halves),
             None => batch.one_by_one(),

@@ -14,7 +14,7 @@ use super::context::Context;
 use super::error::Failure;
 use super::output::Printer;
 use crate::act::clean::logs::{LogsError, OldLogs};
-use crate::act::clean::{gone_rows, log_names, logs};
+use crate::act::clean::{log_names, logs, obsolete_rows};
 use crate::base::exit::Exit;
 use crate::base::sys;
 use crate::base::text::{plural, size};
@@ -118,7 +118,7 @@ fn rows(
         *exit = Exit::Safety;
         return Ok(Vec::new());
     }
-    let gone = gone_rows(state, &found.sessions, &config.procedures, before);
+    let gone = obsolete_rows(state, &found.sessions, &config.procedures, before);
     Ok(gone.into_iter().cloned().collect())
 }
 

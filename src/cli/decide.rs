@@ -67,7 +67,7 @@ impl Context {
             now: sys::now(),
         };
         let progress = subjects_progress(&found.sessions, printer);
-        let judged = basis.judge(&|| progress.inc(1));
+        let judged = basis.decide(&|| progress.inc(1));
         progress.finish();
         let mut judged = judged?;
         judged.counts.count_sessions(&found);

@@ -27,7 +27,7 @@ pub fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) -> Resu
         source,
     })?;
     let mut contents = contents.unwrap_or_default();
-    contents.leave_to_others(&context.project(&state));
+    contents.remove_other_studies(&context.project(&state));
     if !contents.bad_lines.is_empty() {
         let lines = plural(contents.bad_lines.len(), "line");
         printer.warning(&format!(

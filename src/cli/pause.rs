@@ -70,7 +70,7 @@ pub fn resume(
     let names = chosen(context, &args.procedures, &control)?;
     let now = sys::now();
     let attempts = context.store.read_attempts()?;
-    let found = Pauses::judge(&context.config, &control, &attempts, &state, now);
+    let found = Pauses::evaluate(&context.config, &control, &attempts, &state, now);
     let mut events = Vec::new();
     for name in &names {
         let title = title(name.as_ref());
@@ -220,7 +220,7 @@ pub fn tell_pauses(
 /// Tells what is paused, by the files, for commands that do not decide. There, a control file that
 /// cannot be read is a warning.
 pub fn tell_what_is_paused(context: &Context, state: &State, printer: &mut Printer) {
-    match Pauses::look(&context.config, &context.store, state, sys::now()) {
+    match Pauses::read(&context.config, &context.store, state, sys::now()) {
         Ok(pauses) => tell_pauses(context, &pauses, None, Tense::NextRun, printer),
         Err(error) => {
             printer.warning(&error.to_string());

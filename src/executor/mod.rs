@@ -1,7 +1,7 @@
-//! What runs jobs, seen from the scheduler: submit, observe, cancel.
+//! The interface to what runs jobs: submit, observe, cancel.
 //!
 //! Two executors implement [`Executor`]: [`crate::executor::slurm`] and [`crate::executor::local`]; tests add one in
-//! memory. The words here are neutral: Slurm's own vocabulary ends in `executor/slurm/job_state.rs`.
+//! memory. The types here are neutral: `executor/slurm/job_state.rs` translates Slurm's vocabulary.
 //! "The query failed", "the job is unknown" and "the job ended" are different values on purpose.
 
 pub mod array;
@@ -24,48 +24,45 @@ use crate::model::job::{ExecutorKind, JobId, JobRef, JobTag};
 use crate::model::procedure::Resources;
 use crate::model::state::{JobFacts, Reason, TaskKey};
 
-/// How long after a job's end accounting may lack its record or those of its steps.
+/// How long after a job's end accounting may lack its record or its steps' records.
 pub const ACCOUNTING_LAG: TimeDelta = TimeDelta::seconds(60);
 
-/// Submits jobs, tells what became of them, cancels them.
+/// Submits, observes and cancels jobs.
 pub trait Executor {
-    /// Says whether jobs can be submitted at all (the programs are there). Nothing is started.
+    /// Checks that jobs can be submitted at all (the programs exist). Starts nothing.
     fn preflight(&self) -> Result<(), ExecutorError>;
 
-    /// Returns the exact command line that [`Self::submit`] would run, for people and the audit log.
+    /// The exact command line that [`Self::submit`] would run, for people and the audit log.
     fn command_line(&self, request: &JobRequest) -> Vec<String>;
 
-    /// Looks for the request's script and returns its path, or an error that names the places
-    /// that were searched. Nothing is started.
+    /// The path of a script, or an error with the places that were searched. Starts nothing.
     fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError>;
 
-    /// Begins a pass: no call lasts longer than this from now on, all together. Without it each call has
-    /// its own limit only.
+    /// Begins a pass: all commands together may take this long. Without it, only each command's own limit applies.
     fn set_deadline(&mut self, left: std::time::Duration) {
         let _ = left;
     }
 
-    /// Hands one job over. Never panics, never loses an answer: whatever is not certain is
-    /// [`Submission::InDoubt`].
+    /// Submits one job. Never panics and never loses an answer: an uncertain one is [`Submission::InDoubt`].
     fn submit(&mut self, request: &JobRequest) -> Submission;
 
-    /// True if [`Self::submit_array`] can do anything.
+    /// True if [`Self::submit_array`] is supported.
     fn takes_arrays(&self) -> bool {
         false
     }
 
-    /// Asks how many tasks a job array may have; 0: there are none. To be called only if one is to be made.
+    /// The maximum number of tasks in a job array; 0 if there are no arrays. Called only if an array is wanted.
     fn array_limit(&mut self) -> usize {
         0
     }
 
-    /// Returns the exact command line that [`Self::submit_array`] would run.
+    /// The exact command line that [`Self::submit_array`] would run.
     fn array_command_line(&self, _array: &ArrayJob, _tasks: &[&JobRequest]) -> Vec<String> {
         Vec::new()
     }
 
-    /// Hands several tasks over as one job array, whose indexes are their places; [`Submission::Accepted`]
-    /// names the array's own id. Its task list is on disk before. As careful as [`Self::submit`].
+    /// Submits several tasks as one job array, indexed by position; [`Submission::Accepted`] has the
+    /// array's id. Its task list is on disk before. As careful as [`Self::submit`].
     fn submit_array(&mut self, _array: &ArrayJob, _tasks: &[&JobRequest]) -> Submission {
         Submission::Refused {
             kind: Refusal::ArraySize,
@@ -73,47 +70,47 @@ pub trait Executor {
         }
     }
 
-    /// Asks queue and accounting, once, for everything that a pass needs to know.
+    /// Asks queue and accounting once for everything that a pass needs.
     fn observe(&mut self, question: &Question) -> Observation;
 
-    /// Asks for the end of jobs, in one call. An accepted request is not yet an ended job.
+    /// Requests the end of jobs, in one call. An accepted request is not yet an ended job.
     fn cancel(&mut self, jobs: &[JobRef]) -> Result<(), ExecutorError>;
 }
 
-/// Describes one job to be submitted.
+/// One job to submit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobRequest {
     pub key: TaskKey,
     pub job_name: String,
-    /// Unique; travels with the job, so that it can be found again.
+    /// Unique; part of the job's comment, by which it is found again.
     pub submission_id: String,
-    /// Tells two studies of one user apart.
+    /// Distinguishes the studies of one user.
     pub project: String,
     pub attempt: i32,
-    /// As configured; looked up by [`Executor::find_script`].
+    /// As configured; [`Executor::find_script`] finds the file.
     pub script: String,
-    /// Subject, session, DICOM path: what applies.
+    /// Subject, session and DICOM path, where they apply.
     pub arguments: Vec<String>,
     /// `SNBB_*` and the procedure's own variables.
     pub env: BTreeMap<String, String>,
     pub resources: Resources,
-    /// Where the job's output and error go; the executor adds `<job name>_<job id>.{out,err}`.
+    /// Directory of the job's output and error; the executor adds `<job name>_<job id>.{out,err}`.
     pub log_dir: Option<PathBuf>,
 }
 
-/// Describes a job array that is to be submitted; its tasks are numbered from 0 in their order.
+/// A job array to submit; its tasks are numbered from 0 in their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArrayJob {
     pub submission_id: String,
-    /// What Slurm shows for all its tasks.
+    /// The name of all its tasks in Slurm.
     pub job_name: String,
-    /// How many tasks may run at a time.
+    /// The maximum number of tasks that run at the same time.
     pub throttle: Option<u32>,
-    /// Where the task list, the script and the wrapper are written.
+    /// The directory of the task list, the script and the wrapper.
     pub dir: PathBuf,
 }
 
-/// Holds the outcome of one submission.
+/// The outcome of one submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Submission {
     Accepted {
@@ -122,129 +119,129 @@ pub enum Submission {
     },
     /// Certainly not accepted.
     Refused { kind: Refusal, message: String },
-    /// May have been accepted: it must be looked for before anything is submitted again.
+    /// May have been accepted: its job must be searched for before the task is submitted again.
     InDoubt { message: String },
 }
 
-/// Says what a refusal means for the rest of the run.
+/// What a refusal means for the rest of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// This procedure cannot be submitted as configured: go on with others.
+    /// This procedure cannot be submitted as configured; continue with others.
     Permanent,
-    /// A limit of the site on jobs: submit nothing more of this procedure in this run, and nothing at all if the
+    /// The site's limit on jobs: submit nothing more of this procedure in this run, and nothing at all if the
     /// answer came late.
     Limit,
-    /// A job array has more tasks than the site takes in one.
+    /// A job array has more tasks than the site allows.
     ArraySize,
-    /// The controller cannot be reached or is busy: a few tries, then stop.
+    /// The controller is unreachable or busy: try a few times, then stop.
     Transient,
 }
 
-/// Asks about jobs of one pass.
+/// The question of one pass about its jobs.
 #[derive(Debug, Clone, Default)]
 pub struct Question {
-    /// Jobs of rows that are in flight, and of those that were judged without the end of their job.
+    /// Jobs of rows in flight, and of rows that were judged before their job's end was known.
     pub jobs: Vec<JobRef>,
-    /// Those that live, or may live again after a failure: before their absence means something, they are asked for
-    /// whoever owns them.
+    /// Jobs that may be running, or running again after a failure: before their absence means something, they are
+    /// also searched for under other owners.
     pub may_live: Vec<JobRef>,
     /// Jobs may have no row: the whole queue is searched for the study's tag.
     pub everywhere: bool,
-    /// Submissions whose job is not known may be this old: accounting is asked for all jobs of the user since then,
-    /// whatever they are called now.
+    /// The age of the oldest submission without a known job: accounting is asked for all jobs of the user since then,
+    /// whatever their names are now.
     pub search_from: Option<DateTime<Utc>>,
-    /// Further clusters where jobs may be, beside the default one and those of the jobs.
+    /// Further clusters where jobs may be, besides the default one and the jobs' clusters.
     pub clusters: Vec<Arc<str>>,
-    /// A finished job that accounting must know: proves that it answers.
+    /// A finished job that accounting must have, to prove that it works.
     pub canary: Option<JobRef>,
     /// The earliest submission among the jobs, to bound the accounting query.
     pub since: Option<DateTime<Utc>>,
     /// Jobs whose end is known, with its time: they may have been requeued and have ended again since.
     pub ended: Vec<(JobRef, DateTime<Utc>)>,
-    /// The study's word (empty: not known yet): the queue's living jobs beside `jobs` are identified by their submit
-    /// lines, but for those with another study's tag.
+    /// The study's project word (empty if not yet known): other live jobs of the queue are identified by their submit
+    /// lines, except those with another study's tag.
     pub identify: Option<String>,
 }
 
-/// Holds the answers of one pass.
+/// The answers of one pass.
 #[derive(Debug, Clone, Default)]
 pub struct Observation {
-    /// All jobs of this user that the queue shows, finished ones that it still remembers included.
+    /// All jobs of this user in the queue, including finished ones that it still remembers.
     pub queue: Answer<Vec<JobReport>>,
-    /// What accounting knows of the jobs asked for, and of all others if it was searched.
+    /// The jobs of the question in accounting, and all others if it was searched.
     pub accounting: Answer<Vec<JobReport>>,
-    /// Living jobs without a tag whose command line accounting should show, and does not.
+    /// Live jobs without a tag, whose submit line accounting should have but lacks.
     pub unnamed: Vec<JobId>,
-    /// The jobs asked for that another executor runs: that no answer shows them proves nothing.
+    /// Jobs of the question that another executor runs: their absence from the answers proves nothing.
     pub of_other_executor: Vec<JobId>,
-    /// The cluster that answered for jobs that name none, if it was asked for its name.
+    /// The default cluster, if its name was asked for.
     pub cluster: Option<Arc<str>>,
-    /// Things a person should hear of once (an unknown state word).
+    /// Messages to print once (an unknown state word).
     pub warnings: Vec<String>,
 }
 
-/// Holds an answer, or says that there is none. A failed query is no evidence of anything.
+/// An answer, or why there is none. A failed query proves nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Answer<T> {
     Got(T),
     Failed(String),
-    /// The site has none of this (accounting switched off).
+    /// The site has no such source (accounting switched off).
     #[default]
     Off,
 }
 
-/// Holds what one source says of one job.
+/// The report of one source about one job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobReport {
     pub id: JobId,
     pub name: String,
     pub phase: Phase,
-    /// The source's words for why it waits (`JobHeldUser`, `Resources`).
+    /// The source's reason for waiting (`JobHeldUser`, `Resources`).
     pub pending_reason: Option<String>,
-    /// Of the latest (re)queueing: moves forward when a job is requeued.
+    /// The latest (re)queueing: moves forward when a job is requeued.
     pub submitted_at: Option<DateTime<Utc>>,
     pub facts: JobFacts,
-    /// From the job's submit line, else its comment.
+    /// From the job's submit line, otherwise from its comment.
     pub tag: Option<JobTag>,
-    /// The whole submit line is known, so a job without a tag was probably not submitted by this program.
+    /// True if the complete submit line is known: then a job without a tag is probably not ours.
     pub has_submit_line: bool,
 }
 
-/// Says where a job stands, in neutral words.
+/// The phase of a job, in neutral words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Phase {
     Queued,
-    /// Queued, and will not start by itself.
+    /// Queued, and will not start until it is released.
     Held,
     Running,
     Suspended,
-    /// Ended well, as the batch script's exit code says.
+    /// Ended with exit code 0 of the batch script.
     Completed,
-    /// Ended otherwise; the reason is one of a failed row's.
+    /// Ended otherwise, with the reason for a failed row.
     Failed(Reason),
-    /// Alive for all we know; the word is a new one, or one that says nothing.
+    /// Treated as live: the state word is new or ambiguous.
     Unknown,
 }
 
-/// How far the submit time that Slurm shows for a job id may be from the one on record; ids are recycled. Clocks of
-/// login nodes differ by minutes, and time zones by hours.
+/// How far Slurm's submit time of a job id may be from the recorded one; ids are recycled. Clocks of login nodes differ
+/// by minutes, and time zones by hours.
 pub const SUBMIT_TIME_WINDOW: TimeDelta = TimeDelta::days(1);
 
-/// What to do where sacct is missing or always fails.
+/// The remedy if sacct is missing or always fails.
 const NO_ACCOUNTING: &str = "if this site has no accounting, set `accounting: off`";
 
-/// Says what to do about the words with which sacct failed.
+/// The remedy for an error message of sacct.
 pub fn accounting_hint(message: &str) -> &'static str {
-    // It is asked for the time since the oldest submission, which the clock is behind now.
+    // The start time of the query is the oldest submission, which is later than the clock now.
     match message.contains("is after end time") {
         true => {
-            "this machine's clock was set back, or that of the Slurm servers is behind: synchronize the clocks"
+            "synchronize the clocks: this machine's clock was set back, or the Slurm servers' clock is behind"
         }
         false => NO_ACCOUNTING,
     }
 }
 
-/// Says why an executor could not do what it was asked.
+/// Why an executor failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecutorError {
     #[error("script '{script}' was not found (looked in {})", .searched.join(", "))]
@@ -268,7 +265,7 @@ pub enum ExecutorError {
 }
 
 impl Question {
-    /// Lists the jobs that another executor than this one runs.
+    /// The jobs of other executors.
     pub fn of_other_executor(&self, own: ExecutorKind) -> Vec<JobId> {
         let ids = self.jobs.iter().map(|job| &job.id);
         ids.filter(|id| id.executor() != own).cloned().collect()
@@ -276,20 +273,20 @@ impl Question {
 }
 
 impl ExecutorError {
-    /// Says what is wrong and what to do, in one line.
+    /// The error and its remedy in one line.
     pub fn with_hint(&self) -> String {
         format!("{self}{}", maybe(" (", self.hint(), ")"))
     }
 
-    /// Returns what a person can do about it.
+    /// How to fix it.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::ScriptMissing { .. } => Some(
-                "give the script's absolute path, or set script_dir to the directory of the scripts"
+                "set script to the absolute path, or script_dir to the directory of the scripts"
                     .to_owned(),
             ),
             Self::ScriptUnfit { path, line, .. } => Some(format!(
-                "take it out of line {line} of {}; nothing of this procedure is submitted until then",
+                "remove the option from line {line} of {}; until then, nothing of this procedure is submitted",
                 path.display()
             )),
             Self::ProgramMissing { program, .. } if program == "sacct" => Some(format!(
@@ -324,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attack_a_clock_that_was_set_back_is_no_want_of_accounting() {
+    fn attack_a_clock_that_was_set_back_is_not_missing_accounting() {
         let set_back =
             "sacct: error: Start time (1796000000) requested is after end time (1795000000).";
         assert!(accounting_hint(set_back).contains("clock"));

@@ -1,30 +1,30 @@
-//! Jobs that the configured executor cannot ask about, and ended jobs that may come back.
+//! Jobs of another executor than the configured one, and ended jobs that may have been requeued.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::model::job::{ExecutorKind, JobId};
 use crate::model::state::{Reason, TaskRow, TaskStatus};
 
-/// How long after its end a job may come back: somebody may have requeued it while Slurm still knew it.
+/// How long after its end a job may be requeued, as long as Slurm remembers it.
 pub const REQUEUE_TIME: TimeDelta = TimeDelta::days(1);
 
-/// Tells of a job whose executor is not the configured one.
+/// A job of another executor than the configured one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OtherExecutor<'a> {
-    /// None: its submission is in doubt.
+    /// `None` for a submission in doubt.
     job_id: Option<&'a JobId>,
     owner: ExecutorKind,
     configured: ExecutorKind,
 }
 
 impl<'a> OtherExecutor<'a> {
-    /// None: the row's job is one of this executor's, or its end is known.
+    /// `None` if the row's job belongs to this executor, or its end is known.
     pub fn of(row: &'a TaskRow, configured: ExecutorKind) -> Option<Self> {
         let is_open = row.is_in_flight() && row.reason != Some(Reason::AwaitingOutput);
         Self::of_any(row, configured).filter(|_| is_open)
     }
 
-    /// The same of a failed row whose job Slurm may have requeued.
+    /// The same for a failed row whose job Slurm may have requeued.
     pub fn of_failed(
         row: &'a TaskRow,
         configured: ExecutorKind,
@@ -61,15 +61,14 @@ impl<'a> OtherExecutor<'a> {
         self.owner
     }
 
-    /// Says what a person can do about it.
     pub fn remedy(&self) -> String {
         let own = self.owner;
         match self.job_id {
             Some(id) => format!(
-                "set `executor: {own}` again until {id} has ended, or end it with `cancel` under that setting"
+                "set `executor: {own}` again until {id} has ended, or cancel it with that setting"
             ),
             None => format!(
-                "set `executor: {own}` again until `monitor` has found the job or freed the task"
+                "set `executor: {own}` again until `monitor` has found the job or released the task"
             ),
         }
     }
@@ -79,7 +78,7 @@ impl std::fmt::Display for OtherExecutor<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "{} belongs to `executor: {}`, and with `executor: {}` nobody can tell whether it lives",
+            "{} belongs to `executor: {}`, so its state is unknown with `executor: {}`",
             self.name(),
             self.owner,
             self.configured
@@ -99,7 +98,7 @@ mod tests {
     use crate::model::state::testing::row;
 
     #[test]
-    fn attack_a_submission_in_doubt_belongs_to_the_executor_it_was_sent_to() {
+    fn attack_a_submission_in_doubt_belongs_to_its_executor() {
         use ExecutorKind::{Local, Slurm};
         for owner in [Slurm, Local] {
             let mut row = row("a", TaskStatus::Pending, Reason::Submitting);

@@ -1,6 +1,6 @@
-//! Job scripts before they are handed over: where one is found, and whether it is one at all.
+//! Finds and checks job scripts before submission.
 //!
-//! The rules are sbatch's, so that a script that the local executor takes is also one that Slurm takes.
+//! The rules are sbatch's, so that Slurm accepts every script that the local executor accepts.
 
 pub mod header;
 
@@ -11,33 +11,33 @@ use std::path::{Path, PathBuf};
 use crate::executor::ExecutorError;
 use crate::model::procedure::options::Arguments;
 
-/// Bounds a script's size: the default of Slurm's `SchedulerParameters=max_script_size`.
+/// The default of Slurm's `SchedulerParameters=max_script_size`.
 const MAX_SIZE: u64 = 4 << 20;
 
-/// Holds a job script as it was at the time of submission.
+/// A job script as it was at submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
-    /// Of the `#!` line: the program, and its one argument if there is one.
+    /// The program of the `#!` line, and its argument, if any.
     pub interpreter: Vec<String>,
     pub text: Vec<u8>,
 }
 
-/// Says why a file cannot be a job script.
+/// Why a file cannot be a job script.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
     #[error("cannot read script {}: {source}", .path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error("script {} is larger than {} MiB", .0.display(), MAX_SIZE >> 20)]
     TooLarge(PathBuf),
-    #[error("script {} does not begin with '#!' and the path of its interpreter", .0.display())]
+    #[error("script {} does not begin with '#!' and the path of an interpreter", .0.display())]
     NoInterpreter(PathBuf),
     #[error("script {} has DOS line breaks (\\r\\n): convert it with dos2unix", .0.display())]
     DosLineBreaks(PathBuf),
 }
 
-/// Looks for a script: an absolute path as it stands, else below each of `dirs`, else (a bare name)
-/// in the directories of `search_path`. The error names all places, those of `search_path` only if they hold something
-/// else of this name.
+/// Finds a script: an absolute path as it is, otherwise below each of `dirs`, or (a bare name) in the directories of
+/// `search_path`. The error lists the searched places, those of `search_path` only if they have something
+/// else with this name.
 pub fn find_script(
     script: &str,
     dirs: &[PathBuf],
@@ -45,8 +45,7 @@ pub fn find_script(
 ) -> Result<PathBuf, ExecutorError> {
     let mut searched: Vec<String> = Vec::new();
     let mut found = |candidate: PathBuf, place: &str| {
-        // Opened, since a script that cannot be read is none.
-        // Only a plain file is opened: a named pipe would wait for its writer.
+        // Opened, to find an unreadable script. Only regular files: a named pipe would wait for its writer.
         let metadata = std::fs::metadata(&candidate).and_then(|metadata| {
             if metadata.is_file() {
                 std::fs::File::open(&candidate)?;
@@ -75,8 +74,7 @@ pub fn find_script(
         }
         if path.components().count() == 1 {
             for dir in search_path.iter().flat_map(std::env::split_paths) {
-                // An empty or relative entry of PATH means the working directory, which is
-                // another one under cron.
+                // An empty or relative entry of PATH means the working directory, which is different under cron.
                 if dir.is_absolute()
                     && let Some(file) = found(dir.join(path), "PATH")
                 {
@@ -92,8 +90,7 @@ pub fn find_script(
     })
 }
 
-/// Refuses a script whose `#SBATCH` lines keep sbatch from answering as it must. A script that
-/// cannot be read is left to sbatch.
+/// Refuses a script whose `#SBATCH` lines change how sbatch answers. sbatch itself reports an unreadable script.
 pub fn check_header(path: &Path) -> Result<(), ExecutorError> {
     match beginning(path).and_then(|text| header::unfit(&text)) {
         None => Ok(()),
@@ -106,7 +103,7 @@ pub fn check_header(path: &Path) -> Result<(), ExecutorError> {
     }
 }
 
-/// Returns the options in a script's `#SBATCH` lines; none if it cannot be read.
+/// The options in a script's `#SBATCH` lines; none if it is unreadable.
 pub fn header_of(path: &Path) -> Arguments {
     header::options(&beginning(path).unwrap_or_default())
 }
@@ -142,7 +139,7 @@ impl Script {
     }
 }
 
-/// Splits a `#!` line as the Linux kernel does: what follows the program is one argument.
+/// Splits a `#!` line as the Linux kernel does: everything after the program is one argument.
 fn interpreter(text: &[u8]) -> Option<Vec<String>> {
     let line = text.split(|byte| *byte == b'\n').next()?;
     let line = std::str::from_utf8(line.strip_prefix(b"#!")?).ok()?.trim();
@@ -157,9 +154,8 @@ fn interpreter(text: &[u8]) -> Option<Vec<String>> {
     )
 }
 
-/// Finds the `#SBATCH` lines that sbatch does not read: it stops at the first line that is neither
-/// empty nor a comment, and takes only lines that begin with the word. Numbers count from 1. What
-/// stands in a here-document belongs to another script and is left out.
+/// The `#SBATCH` lines that sbatch ignores, with line numbers from 1: those after the first line that is neither
+/// empty nor a comment, and indented ones. Lines in a here-document belong to another script and are left out.
 pub fn ignored_directives(text: &[u8]) -> Vec<(usize, String)> {
     let mut ignored = Vec::new();
     let mut had_command = false;
@@ -188,7 +184,7 @@ pub fn ignored_directives(text: &[u8]) -> Vec<(usize, String)> {
     ignored
 }
 
-/// Returns the word that ends the here-document that a line begins.
+/// The word that ends the here-document that begins in a line.
 fn here_document(line: &str) -> Option<String> {
     let (_, rest) = line.split_once("<<")?;
     let rest = rest.strip_prefix('-').unwrap_or(rest).trim_start();
@@ -197,7 +193,7 @@ fn here_document(line: &str) -> Option<String> {
         .chars()
         .take_while(|c| c.is_alphanumeric() || *c == '_')
         .collect();
-    // `<<<` is a text, `1<<2` arithmetic.
+    // `<<<` is a here-string, `1<<2` arithmetic.
     let is_word = word.starts_with(|c: char| c.is_alphabetic() || c == '_');
     is_word.then_some(word)
 }
@@ -214,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_place_that_has_it_wins() {
+    fn the_first_place_with_the_script_wins() {
         let dir = tempfile::tempdir().unwrap();
         let [scripts, config, bin] = ["scripts", "config", "bin"].map(|name| dir.path().join(name));
         let dirs = [scripts.clone(), config.clone()];
@@ -236,12 +232,12 @@ mod tests {
         assert_eq!(
             find("sub/c.sh"),
             None,
-            "only bare names are looked for on PATH"
+            "only bare names are searched in PATH"
         );
     }
 
     #[test]
-    fn d30_the_error_names_the_places_and_what_stood_in_the_way() {
+    fn d30_the_error_lists_the_places_and_obstacles() {
         let dir = tempfile::tempdir().unwrap();
         let scripts = dir.path().join("scripts");
         std::fs::create_dir_all(scripts.join("a.sh")).unwrap();
@@ -297,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sbatch_refuses_is_refused() {
+    fn scripts_that_sbatch_refuses_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.sh");
         let read = |text: &[u8]| {

@@ -1,13 +1,9 @@
 //! The audit log: JSON lines, append only, one event each.
 //!
-//! Every event that the program reports goes through here. Nothing is dropped: what cannot be
-//! written is an error.
+//! Every event goes through here. None is dropped: a failed write is an error.
 
 pub mod archive;
-mod event;
 mod facts;
-mod opening;
-mod other_studies;
 pub(crate) mod purge;
 mod reading;
 
@@ -21,14 +17,77 @@ use serde::Serialize as _;
 use serde_json::ser::{Formatter, Serializer};
 use serde_json::{Map, Value};
 
-use opening::MARK;
-
-pub use event::{Event, EventKind};
 pub use facts::{extras_of, extras_of_intent, fill};
-pub use other_studies::{OtherStudies, project_of, text};
-pub use reading::{Contents, Record, newest, parse, read};
+pub use reading::{Contents, OtherStudies, Record, newest, parse, project_of, read, text};
 
-/// Appends events of one command to the log.
+use crate::base::words::words;
+use crate::base::{durable, regular};
+use crate::model::job::JobId;
+use crate::model::state::{TaskKey, TaskRow, TaskStatus};
+
+/// One event. The entries of `extra` become further keys.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    pub at: DateTime<Utc>,
+    pub kind: EventKind,
+    /// `None` for events of the whole study, whose subject, session and procedure are empty.
+    pub key: Option<TaskKey>,
+    pub job_id: Option<JobId>,
+    pub old_status: Option<TaskStatus>,
+    pub new_status: Option<TaskStatus>,
+    pub detail: Option<String>,
+    pub extra: Vec<(&'static str, serde_json::Value)>,
+}
+
+words! {
+    /// The kinds of events.
+    pub enum EventKind {
+        Submitted = "submitted",
+        StatusChange = "status_change",
+        /// Same status, another reason.
+        ReasonChange = "reason_change",
+        Error = "error",
+        RetryCleared = "retry_cleared",
+        Adopted = "adopted",
+        Released = "released",
+        Cancelled = "cancelled",
+        Paused = "paused",
+        Resumed = "resumed",
+        SafetyStop = "safety_stop",
+        Pruned = "pruned",
+        /// The state was rebuilt by `state repair`.
+        Repaired = "repaired",
+    }
+}
+
+impl Event {
+    /// An event of the whole study.
+    pub fn new(at: DateTime<Utc>, kind: EventKind) -> Self {
+        Self {
+            at,
+            kind,
+            key: None,
+            job_id: None,
+            old_status: None,
+            new_status: None,
+            detail: None,
+            extra: Vec::new(),
+        }
+    }
+
+    /// An event with all values of a row.
+    pub fn of(row: &TaskRow, at: DateTime<Utc>, kind: EventKind) -> Self {
+        Self {
+            key: Some(row.key.clone()),
+            job_id: row.job_id.clone(),
+            old_status: Some(row.status),
+            extra: extras_of(row),
+            ..Self::new(at, kind)
+        }
+    }
+}
+
+/// The audit log, open for the events of one command.
 #[derive(Debug)]
 pub struct AuditLog {
     path: PathBuf,
@@ -37,17 +96,16 @@ pub struct AuditLog {
 }
 
 impl AuditLog {
-    /// Opens the log for appending and makes it and its directory if need be.
+    /// Opens the log for appending. Creates it and its directory if needed.
     pub fn open(path: &Path, run_id: &str) -> Result<Self, (PathBuf, io::Error)> {
         Ok(Self {
             path: path.to_owned(),
-            file: opening::open(path).map_err(|error| (path.to_owned(), error))?,
+            file: open(path).map_err(|error| (path.to_owned(), error))?,
             run_id: run_id.to_owned(),
         })
     }
 
-    /// Appends events, one line each, in one write, and syncs them: what is written after them, rows for instance,
-    /// never outlives them in a power cut.
+    /// Appends events in one write and syncs them, so that after a power cut no row exists without its event.
     pub fn append(&mut self, events: &[Event]) -> Result<(), (PathBuf, io::Error)> {
         if events.is_empty() {
             return Ok(());
@@ -56,7 +114,7 @@ impl AuditLog {
         self.sync()
     }
 
-    /// Appends events that are synced later, all at once.
+    /// Appends events; [`Self::sync`] syncs them later.
     pub fn append_unsynced(&mut self, events: &[Event]) -> Result<(), (PathBuf, io::Error)> {
         if events.is_empty() {
             return Ok(());
@@ -65,7 +123,6 @@ impl AuditLog {
         written.map_err(|error| (self.path.clone(), error))
     }
 
-    /// Syncs what was appended.
     pub fn sync(&mut self) -> Result<(), (PathBuf, io::Error)> {
         let synced = self.file.sync_data();
         synced.map_err(|error| (self.path.clone(), error))
@@ -74,8 +131,8 @@ impl AuditLog {
     fn write(&mut self, events: &[Event]) -> io::Result<()> {
         let mut lines = Vec::new();
         if !self.is_in_place()? {
-            // `clean` has replaced the log, or somebody has moved it away.
-            self.file = opening::open(&self.path)?;
+            // `clean` replaced the log, or it was moved away.
+            self.file = open(&self.path)?;
         }
         // A process that died while writing must not spoil the line of the next one.
         if self.ends_within_line()? {
@@ -89,7 +146,7 @@ impl AuditLog {
         self.file.write_all(&lines)
     }
 
-    /// True if the file that is open is the one of that name.
+    /// True if the path still leads to the open file.
     fn is_in_place(&self) -> io::Result<bool> {
         let open = self.file.metadata()?;
         match self.path.metadata() {
@@ -109,7 +166,7 @@ impl AuditLog {
         Ok(last != *b"\n")
     }
 
-    /// Orders the keys as the Python program did; its readers may rely on it.
+    /// The keys have the order of the Python program, which readers may rely on.
     fn line(&self, event: &Event) -> Map<String, Value> {
         let mut line = Map::new();
         let mut put = |key: &str, value: &str| line.insert(key.to_owned(), Value::from(value));
@@ -132,12 +189,41 @@ impl AuditLog {
             put("detail", detail);
         }
         for (key, value) in &event.extra {
-            // What an event says of itself cannot be overwritten.
+            // Extra values must not replace the event's own.
             line.entry(*key).or_insert_with(|| value.clone());
         }
         line.insert("run_id".to_owned(), Value::from(self.run_id.as_str()));
         line
     }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    durable::make_directory_of(path)?;
+    // Also read: whether the last line is whole.
+    let mut file = regular::open_for_appending(path)?;
+    regular::require_regular(&file)?;
+    if !is_log(&mut file)? {
+        return Err(durable::foreign());
+    }
+    Ok(file)
+}
+
+/// What each event begins with.
+const MARK: &[u8] = b"{\"timestamp\"";
+
+/// True if a file is empty, or its beginning or end holds an event: a crash may have spoilt one of them.
+fn is_log(file: &mut File) -> io::Result<bool> {
+    const PART: u64 = 64 * 1024;
+    let length = file.metadata()?.len();
+    for from in [0, length.saturating_sub(PART)] {
+        let mut part = Vec::new();
+        file.seek(SeekFrom::Start(from))?;
+        io::Read::by_ref(file).take(PART).read_to_end(&mut part)?;
+        if part.is_empty() || durable::holds(&part, MARK) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// JSON with a space after each comma and colon, as the Python program wrote it: sites search the log with `grep`.
@@ -165,162 +251,10 @@ impl Formatter for Spaced {
     }
 }
 
-/// Prints `2026-03-01T04:05:06.000007+00:00`.
+/// `2026-03-01T04:05:06.000007+00:00`
 fn timestamp(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Micros, false)
 }
 
 #[cfg(test)]
-mod tests {
-    use crate::model::job::JobId;
-    use chrono::TimeZone as _;
-
-    use super::*;
-    use crate::model::state::{TaskKey, TaskStatus};
-
-    fn event() -> Event {
-        Event {
-            at: Utc.with_ymd_and_hms(2026, 3, 1, 4, 5, 6).unwrap()
-                + chrono::TimeDelta::microseconds(7),
-            kind: EventKind::StatusChange,
-            key: Some(TaskKey::new("sub-0001", "ses-01", "qsiprep")),
-            job_id: Some(JobId::new("12")),
-            old_status: Some(TaskStatus::Running),
-            new_status: Some(TaskStatus::Failed),
-            detail: Some("exit code 1\nand \"more\"".to_owned()),
-            extra: vec![("reason", Value::from("exit_code"))],
-        }
-    }
-
-    fn study_event() -> Event {
-        Event {
-            kind: EventKind::SafetyStop,
-            key: None,
-            job_id: None,
-            old_status: None,
-            new_status: None,
-            detail: Some(String::new()),
-            extra: Vec::new(),
-            ..event()
-        }
-    }
-
-    #[test]
-    fn c6_lines_have_the_order_and_the_spaces_of_the_python_program() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("new/dir/audit.jsonl");
-        let mut log = AuditLog::open(&path, "r1").unwrap();
-        log.append(&[event(), study_event()]).unwrap();
-        let text = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(
-            text,
-            concat!(
-                r#"{"timestamp": "2026-03-01T04:05:06.000007+00:00", "event": "status_change", "subject": "sub-0001", "session": "ses-01", "procedure": "qsiprep", "job_id": "12", "old_status": "running", "new_status": "failed", "detail": "exit code 1\nand \"more\"", "reason": "exit_code", "run_id": "r1"}"#,
-                "\n",
-                r#"{"timestamp": "2026-03-01T04:05:06.000007+00:00", "event": "safety_stop", "subject": "", "session": "", "procedure": "", "run_id": "r1"}"#,
-                "\n",
-            )
-        );
-    }
-
-    #[test]
-    fn a_cut_last_line_does_not_spoil_the_next() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("audit.jsonl");
-        std::fs::write(&path, "{\"timestamp\":\"2026-0").unwrap();
-        let mut log = AuditLog::open(&path, "r1").unwrap();
-        log.append(&[event()]).unwrap();
-        log.append(&[event()]).unwrap();
-        let text = std::fs::read_to_string(&path).unwrap();
-        let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines.len(), 3);
-        for line in &lines[1..] {
-            serde_json::from_str::<Value>(line).unwrap();
-        }
-    }
-
-    #[test]
-    fn extras_do_not_overwrite_what_the_event_says() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("audit.jsonl");
-        let mut log = AuditLog::open(&path, "r1").unwrap();
-        let mut event = event();
-        event.extra = vec![("job_id", Value::from("99")), ("run_id", Value::from("x"))];
-        log.append(&[event]).unwrap();
-        let line: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-        assert_eq!(
-            (&line["job_id"], &line["run_id"]),
-            (&Value::from("12"), &Value::from("r1"))
-        );
-    }
-
-    #[test]
-    fn two_logs_append_to_one_file() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("audit.jsonl");
-        std::thread::scope(|scope| {
-            for run in 0..4 {
-                let path = &path;
-                scope.spawn(move || {
-                    let mut log = AuditLog::open(path, &format!("r{run}")).unwrap();
-                    for _ in 0..50 {
-                        log.append(&[event(), event()]).unwrap();
-                    }
-                });
-            }
-        });
-        let text = std::fs::read_to_string(&path).unwrap();
-        let lines = text.lines().filter(|line| !line.is_empty());
-        let events: Vec<Value> = lines
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect();
-        assert_eq!(events.len(), 400);
-    }
-
-    #[test]
-    fn a_log_that_was_replaced_meanwhile_gets_the_next_events() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("audit.jsonl");
-        let mut log = AuditLog::open(&path, "r1").unwrap();
-        log.append(&[event()]).unwrap();
-        std::fs::rename(&path, directory.path().join("moved")).unwrap();
-        log.append(&[event()]).unwrap();
-        std::fs::write(directory.path().join("new"), "").unwrap();
-        std::fs::rename(directory.path().join("new"), &path).unwrap();
-        log.append(&[event()]).unwrap();
-        log.append(&[event()]).unwrap();
-        assert_eq!(read(&path).unwrap().unwrap().records.len(), 2);
-    }
-
-    #[test]
-    fn e9_a_file_that_is_no_log_is_never_appended_to() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("config.yaml");
-        let text = "bids_root: /data\n".repeat(9000);
-        std::fs::write(&path, &text).unwrap();
-        assert!(AuditLog::open(&path, "r1").is_err());
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
-        // A damaged beginning is still a log.
-        std::fs::write(
-            &path,
-            format!("{}\n{}\n", "\0".repeat(99), r#"{"timestamp": "x"}"#),
-        )
-        .unwrap();
-        AuditLog::open(&path, "r1")
-            .unwrap()
-            .append(&[event()])
-            .unwrap();
-    }
-
-    #[test]
-    fn e10_a_log_that_is_no_regular_file_is_an_error_at_once() {
-        let directory = tempfile::tempdir().unwrap();
-        let pipe = directory.path().join("pipe");
-        let mode = rustix::fs::Mode::from_raw_mode(0o600);
-        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-        for path in [&pipe, Path::new("/dev/full"), directory.path()] {
-            let (named, _) = AuditLog::open(path, "r1").unwrap_err();
-            assert_eq!(named, path);
-        }
-    }
-}
+mod tests;

@@ -1,7 +1,7 @@
-//! The control file: what is paused until a person resumes it, and from when on failures count again.
+//! The control file: pauses until a `resume`, and since when failures count again.
 //!
-//! A missing file says that nothing is paused. One that cannot be read, or that says more than this
-//! program understands, is an error and never taken for a missing one. Nothing here decides.
+//! Without a file, nothing is paused. A file that is unreadable or has unknown contents is an error,
+//! and never treated as missing. Nothing here decides.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use crate::base::durable;
 use crate::store::state_file::{LockedStore, StateError, Store};
 
-/// The version of the file's form that is written. Others are refused.
+/// The format version. Others are refused.
 const FORMAT: u32 = 1;
 
-/// What the control file says.
+/// The contents of the control file.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Control {
@@ -24,23 +24,22 @@ pub struct Control {
     pub study: Switch,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub procedures: BTreeMap<Arc<str>, Switch>,
-    /// The bytes that this was read from. None: there was no file.
+    /// The bytes of the file when it was read; `None` if it did not exist.
     #[serde(skip)]
     origin: Option<Vec<u8>>,
 }
 
-/// Says whether the study or a procedure is paused.
+/// The pause of the study or of a procedure, if any.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Switch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Pause>,
-    /// Failures of what was submitted before this time do not count.
+    /// Failures of jobs submitted before this time do not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed_at: Option<DateTime<Utc>>,
 }
 
-/// Describes one pause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pause {
@@ -48,21 +47,20 @@ pub struct Pause {
     pub cause: PauseCause,
 }
 
-/// Says who or what paused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum PauseCause {
-    /// `pause` was called, with the words given there.
+    /// The command `pause`, with its note.
     Person {
         by: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<String>,
     },
-    /// So many jobs in a row failed.
+    /// The circuit breaker, after this many consecutive failures.
     Failures { count: u32 },
 }
 
-/// Is the one field that every version has.
+/// The one field that every version has.
 #[derive(Deserialize)]
 struct Version {
     format: u32,
@@ -75,7 +73,7 @@ impl Switch {
 }
 
 impl Control {
-    /// Returns the pause that keeps a procedure from being submitted; that of the study comes first.
+    /// The pause that applies to a procedure; a pause of the study takes precedence.
     pub fn pause_of(&self, procedure: &str) -> Option<&Pause> {
         self.study
             .paused
@@ -83,7 +81,7 @@ impl Control {
             .or_else(|| self.procedures.get(procedure)?.paused.as_ref())
     }
 
-    /// Lists what is paused: the study (none), then procedures by name.
+    /// All pauses: of the study (`None`), then of procedures by name.
     pub fn pauses(&self) -> impl Iterator<Item = (Option<&Arc<str>>, &Pause)> {
         let study = self.study.paused.iter().map(|pause| (None, pause));
         study.chain(self.procedures.iter().filter_map(|(name, switch)| {
@@ -92,7 +90,7 @@ impl Control {
         }))
     }
 
-    /// Returns the time before which submissions of a procedure do not count any more if they fail.
+    /// Failures of jobs that were submitted before this time do not count.
     pub fn forgiven_until(&self, procedure: &str) -> Option<DateTime<Utc>> {
         let own = self.procedures.get(procedure);
         self.study
@@ -100,7 +98,6 @@ impl Control {
             .max(own.and_then(|switch| switch.resumed_at))
     }
 
-    /// Returns the switch of a procedure, or of the study.
     pub fn switch_mut(&mut self, procedure: Option<&Arc<str>>) -> &mut Switch {
         match procedure {
             None => &mut self.study,
@@ -108,7 +105,7 @@ impl Control {
         }
     }
 
-    /// Takes out times of resuming before this one: no failure is that old any more.
+    /// Removes times of resuming before `time`, since no failure that old is counted.
     pub fn forget_before(&mut self, time: DateTime<Utc>) {
         let switches = std::iter::once(&mut self.study).chain(self.procedures.values_mut());
         for switch in switches {
@@ -120,7 +117,7 @@ impl Control {
         let version: Version = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
         if version.format != FORMAT {
             return Err(format!(
-                "it has format {}, and this program knows format {FORMAT}",
+                "it has format {}, but this version of snbb-scheduler supports only format {FORMAT}",
                 version.format
             ));
         }
@@ -131,7 +128,7 @@ impl Control {
         })
     }
 
-    /// Returns the bytes of the file; none if there is nothing to say.
+    /// `None` if there is nothing to write.
     fn to_bytes(&self) -> Result<Option<Vec<u8>>, serde_json::Error> {
         let mut control = Self {
             format: FORMAT,
@@ -148,7 +145,6 @@ impl Control {
 }
 
 impl Store {
-    /// Reads the control file.
     pub fn read_control(&self) -> Result<Control, StateError> {
         let path = &self.paths.control;
         let Some(bytes) = durable::read(path).map_err(StateError::io("read", path))? else {
@@ -162,8 +158,8 @@ impl Store {
 }
 
 impl LockedStore {
-    /// Replaces the control file, or removes it if there is nothing left to say. Refuses if it is not
-    /// the one that was read.
+    /// Replaces the control file, or removes it if it would be empty. Refuses if the file changed
+    /// since it was read.
     pub fn save_control(&self, control: &mut Control) -> Result<(), StateError> {
         let path = &self.store.paths.control;
         let bytes = control.to_bytes().map_err(|error| StateError::Encode {
@@ -224,13 +220,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back_and_an_empty_one_goes() {
+    fn a_saved_file_is_read_back_and_an_empty_one_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let (store, locked) = store(dir.path());
         let path = store.paths.control.clone();
         let mut control = store.read_control().unwrap();
         locked.save_control(&mut control).unwrap();
-        assert!(path.symlink_metadata().is_err(), "nothing to say, no file");
+        assert!(
+            path.symlink_metadata().is_err(),
+            "no file if there is no pause"
+        );
 
         let name: Arc<str> = "prep".into();
         control.study.paused = Some(person(Some("disk\n\u{1b}[31m is full")));
@@ -265,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_never_no_pauses() {
+    fn an_invalid_file_is_never_taken_for_no_pauses() {
         let dir = tempfile::tempdir().unwrap();
         let (store, _) = store(dir.path());
         for text in [

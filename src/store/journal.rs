@@ -1,13 +1,13 @@
-//! The journal beside the state file: what a run has begun and what came of it, synced before
-//! anything relies on it, until the state file holds it.
+//! The journal beside the state file: each submission and its result, synced before anything relies
+//! on it, until the state file has it.
 //!
-//! Append only, one JSON line per entry. Each line carries a checksum, and the offset at which its
-//! append began, so that what a crash cut or left as zeros is told from damage. Nothing is acted
-//! on before [`Journal::append`] has returned, so an append that a crash cut never counts.
+//! Append only, one JSON line per entry. Each line has a checksum, and the offset at which its
+//! append began, to distinguish what a crash cut or left as zeros from damage. Nothing happens
+//! before [`Journal::append`] has returned, so an append that a crash cut never counts.
 //!
-//! Who reads without the lock reads the journal before the state file: what is folded in between
-//! is then in both, and [`replay()`] does nothing twice. Each fold removes it, once the rows are saved
-//! ([`crate::store::state_file::LockedStore::save`]); what goes on begins a new one with the intents that are left.
+//! Readers without the lock read the journal before the state file: entries that are folded in between
+//! are then in both, and [`replay()`] applies nothing twice. Each fold removes the journal once the rows are saved
+//! ([`crate::store::state_file::LockedStore::save`]); a run then begins a new one with its remaining intents.
 
 mod error;
 mod line;
@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 pub use error::JournalError;
 pub use reading::{read, salvage};
-pub use replay::{Effect, Replayed, SubmissionState, replay, settle};
+pub use replay::{Replayed, SubmissionState, replay};
 
 use crate::base::durable;
 use crate::base::regular::open_for_appending;
@@ -37,20 +37,20 @@ use crate::model::state::table::Metadata;
 use crate::model::state::{RetryState, TaskKey};
 use error::io_error;
 
-/// Holds what can still be read of a damaged journal.
+/// The readable part of a damaged journal.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Salvaged {
-    /// All readable lines, those after a damage included.
+    /// All readable lines, including those after a damaged one.
     pub entries: Vec<Entry>,
-    /// Lines that are damaged, counted from 1, with what is wrong. What a crash may cut is none.
+    /// Numbers of damaged lines, from 1, with the problem. A line that a crash cut is not damaged.
     pub damaged: Vec<(usize, String)>,
 }
 
-/// One line of the journal, as it is written.
+/// One line of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Entry {
-    /// A task is about to be submitted in this run. Without a `Sending` it never was.
+    /// The run is about to submit a task. Without a `Sending` it never did.
     Intent(Intent),
     /// sbatch is about to be started. Without a result the submission is in doubt.
     Sending {
@@ -76,7 +76,7 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// Adds what an entry knows of its study to the metadata of a state whose file is gone.
+    /// Fills the study into the metadata of a state whose file is gone.
     pub fn fill(&self, meta: &mut Metadata) {
         if let (Self::Intent(intent), None) = (self, &meta.project) {
             meta.project = intent.project.as_deref().map(str::to_owned);
@@ -112,14 +112,14 @@ pub struct Intent {
     /// See [`crate::model::state::TaskRow::input_sessions`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_sessions: Option<Arc<str>>,
-    /// The study that submits, as the metadata of its state file names it.
+    /// The study, as in the metadata of its state file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_file: Option<Arc<str>>,
 }
 
-/// Is an open journal; the caller holds the lock.
+/// An open journal; the caller holds the lock.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
@@ -128,32 +128,29 @@ pub struct Journal {
     failed: bool,
 }
 
-/// Says how much of which file an open [`Journal`] knows, also while it goes on.
+/// The known part of an open [`Journal`]; follows its appends.
 #[derive(Debug, Clone)]
 pub struct Extent {
     inode: u64,
-    /// Bytes that this process found or wrote itself.
+    /// Bytes that this process read or wrote.
     size: Arc<AtomicU64>,
 }
 
 impl Extent {
-    /// Returns inode and length.
+    /// Inode and length.
     pub fn mark(&self) -> (u64, u64) {
         (self.inode, self.size.load(Ordering::Relaxed))
     }
 }
 
 impl Journal {
-    /// Opens the journal for appending, and makes it if need be. What a crash cut at its end is
-    /// cut off first.
+    /// Opens the journal for appending, and creates it if needed. An end that a crash cut is removed
+    /// first.
     ///
     /// A new file takes its mode from the umask and its group from the directory.
     pub fn open(path: &Path) -> Result<Self, JournalError> {
         let file = open_file(path)?;
-        let inode = file
-            .metadata()
-            .map_err(|source| io_error("look at", path, source))?
-            .ino();
+        let inode = file.metadata().map_err(io_error("stat", path))?.ino();
         let mut journal = Self {
             path: path.to_owned(),
             file,
@@ -163,27 +160,24 @@ impl Journal {
             },
             failed: false,
         };
-        journal.mend()?;
-        // Also for a file that was there: who made it may have crashed before it was safe.
-        journal
-            .file
-            .sync_all()
-            .map_err(|source| io_error("sync", path, source))?;
-        durable::sync_directory_of(path)
-            .map_err(|source| io_error("sync the directory of", path, source))?;
+        journal.remove_torn_end()?;
+        // Also for an existing file: the run that created it may have crashed before syncing it.
+        let synced = journal.file.sync_all();
+        synced.map_err(io_error("sync", path))?;
+        durable::sync_directory_of(path).map_err(io_error("sync the directory of", path))?;
         Ok(journal)
     }
 
-    /// Appends entries in one write and syncs them. After an error nothing more may be appended: a
-    /// failed sync says nothing about a second one.
+    /// Appends entries in one write and syncs them. After an error nothing more may be appended,
+    /// because a later sync may succeed although the entries are lost.
     ///
-    /// Refuses, before anything is written, if another call has written to the journal meanwhile: the
-    /// lock lies, and what is to be submitted now may be submitted by that call.
+    /// Refuses, before anything is written, if another process has written to the journal meanwhile:
+    /// then the lock does not work, and that process may submit the same tasks.
     pub fn append(&mut self, entries: &[Entry]) -> Result<(), JournalError> {
         self.append_if(entries, true)
     }
 
-    /// Appends what has happened already, whoever else writes.
+    /// Appends what has already happened, even if another process writes too.
     pub fn append_facts(&mut self, entries: &[Entry]) -> Result<(), JournalError> {
         self.append_if(entries, false)
     }
@@ -211,7 +205,7 @@ impl Journal {
         self.extent.clone()
     }
 
-    /// True if the path still leads to this file, and all that was appended is in it.
+    /// True if the path still leads to this file, and every append succeeded.
     pub fn is_in_place(&self) -> bool {
         !self.failed && matches!(self.named_file(), Ok(Some(_)))
     }
@@ -222,10 +216,9 @@ impl Journal {
             path: self.path.clone(),
             source,
         };
-        let start = self
-            .file
-            .metadata()
-            .map_err(|source| not_recorded("look at", source))?
+        let metadata = self.file.metadata();
+        let start = metadata
+            .map_err(|source| not_recorded("stat", source))?
             .len();
         if alone && start != self.extent.mark().1 {
             return Err(JournalError::Shared {
@@ -237,19 +230,15 @@ impl Journal {
             line::write(&mut text, start, entry);
         }
         let (written, outcome) = write_counting(&mut self.file, &text);
-        // Of a line that was cut by a full disk too: what stands there is not another call's.
+        // Also if a full disk cut the line: these bytes are not another process's.
         self.grow(written);
         outcome.map_err(|source| not_recorded("write to", source))?;
-        self.file
-            .sync_data()
-            .map_err(|source| not_recorded("sync", source))?;
-        // Shorter: another call took the line that it found half written for the end of a crash.
-        let whole = |named: &std::fs::Metadata| named.len() >= start + text.len() as u64;
-        if !self
-            .named_file()
-            .unwrap_or(None)
-            .is_some_and(|named| whole(&named))
-        {
+        let synced = self.file.sync_data();
+        synced.map_err(|source| not_recorded("sync", source))?;
+        // Shorter: another process found the line half written, and removed it as the end of a crash.
+        let end = start + text.len() as u64;
+        let named = self.named_file().unwrap_or(None);
+        if named.is_none_or(|named| named.len() < end) {
             return Err(JournalError::Replaced {
                 path: self.path.clone(),
             });
@@ -261,49 +250,40 @@ impl Journal {
         self.extent.size.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Looks at the file that the path leads to; none if it is another one than the open one.
+    /// The metadata of the file at the path; `None` if it is not the open one.
     fn named_file(&self) -> io::Result<Option<std::fs::Metadata>> {
         let open = self.file.metadata()?;
         let named = std::fs::metadata(&self.path)?;
         Ok(((open.dev(), open.ino()) == (named.dev(), named.ino())).then_some(named))
     }
 
-    fn mend(&mut self) -> Result<(), JournalError> {
+    fn remove_torn_end(&mut self) -> Result<(), JournalError> {
         let mut bytes = Vec::new();
-        self.file
-            .read_to_end(&mut bytes)
-            .map_err(|source| io_error("read", &self.path, source))?;
-        let found = line::scan(&bytes).map_err(|damage| damage.at(&self.path))?;
-        self.extent
-            .size
-            .store(found.whole as u64, Ordering::Relaxed);
-        if found.whole < bytes.len() {
-            // What grows was not left by a crash.
-            let length = self
-                .file
-                .metadata()
-                .map_err(|source| io_error("look at", &self.path, source))?
-                .len();
-            if length != bytes.len() as u64 {
-                return Err(JournalError::Shared {
-                    path: self.path.clone(),
-                });
+        let path = &self.path;
+        let read = self.file.read_to_end(&mut bytes);
+        read.map_err(io_error("read", path))?;
+        let found = line::scan(&bytes).map_err(|damage| damage.at(path))?;
+        let complete = found.complete as u64;
+        self.extent.size.store(complete, Ordering::Relaxed);
+        if found.complete < bytes.len() {
+            // A file that grows was not left by a crash.
+            let metadata = self.file.metadata().map_err(io_error("stat", path))?;
+            if metadata.len() != bytes.len() as u64 {
+                return Err(JournalError::Shared { path: path.clone() });
             }
-            self.file
-                .set_len(found.whole as u64)
-                .map_err(|source| io_error("cut the end off", &self.path, source))?;
+            let cut = self.file.set_len(complete);
+            cut.map_err(io_error("remove the end of", path))?;
         }
         if found.lacks_newline {
-            self.file
-                .write_all(b"\n")
-                .map_err(|source| io_error("write to", &self.path, source))?;
+            let written = self.file.write_all(b"\n");
+            written.map_err(io_error("write to", path))?;
             self.grow(1);
         }
         Ok(())
     }
 }
 
-/// Writes all bytes, and tells how many were taken if not all.
+/// Writes all bytes; also returns the number of bytes written before an error.
 fn write_counting(file: &mut File, bytes: &[u8]) -> (u64, io::Result<()>) {
     let mut rest = bytes;
     let outcome = loop {
@@ -321,17 +301,14 @@ fn write_counting(file: &mut File, bytes: &[u8]) -> (u64, io::Result<()>) {
 }
 
 fn open_file(path: &Path) -> Result<File, JournalError> {
-    let file = open_for_appending(path).map_err(|source| io_error("open", path, source))?;
+    let file = open_for_appending(path).map_err(io_error("open", path))?;
     require_file(path, &file)?;
     Ok(file)
 }
 
-/// Refuses what would block or swallow entries (a pipe, a device).
+/// Refuses a pipe or device, which would block or lose entries.
 fn require_file(path: &Path, file: &File) -> Result<(), JournalError> {
-    let metadata = file
-        .metadata()
-        .map_err(|source| io_error("look at", path, source))?;
-    if metadata.is_file() {
+    if file.metadata().map_err(io_error("stat", path))?.is_file() {
         Ok(())
     } else {
         Err(JournalError::NotAFile {

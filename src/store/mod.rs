@@ -1,4 +1,4 @@
-//! The files of the state: rows, journal, lock, audit log.
+//! The files that the program writes: rows, journal, lock, audit log.
 
 pub mod audit_log;
 pub mod control;

@@ -1,8 +1,8 @@
-//! Withdrawal of consent: takes one subject's label out of all files of a state.
+//! Removes a subject who withdrew consent from all files of a state.
 //!
-//! Rows and events of the subject go. In texts that tell of other subjects too (task lists of
-//! arrays, records of the local executor) letters of the label become `x`, so that nothing
-//! else in them moves. Doing it again goes on where a call was killed.
+//! Removes the subject's rows and events. In texts about several subjects (task lists of arrays,
+//! records of the local executor), the letters of the label become `x`, so that nothing else moves.
+//! After an interruption, run it again to finish.
 
 use std::ffi::OsStr;
 use std::io;
@@ -15,33 +15,33 @@ use crate::base::durable;
 use crate::model::bids::SubjectLabel;
 use crate::model::state::{State, TaskKey, TaskRow};
 
-/// The files of a state, and who is to be taken out of them.
+/// The subject to remove, and the audit log.
 #[derive(Debug)]
 pub struct Purge<'a> {
     pub log: &'a Path,
     pub subject: &'a SubjectLabel,
 }
 
-/// What tells of the subject.
+/// Everything about the subject.
 #[derive(Debug, Default)]
-pub struct Held {
+pub struct SubjectData {
     pub rows: usize,
     pub attempts: usize,
     /// Lines of the audit log and its archives.
     pub events: usize,
     logs: Vec<events::Rewritten>,
-    /// Texts that name it.
+    /// Texts that contain the label.
     pub texts: Vec<Text>,
-    /// Copies that repairs and killed calls have left. They may hold anything, so all of them go.
+    /// Copies that repairs and killed commands left. They may contain anything, so all are removed.
     pub copies: Vec<PathBuf>,
 }
 
-/// A file, its content, and its content without the subject's label.
+/// A file, its contents, and the contents without the subject's label.
 pub type Text = (PathBuf, Vec<u8>, Vec<u8>);
 
-impl Held {
-    /// A text that names the subject and belongs to jobs of others in flight: the task list of an array, which compute
-    /// nodes check, or the script of a local job, which it has still to read.
+impl SubjectData {
+    /// A text with the label that jobs of other subjects in flight still need: the task list of an array, which compute
+    /// nodes check, or the script of a local job, which it has yet to read.
     pub fn in_use(&self, store: &Store, state: &State) -> Option<&Path> {
         let in_flight = state.rows().iter().filter(|row| row.is_in_flight());
         let in_flight: Vec<&TaskRow> = in_flight.collect();
@@ -66,23 +66,27 @@ impl Held {
 }
 
 impl Purge<'_> {
-    /// Looks what there is, and changes nothing.
+    /// Finds everything about the subject; changes nothing.
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn look(&self, store: &Store, state: &State) -> Result<Held, StateError> {
-        let is_its = |key: &TaskKey| *key.subject == *self.subject.as_str();
+    pub fn find(&self, store: &Store, state: &State) -> Result<SubjectData, StateError> {
+        let is_subject = |key: &TaskKey| *key.subject == *self.subject.as_str();
         let [earlier, backup] = [&store.paths.attempts, &store.paths.backup].map(|path| {
-            // Whatever a damaged copy holds goes with the next save.
+            // The next save replaces a damaged backup.
             let rows = store.load(path).ok().flatten().map(|found| found.rows);
             rows.into_iter()
                 .flatten()
-                .filter(|row| is_its(&row.key))
+                .filter(|row| is_subject(&row.key))
                 .count()
         });
-        let rows = state.rows().iter().filter(|row| is_its(&row.key)).count();
+        let rows = state
+            .rows()
+            .iter()
+            .filter(|row| is_subject(&row.key))
+            .count();
         let logs = events::without(self.log, self.subject)?;
-        Ok(Held {
+        Ok(SubjectData {
             rows: rows.max(backup),
             attempts: earlier,
             events: logs.iter().map(|file| file.events).sum(),
@@ -92,15 +96,15 @@ impl Purge<'_> {
         })
     }
 
-    /// Takes out what [`Self::look`] found under the same lock.
+    /// Removes what [`Self::find`] found under the same lock.
     ///
     /// # Errors
-    /// A file that cannot be read or replaced; what was done until then stays done.
+    /// A file that cannot be read or replaced; earlier files stay changed.
     pub fn carry_out(
         &self,
         locked: &LockedStore,
         state: &mut State,
-        held: &Held,
+        held: &SubjectData,
     ) -> Result<(), StateError> {
         if held.is_nothing() {
             return Ok(());
@@ -165,7 +169,7 @@ impl Purge<'_> {
     }
 }
 
-/// Lists the regular files of a directory and of those in it. Logs of jobs are not ours.
+/// The regular files of a directory and of its subdirectories, except the jobs' logs.
 fn files_below(directory: &Path) -> Vec<PathBuf> {
     walkdir::WalkDir::new(directory)
         .max_depth(2)

@@ -1,56 +1,55 @@
-//! Rebuilds the rows from everything that is left: the state file or the copy before it, the
+//! Rebuilds the rows from everything that is left: the state file or its backup, the
 //! journal, the audit log, the attempts file. Pure.
 //!
-//! No row that any source knows is lost; where sources disagree the newer attempt wins. A readable
-//! state file is believed as it stands: then only what is missing in it is added.
+//! No row of any source is lost; if sources disagree, the newer attempt wins. A readable state file
+//! is trusted: only missing rows are added to it.
 
 mod fix;
 mod history;
 mod merge;
-mod same;
 
 use std::collections::BTreeMap;
 
 use super::journal::Entry;
 use super::sources::Sources;
 use crate::base::words::words;
-use crate::model::state::{State, TaskKey};
+use crate::model::state::columns::About;
+use crate::model::state::{Reason, State, TaskKey, TaskRow};
 use crate::store::state_file::Rebuilding;
 use merge::Merge;
 
 pub use fix::shared_jobs;
-pub use same::is_same;
 
 words! {
     /// The source of a row.
     pub enum Origin {
         StateFile = "state file",
-        Backup = "copy before",
+        Backup = "backup",
         Attempts = "attempts file",
         Journal = "journal",
         AuditLog = "audit log",
         /// Queue, accounting or disk.
         World = "Slurm and disk",
-        /// A rule that the row broke.
-        Mended = "broken rule",
+        /// Corrected, because the row broke a rule.
+        Fixed = "broken rule",
     }
 }
 
-/// Holds what was rebuilt.
+/// A rebuilt state.
 #[derive(Debug)]
 pub struct Rebuilt {
     pub state: State,
-    /// What the rows began as: the state file's, else those of the copy before it.
+    /// The source of the first rows: the state file, otherwise its backup.
     pub base: Origin,
-    /// The rows of the base, to compare with.
+    /// The rows of the base, for comparison.
     pub before: State,
-    /// Rows that do not stand in the base as they are now.
+    /// The source of each row that differs from the base.
     pub origins: BTreeMap<TaskKey, Origin>,
-    /// Earlier attempts that only the copy or the audit log still knew.
+    /// The number of earlier attempts that only the backup or the audit log still had.
     pub past: usize,
-    /// Files that are damaged or gone, one sentence each.
+    /// Damaged or missing files, one sentence each.
     pub damage: Vec<String>,
-    /// What could not be used, and what a person should know.
+    /// Other remarks for people.
     pub notes: Vec<String>,
     pub files: Rebuilding,
 }
@@ -60,12 +59,11 @@ impl Rebuilt {
     pub fn is_needed(&self) -> bool {
         !self.damage.is_empty()
             || self.past > 0
-            // What the journal holds is folded in by the next call that writes.
+            // The next command that writes applies the journal anyway.
             || self.origins.values().any(|origin| *origin != Origin::Journal)
     }
 }
 
-/// Rebuilds the state in memory.
 pub fn rebuild(sources: &Sources) -> Rebuilt {
     let mut merge = Merge::begin(sources);
     merge.take_backup(sources);
@@ -81,7 +79,7 @@ pub fn rebuild(sources: &Sources) -> Rebuilt {
     let tasks = history::replay(records);
     merge.take_attempts(sources, &tasks);
     merge.take_history(&tasks);
-    // Results whose intent is damaged find the row that the log gave them.
+    // Results whose intent is damaged find the row that came from the log.
     merge.take_journal(entries);
     let meta = &mut merge.out.state.meta;
     entries.iter().for_each(|entry| entry.fill(meta));
@@ -92,6 +90,43 @@ pub fn rebuild(sources: &Sources) -> Rebuilt {
     history::fill_meta(meta, records);
     fix::fix(&mut merge.out, &tasks);
     merge.finish(sources)
+}
+
+/// True if two rows may be the same attempt of their task. Unlike [`crate::model::state::AttemptId`], a row without
+/// submission id equals a row with the same job.
+pub fn is_same(a: &TaskRow, b: &TaskRow) -> bool {
+    if a.key != b.key {
+        return false;
+    }
+    match (&a.submission_id, &b.submission_id) {
+        (Some(a), Some(b)) => a == b,
+        _ => match (&a.job_id, &b.job_id) {
+            (Some(a), Some(b)) => a == b,
+            _ => a.submitted_at == b.submitted_at,
+        },
+    }
+}
+
+/// True if `a` is a later attempt than `b`.
+fn is_later(a: &TaskRow, b: &TaskRow) -> bool {
+    match (a.attempt, b.attempt) {
+        (Some(a), Some(b)) if a != b => a > b,
+        _ => a.submitted_at > b.submitted_at,
+    }
+}
+
+/// Merges the values of a later event into a row; other values stay.
+fn merge_rows(old: &TaskRow, news: &TaskRow) -> TaskRow {
+    let mut row = news.clone();
+    row.other_columns = old.other_columns;
+    let has_ended = !row.is_in_flight() || row.reason == Some(Reason::AwaitingOutput);
+    row.take_from(old, |about, is_known| match about {
+        About::Row => false,
+        About::Submission => true,
+        About::Job => !is_known,
+        About::End => !is_known && has_ended,
+    });
+    row
 }
 
 #[cfg(test)]

@@ -1,14 +1,12 @@
-//! The exact shape of the state file and the attempts file: types and metadata of the
+//! The format of the state file and the attempts file: types and metadata of the
 //! [columns](crate::model::state::columns).
 //!
-//! Rows become Arrow batches in [`encode`] and come back in [`decode`]; [`file`] makes Parquet of
-//! them; [`digest`] is the hash of the rows. All of it works on bytes in memory: opening, naming
-//! and replacing files is the store's work.
+//! [`file`] writes and reads the bytes of Parquet files, [`decode`] turns Arrow batches into rows, and
+//! [`digest`] hashes the rows. All of it works in memory; the store opens and replaces files.
 
 mod cells;
 mod decode;
 mod digest;
-mod encode;
 pub mod file;
 mod keys;
 pub mod other_columns;
@@ -24,10 +22,10 @@ pub use file::Contents;
 
 use crate::model::state::columns::{COLUMNS, Column, Kind};
 
-/// The format that this program writes. Files of a higher one are read and never written.
+/// The format version that this program writes. Files of later versions are read, but never written.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// Plain strings, so that pandas makes `object` or `str` of them. Everything may be null, as in the files of the
+/// Plain strings, so that pandas reads `object` or `str`. Everything may be null, as in the files of the
 /// Python program.
 fn data_type(kind: Kind) -> DataType {
     match kind {
@@ -39,7 +37,7 @@ fn data_type(kind: Kind) -> DataType {
     }
 }
 
-/// Texts of which each is stored once.
+/// Texts of which equal ones are stored once.
 fn dictionary() -> DataType {
     DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
 }
@@ -53,7 +51,7 @@ fn own_column(name: &str) -> Option<&'static Column> {
     COLUMNS.iter().find(|column| column.name == name)
 }
 
-/// Returns the schema of a file with our columns first and then those of others.
+/// The schema of a file: our columns first, then other columns.
 fn schema_with(other_columns: Option<&Schema>) -> Schema {
     let own = COLUMNS
         .iter()
@@ -65,7 +63,7 @@ fn schema_with(other_columns: Option<&Schema>) -> Schema {
     Schema::new(own.chain(others).collect::<Vec<_>>())
 }
 
-/// Casts; a value that does not fit is an error, never a null.
+/// A value that does not fit is an error, never a null.
 fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     let options = CastOptions {
         safe: false,
@@ -74,15 +72,13 @@ fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     cast_with_options(array, to, &options)
 }
 
-/// Says why bytes are no state. The store adds the file's name.
+/// Why bytes are not a state. The store adds the path.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ReadError {
     #[error("{0}")]
     Damaged(String),
-    /// The words of the parquet library.
-    #[error(
-        "its compression is not known here ({0}): write it with snappy, gzip, lz4, zstd or none"
-    )]
+    /// With the message of the parquet library.
+    #[error("unsupported compression ({0}): write it with snappy, gzip, lz4, zstd or none")]
     Compression(String),
     #[error("column '{column}' is missing (found: {})", .found.join(", "))]
     MissingColumn {
@@ -108,7 +104,7 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// True if the bytes are broken, as opposed to well-formed and not understood.
+    /// True if the bytes are broken, as opposed to well-formed but not understood.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged(_))
     }

@@ -1,7 +1,6 @@
-//! Everything that the files beside a state file say, each read by itself: what `state verify`
-//! judges and `state repair` rebuilds from.
+//! All files of a state, each read separately: the sources of `state verify` and `state repair`.
 //!
-//! Changes nothing and takes no lock. A file that cannot be read is a value here, no error.
+//! Changes nothing and takes no lock. An unreadable file is a value here, not an error.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +13,7 @@ use crate::model::job::is_same_study;
 use crate::model::state::table::Identity;
 use crate::store::state_file::{StateError, StatePaths, Store};
 
-/// Holds what was found at the places of the files.
+/// The contents of all files.
 #[derive(Debug)]
 pub struct Sources {
     pub paths: StatePaths,
@@ -27,25 +26,25 @@ pub struct Sources {
     pub audit: Found<audit_log::Contents>,
     pub control: Found<Control>,
     pub audit_path: PathBuf,
-    /// Whose events were left out of the audit log.
+    /// The studies whose events were removed from the audit log.
     pub other_studies: Option<audit_log::OtherStudies>,
-    /// Temporary files of calls that write now, or died while they did.
+    /// Temporary files of processes that are writing now or were killed.
     pub temporary: Vec<PathBuf>,
-    /// Damaged files that earlier repairs have kept.
+    /// Damaged files that earlier repairs kept.
     pub kept: Vec<PathBuf>,
 }
 
-/// Says what stands at the place of a file.
+/// The contents of a file, or why there are none.
 #[derive(Debug)]
 pub enum Found<T> {
     Missing,
     Read(T),
-    /// It is broken. `identity` tells it from every other content.
+    /// The file is damaged. `identity` distinguishes it from any other contents.
     Damaged {
         error: StateError,
         identity: Option<Identity>,
     },
-    /// It cannot be reached, or is whole and not understood: nobody knows what it says.
+    /// The file cannot be accessed, or is intact but not understood, so its contents are unknown.
     Unusable(StateError),
 }
 
@@ -74,7 +73,7 @@ impl<T> Found<T> {
 }
 
 impl Found<Contents> {
-    /// What tells the file from every other content, if it can be reached.
+    /// Distinguishes the file from any other contents, if it is accessible.
     pub fn identity(&self) -> Option<&Identity> {
         match self {
             Self::Read(contents) => Some(&contents.identity),
@@ -84,12 +83,12 @@ impl Found<Contents> {
     }
 }
 
-/// How often a reader that is overtaken by a writer looks again.
+/// Number of tries of a reader while a writer replaces the files.
 const TRIES: usize = 3;
 
 impl Sources {
-    /// Reads all files. Whoever writes appends to the audit log, then to the journal, then replaces
-    /// the attempts and the state; read in that order (the attempts last), nothing is missed.
+    /// Reads all files. A writer appends to the audit log, then to the journal, then replaces the
+    /// attempts and the state; read in that order (the attempts last), nothing is missed.
     pub fn read(store: &Store, audit_path: &Path) -> Self {
         let mut tries = 1;
         loop {
@@ -103,8 +102,8 @@ impl Sources {
         }
     }
 
-    /// Leaves out the events of other studies that write to the same log. `project`: this study's word, if no
-    /// file says it. A log that does not know that word is taken as it is: it may be all that is left.
+    /// Removes the events of other studies that write to the same log. `project` is this study's word if no file
+    /// has it. A log without that word is kept as it is, since it may be all that is left.
     pub fn of_study(mut self, project: &str) -> Self {
         let meta = |file: &Found<Contents>| file.read()?.meta.project.clone();
         let known = meta(&self.state)
@@ -124,7 +123,7 @@ impl Sources {
             }
             None => return self,
         };
-        self.other_studies = contents.leave_to_others(&own);
+        self.other_studies = contents.remove_other_studies(&own);
         self
     }
 
@@ -164,7 +163,7 @@ impl Sources {
         }
     }
 
-    /// The state file and the copy, if the copy was saved after it: another state was put in its place.
+    /// The state file and its backup, if the backup is newer: then an older state file was put in place.
     pub fn rolled_back(&self) -> Option<(&Contents, &Contents)> {
         let both = self.state.read().zip(self.backup.read());
         both.filter(|(state, backup)| {
@@ -175,7 +174,7 @@ impl Sources {
         })
     }
 
-    /// The damaged files, to be kept under another name.
+    /// The damaged files, to keep under another name.
     pub fn damaged(&self) -> Vec<PathBuf> {
         let paths = &self.paths;
         let journal = self.journal.read();
@@ -192,13 +191,13 @@ impl Sources {
         damaged.map(|(_, path)| path.clone()).collect()
     }
 
-    /// Refuses sources of which nobody knows what they say: a rebuilt state could miss their rows.
+    /// Refuses sources with unknown contents: a rebuilt state could lack their rows.
     pub fn require_usable(mut self) -> Result<Self, StateError> {
         self.state = self.state.usable()?;
         self.attempts = self.attempts.usable()?;
         self.journal = self.journal.usable()?;
         self.audit = self.audit.usable()?;
-        // A copy that is whole and not understood is left aside; there may be better sources.
+        // A backup that is intact but not understood is ignored; there may be better sources.
         if !matches!(
             self.backup,
             Found::Unusable(StateError::NotUnderstood { .. })

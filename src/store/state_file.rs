@@ -1,4 +1,4 @@
-//! The files of the state: reading, and replacing them so that a crash leaves the old or the new.
+//! Reads the files of the state, and replaces them so that a crash leaves the old or the new one.
 //!
 //! Only a [`LockedStore`] can write. A file that cannot be read is an error, never an empty state.
 
@@ -23,31 +23,30 @@ mod attempts;
 mod error;
 mod locked;
 mod paths;
-mod rebuilt;
 
 pub use error::StateError;
+pub use locked::Rebuilding;
 pub use paths::StatePaths;
 pub(crate) use paths::resolve;
-pub use rebuilt::Rebuilding;
 
-/// Reads the state of one study.
+/// The state of one study, for reading.
 #[derive(Debug, Clone)]
 pub struct Store {
     pub paths: StatePaths,
 }
 
-/// Reads and writes it, while the lock is held.
+/// The state of one study, for reading and writing while the lock is held.
 #[derive(Debug)]
 pub struct LockedStore {
     pub store: Store,
     lock: Lock,
-    /// The journal that this process writes. None: not opened.
+    /// The journal that this process writes, once opened.
     opened: Mutex<Option<Opened>>,
 }
 
 #[derive(Debug, Clone)]
 struct Opened {
-    /// The journal as it was before. None: there was none.
+    /// The journal before it was opened, if it existed.
     before: Option<JournalMark>,
     now: Extent,
 }
@@ -55,7 +54,7 @@ struct Opened {
 /// Inode and length: a journal only grows.
 type JournalMark = (u64, u64);
 
-/// A reader that is overtaken by a writer looks again, this often.
+/// Number of tries of a reader while a writer replaces the files.
 const TRIES: usize = 3;
 
 /// Time for which a file on a network file system may look damaged because this node still shows the size that it had
@@ -69,22 +68,22 @@ impl Store {
         })
     }
 
-    /// Reads the state file and the journal. A missing file is an empty state; one that cannot be
-    /// read never is. What a person should hear of is in [`State::warnings`].
+    /// Reads the state file and the journal. A missing file is an empty state; an unreadable file is
+    /// an error. Problems to report are in [`State::warnings`].
     pub fn read(&self) -> Result<State, StateError> {
         self.read_with(|| Ok(journal::read(&self.paths.journal)?))
     }
 
-    /// The journal is read before the state file: whoever folds it writes the state file first and
-    /// removes the journal then, so that a reader may find an entry in both, but never in neither.
-    /// If the journal went away meanwhile, its entries may be older than the rows: look again.
+    /// The journal is read before the state file: a fold writes the state file first and then removes
+    /// the journal, so that a reader may find an entry in both, but never in neither. If the journal
+    /// was removed meanwhile, its entries may be older than the rows: read again.
     fn read_with(
         &self,
         mut entries: impl FnMut() -> Result<Vec<Entry>, StateError>,
     ) -> Result<State, StateError> {
         let mut tries = 1;
         loop {
-            // Held open, so that its inode cannot become another journal's meanwhile.
+            // Held open, so that no new journal can get its inode meanwhile.
             let held = self.open_journal()?;
             let before = held.as_ref().map(|(_, mark)| *mark);
             let entries = match held {
@@ -109,7 +108,6 @@ impl Store {
         }
     }
 
-    /// Reads the state file alone.
     fn read_file(&self) -> Result<State, StateError> {
         let Some(contents) = self.load(&self.paths.state)? else {
             return Ok(State::default());
@@ -140,8 +138,8 @@ impl Store {
             .find(|meta| self.original(meta).is_none())
     }
 
-    /// The state file of which this one is a copy, if the study goes on there: both would take each other's jobs for
-    /// their own. A path that cannot be seen from here is that of a study which was moved.
+    /// The state file of which this one is a copy, if the study continues there: both would treat each other's jobs
+    /// as their own. If the path is not visible from here, the study was moved.
     pub fn original(&self, meta: &Metadata) -> Option<PathBuf> {
         let path = Path::new(meta.path.as_deref()?);
         let identity = |path: &Path| {
@@ -149,12 +147,12 @@ impl Store {
             Some((metadata.dev(), metadata.ino()))
         };
         let there = identity(path)?;
-        // A client of a file server may still see the file that the last save replaced, which is the backup now.
+        // A client of a file server may still see the file that the last save replaced, now the backup.
         let names = [&self.paths.state, &self.paths.backup];
         if names.iter().any(|own| identity(own) == Some(there)) {
             return None;
         }
-        // Two mounts of one directory have different devices, but show one lock.
+        // Two mounts of one directory have different devices, but the same lock file.
         let lock = |paths: &StatePaths| std::fs::read(&paths.lock).ok();
         let held = StatePaths::of(path).ok().and_then(|paths| lock(&paths));
         if held.is_some() && held == lock(&self.paths) {
@@ -162,7 +160,7 @@ impl Store {
         }
         match self.load(path) {
             Ok(None) => None,
-            // A file without a project was rewritten by another program: it proves no other study.
+            // A file without a project was rewritten by another program, so it does not prove another study.
             Ok(Some(found))
                 if found.meta.project.is_some() && found.meta.project != meta.project =>
             {
@@ -172,15 +170,15 @@ impl Store {
         }
     }
 
-    /// Waits for the lock. The directory of the state is made if need be.
+    /// Waits for the lock. Creates the directory of the state if needed.
     pub fn lock(self, command: &str, timeout: Duration) -> Result<LockedStore, LockError> {
         durable::make_directory_of(&self.paths.lock)
-            .map_err(FileError::of("make the directory of", &self.paths.lock))?;
+            .map_err(FileError::of("create the directory of", &self.paths.lock))?;
         let lock = Lock::acquire(&self.paths.lock, command, timeout)?;
         Ok(self.locked_by(lock))
     }
 
-    /// Goes on under a lock that the caller took; [`Lock::unlocked`] shows what a lock that lies does.
+    /// Uses a lock that the caller took. With [`Lock::unlocked`], tests see what happens without a lock.
     pub fn locked_by(self, lock: Lock) -> LockedStore {
         LockedStore {
             store: self,
@@ -189,7 +187,7 @@ impl Store {
         }
     }
 
-    /// Reads a Parquet file, through one descriptor: a replacement meanwhile does not matter.
+    /// Reads a Parquet file through one descriptor, so that a replacement meanwhile does not matter.
     pub(crate) fn load(&self, path: &Path) -> Result<Option<Contents>, StateError> {
         let mut tries = 1;
         let since = Instant::now();
@@ -218,7 +216,7 @@ impl Store {
         Ok(self.open_journal()?.map(|(_, mark)| mark))
     }
 
-    /// Opens the journal, since on NFS only that asks the server.
+    /// Opens the journal, because on NFS only opening asks the server.
     fn open_journal(&self) -> Result<Option<(File, JournalMark)>, StateError> {
         let path = &self.paths.journal;
         let open = || {
@@ -234,7 +232,7 @@ impl Store {
     }
 }
 
-/// Stops a command that writes on the copy of a study.
+/// Refuses to write to the copy of a study.
 pub fn check_original(store: &Store, meta: &Metadata) -> Result<(), StateError> {
     let paths = &store.paths;
     match store.original(meta) {
@@ -252,7 +250,7 @@ pub fn check_original(store: &Store, meta: &Metadata) -> Result<(), StateError> 
     }
 }
 
-/// Stops a command that writes, if the state is another user's: Slurm may hide the owner's jobs.
+/// Refuses to write to another user's state: Slurm may hide the owner's jobs.
 pub fn check_owner(paths: &StatePaths, meta: &Metadata, user: u32) -> Result<(), StateError> {
     match meta.owner_uid {
         Some(owner) if owner != user => Err(StateError::OtherOwner {
@@ -321,11 +319,11 @@ fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = open_regular(path)?;
     let metadata = file.metadata()?;
     let mut bytes = Vec::new();
-    // A file of an absurd size is an error with a name, and not the end of the process.
+    // An absurd size is an error, and must not kill the process.
     let size = usize::try_from(metadata.len()).unwrap_or(usize::MAX);
     bytes
         .try_reserve_exact(size)
-        .map_err(|_| io::Error::other(format!("it has {size} bytes, more than there is memory")))?;
+        .map_err(|_| io::Error::other(format!("its {size} bytes do not fit into memory")))?;
     file.read_to_end(&mut bytes)?;
     Ok(bytes)
 }

@@ -1,4 +1,4 @@
-//! What is left of a state whose file is not there: a study that begins is not one that was lost. Reads only.
+//! Traces of a lost state, to distinguish a new study from one whose state file is gone. Reads only.
 
 use std::path::{Path, PathBuf};
 
@@ -6,9 +6,9 @@ use super::audit_log::{self, EventKind, Record, project_of};
 use crate::model::job::is_same_study;
 use crate::store::state_file::Store;
 
-/// Names the first file that an earlier state has left, with what it is. `is_known` says whether the configuration
-/// has a procedure, `project` marks this study's jobs: an audit log may be that of several studies.
-pub fn of(
+/// The first file that an earlier state left, with a description. `is_known` is true for a configured procedure,
+/// `project` marks this study's jobs: several studies may share an audit log.
+pub fn find(
     store: &Store,
     log: &Path,
     project: &str,
@@ -16,25 +16,21 @@ pub fn of(
 ) -> Option<(&'static str, PathBuf)> {
     let paths = &store.paths;
     let files = [
-        ("a copy of it", &paths.backup),
-        ("the file of its earlier attempts", &paths.attempts),
+        ("its backup", &paths.backup),
+        ("its attempts file", &paths.attempts),
         ("its journal", &paths.journal),
     ];
-    let beside = files.into_iter().find(|(_, path)| is_file(path));
-    if let Some((what, path)) = beside {
+    let exists = |path: &PathBuf| path.symlink_metadata().is_ok();
+    if let Some((what, path)) = files.into_iter().find(|(_, path)| exists(path)) {
         return Some((what, path.clone()));
     }
-    // What cannot be read is told by `state verify`.
+    // `state verify` reports an unreadable log.
     let contents = audit_log::read(log).ok()??;
     let is_ours = |record: &Record| {
         matches!(record.kind, EventKind::Submitted | EventKind::Adopted)
             && is_known(&record.key.procedure)
             && project_of(record).is_none_or(|of| is_same_study(&of, project))
     };
-    let is_told = contents.records.iter().any(is_ours);
-    is_told.then(|| ("an audit log with its jobs", log.to_owned()))
-}
-
-fn is_file(path: &Path) -> bool {
-    path.symlink_metadata().is_ok()
+    let has_jobs = contents.records.iter().any(is_ours);
+    has_jobs.then(|| ("an audit log with its jobs", log.to_owned()))
 }

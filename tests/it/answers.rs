@@ -99,7 +99,7 @@ fn e4_an_answer_with_text_that_is_no_job_releases_nothing() {
         for _ in 0..3 {
             let said = study.call(&["run"]);
             assert_eq!(said.code, 5, "{body}: {}", said.err);
-            assert!(said.err.contains("describes no job"), "{}", said.err);
+            assert!(said.err.contains("unexpected text"), "{}", said.err);
         }
         assert_eq!(slurm.calls("sbatch"), 1, "{body}");
         fs::remove_file(study.at("front/squeue")).unwrap();

@@ -79,7 +79,7 @@ fn a_script_that_would_make_sbatch_wait_is_refused_before_anything_is_submitted(
             &[
                 "prep: script ",
                 "wait.sh has '#SBATCH -W' in line 3: sbatch would wait for the job's end",
-                "hint: take it out of line 3",
+                "hint: remove the option from line 3",
                 "2  prep: script with '#SBATCH -W'",
             ],
         );

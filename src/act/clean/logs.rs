@@ -1,5 +1,5 @@
-//! Removes old logs: only files of given names that lie directly in `<log dir>/<procedure>`, never
-//! anything that a link leads to, never anything below the data roots.
+//! Removes old logs: only files with given names directly in `<log dir>/<procedure>`. Follows no
+//! links, and removes nothing below the data roots.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
@@ -12,19 +12,19 @@ use crate::base::regular::FileError;
 use chrono::{DateTime, Utc};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 
-/// Holds the old logs of one directory, which is held open: a link that takes its place changes nothing.
+/// The old logs of one directory, which is held open so that a link cannot take its place.
 #[derive(Debug)]
 pub struct OldLogs {
     pub directory: PathBuf,
     opened: OwnedFd,
-    /// Names and sizes, sorted.
+    /// Sorted, with sizes.
     pub files: Vec<(String, u64)>,
 }
 
-/// Says why logs are not removed.
+/// Why logs are not removed.
 #[derive(Debug, thiserror::Error)]
 pub enum LogsError {
-    #[error("{} lies in {root}, {}: nothing is removed below the data", .directory.display(), .path.display())]
+    #[error("{} is inside {root} ({}), where nothing is ever removed", .directory.display(), .path.display())]
     BelowData {
         directory: PathBuf,
         root: &'static str,
@@ -34,8 +34,8 @@ pub enum LogsError {
     Io(#[from] FileError),
 }
 
-/// Finds logs by name that were not written since a point in time. A directory that is not there, or is
-/// a link, has none.
+/// Finds logs by name that were not written since `before`; none in a directory that is missing or a
+/// link.
 pub fn find(
     log_dir: &Path,
     names: &BTreeMap<String, HashSet<String>>,
@@ -53,7 +53,7 @@ pub fn find(
         .collect();
     let mut found = Vec::new();
     for (procedure, names) in names {
-        // Rows of other programs may hold any text.
+        // Rows that other programs wrote may contain any text.
         let mut components = Path::new(procedure).components();
         if !matches!(
             (components.next(), components.next()),
@@ -77,7 +77,7 @@ pub fn find(
 }
 
 impl OldLogs {
-    /// Removes them. What is gone meanwhile is fine.
+    /// Removes the files; one that is already gone is no error.
     pub fn remove(&self) -> Result<(), LogsError> {
         for (name, _) in &self.files {
             match rustix::fs::unlinkat(&self.opened, name, AtFlags::empty()) {
@@ -90,7 +90,7 @@ impl OldLogs {
         Ok(())
     }
 
-    /// Bytes of all of them.
+    /// Total bytes.
     pub fn size(&self) -> u64 {
         self.files.iter().map(|(_, size)| size).sum()
     }

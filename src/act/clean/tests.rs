@@ -31,7 +31,7 @@ fn state(rows: Vec<TaskRow>) -> State {
 }
 
 #[test]
-fn only_finished_rows_of_tasks_that_are_no_more_are_gone() {
+fn only_ended_rows_of_tasks_that_no_longer_exist_are_obsolete() {
     use TaskStatus::{Complete, Failed, Pending, Running};
     let dag = ProcedureDag::new(vec![
         procedure("a", Scope::Session, &[]),
@@ -59,7 +59,7 @@ fn only_finished_rows_of_tasks_that_are_no_more_are_gone() {
             ..row("old", "sub-9", "", Failed, 100)
         },
     ]);
-    let gone = gone_rows(&state, &sessions, &dag, now() - TimeDelta::days(90));
+    let gone = obsolete_rows(&state, &sessions, &dag, now() - TimeDelta::days(90));
     let names: Vec<String> = gone.iter().map(|row| row.key.to_string()).collect();
     assert_eq!(
         names,
@@ -73,7 +73,7 @@ fn only_finished_rows_of_tasks_that_are_no_more_are_gone() {
 }
 
 #[test]
-fn logs_are_those_of_all_attempts_of_complete_tasks() {
+fn logs_of_all_attempts_of_complete_tasks_are_selected() {
     use TaskStatus::{Complete, Failed, Running};
     let state = state(vec![
         row("a", "sub-1", "", Complete, 100),

@@ -1,4 +1,4 @@
-//! Rows for living jobs of ours that have none, and what is known of a task's earlier attempts.
+//! Adopts live jobs of ours that have no row, and numbers the attempts of a task.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::model::state::transition::Cause;
 use crate::model::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
 use crate::store::audit_log::Event;
 
-/// Gives rows to living jobs of ours that have none (the state was rolled back or deleted).
+/// Adds rows for live jobs of ours that have none (the state was rolled back or deleted).
 pub fn adopt(
     state: &mut State,
     jobs: &[(TaskKey, JobReport)],
@@ -20,7 +20,7 @@ pub fn adopt(
     jobs.iter()
         .map(|(key, job)| {
             let old = state.get(key).map(|row| row.status);
-            // What earlier retries have used up is not given back.
+            // The retries that were used so far still count.
             let retry = state.get(key).map(|row| row.retry.clone());
             let (status, reason) = match job.phase {
                 Phase::Running | Phase::Suspended => (TaskStatus::Running, Reason::Running),
@@ -37,13 +37,13 @@ pub fn adopt(
                 },
                 updated_at: Some(now),
                 job_name: Some(job.name.as_str().into()),
-                // A part of an id would contradict the whole one, which accounting may show later.
+                // A cut id would contradict the full one, which accounting may show later.
                 submission_id: job
                     .tag
                     .as_ref()
                     .filter(|tag| !tag.is_cut())
                     .map(|tag| tag.submission_id.as_str().into()),
-                // Nobody knows what was there before: outputs must be newer than the job's start.
+                // Earlier outputs may exist, so new ones must be newer than the job's start.
                 replaces_outputs: Some(true),
                 retry: retry.unwrap_or_default(),
                 ..TaskRow::new(key.clone(), status)
@@ -58,14 +58,13 @@ pub fn adopt(
         .collect()
 }
 
-/// Finds the number and the last failure of earlier attempts, for those tasks that are due.
+/// The number and the last failure of each task's earlier attempts.
 #[derive(Debug, Default)]
 pub struct AttemptNumbers {
     attempts: HashMap<TaskKey, (i32, Option<Reason>)>,
 }
 
 impl AttemptNumbers {
-    /// Collects from the attempts file and from the rows.
     pub fn new(attempts: &[TaskRow], state: &State) -> Self {
         let mut history = Self::default();
         for row in attempts
@@ -83,7 +82,7 @@ impl AttemptNumbers {
         history
     }
 
-    /// Returns the number of the next attempt, and why the one before failed.
+    /// The number of the next attempt, and why the previous one failed.
     pub fn next(&self, key: &TaskKey) -> (i32, Option<Reason>) {
         match self.attempts.get(key) {
             Some((attempt, reason)) => (attempt.saturating_add(1), *reason),

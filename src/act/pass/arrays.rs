@@ -1,4 +1,4 @@
-//! What a pass needs of the directories of arrays: what their lists say, and which may go.
+//! The directories of job arrays: their task lists, and which to remove.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -13,7 +13,7 @@ use crate::executor::{Answer, Observation};
 use crate::model::job::array::{is_array_id, split_task_id};
 use crate::model::state::State;
 
-/// Reads the lists of arrays, each once. What cannot be read is as good as gone: nobody knows its tasks.
+/// Reads the task lists of arrays, each once. An unreadable list counts as gone, since its tasks are unknown.
 pub fn listings(arrays: &Path) -> impl Fn(&str) -> TaskListing {
     let known: RefCell<HashMap<String, TaskListing>> = RefCell::default();
     move |name| {
@@ -37,7 +37,7 @@ pub fn listings(arrays: &Path) -> impl Fn(&str) -> TaskListing {
     }
 }
 
-/// Removes the directories of arrays that no row in flight and no living job can need, once they are old.
+/// Removes old array directories that no row in flight and no live job can need.
 pub fn clean(arrays: &Path, state: &State, observation: &Observation, now: DateTime<Utc>) {
     let Answer::Got(queue) = &observation.queue else {
         return;

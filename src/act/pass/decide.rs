@@ -1,7 +1,7 @@
-//! The sequence of decisions of a pass, for those who act and for those who only look.
+//! The decisions of a pass, in order, for commands that act and for commands that only report.
 //!
-//! There is no other: so what a dry run, `explain` or `manifest` says is what `run` does. Reads the files beside the
-//! state, changes nothing.
+//! All of them decide here, so a dry run, `explain` and `manifest` report exactly what `run` does. Reads the files
+//! beside the state, changes nothing.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ use crate::model::state::{State, TaskKey, TaskRow};
 use crate::store::control::Control;
 use crate::store::state_file::{StateError, Store};
 
-/// Holds what the decisions are made from.
+/// The input of the decisions.
 pub struct Basis<'a> {
     pub config: &'a Config,
     pub store: &'a Store,
@@ -32,45 +32,45 @@ pub struct Basis<'a> {
     pub sessions: &'a [Session],
     pub completions: &'a dyn Completions,
     pub policy: &'a Policy,
-    /// What is paused, as it was read last.
+    /// The pauses, as last read.
     pub control: &'a Control,
-    /// None: the queue was not asked, and no limit is applied.
+    /// `None` if the queue was not read; then no limit is applied.
     pub queue: Option<Queue<'a>>,
     pub now: DateTime<Utc>,
 }
 
-/// Holds what the queue shows, and how much may be added to it.
+/// What the queue shows, and how much may be added to it.
 #[derive(Clone, Copy)]
 pub struct Queue<'a> {
-    /// Tasks that wait for a job that no row owns.
+    /// Tasks that wait for a job without a row.
     pub jobs_without_row: &'a HashMap<TaskKey, JobId>,
-    /// The user's living jobs, of whatever program.
-    pub living: usize,
+    /// The number of the user's pending and running jobs, of any program.
+    pub live_jobs: usize,
     pub limits: &'a Limits,
 }
 
-/// Holds what was decided.
+/// The decisions of a pass.
 #[derive(Debug)]
-pub struct Judged {
+pub struct Decisions {
     pub manifest: Manifest,
-    /// The figures of the manifest before pauses and limits, for the safety stop.
+    /// The numbers of the manifest before pauses and limits, for the safety stop.
     pub counts: Counts,
     pub trust: Trust,
     pub pauses: Pauses,
-    /// Earlier attempts, as far as they were needed.
+    /// Earlier attempts, if they were needed.
     pub attempts: Vec<TaskRow>,
 }
 
 impl Basis<'_> {
     /// Decides about every task. `tick` is called after each subject.
-    pub fn judge(&self, tick: &(dyn Fn() + Sync)) -> Result<Judged, StateError> {
+    pub fn decide(&self, tick: &(dyn Fn() + Sync)) -> Result<Decisions, StateError> {
         let (config, state, now) = (self.config, self.state, self.now);
         let (gate, reader) = (config.gate(), self.completions.reader());
         let none = HashMap::new();
         let read = OnceLock::new();
         let earlier = || match read.get_or_init(|| self.store.read_attempts()) {
             Ok(attempts) => attempts.as_slice(),
-            // Nothing is decided then: see the end.
+            // The error is returned at the end.
             Err(_) => &[],
         };
         let removed = RemovedProcedures::look(state, &config.procedures, earlier);
@@ -133,12 +133,18 @@ impl Basis<'_> {
         };
         let mut counts = Counts::of(procedures, &manifest, state, attempts, now);
         counts.sessions = Some(self.sessions.len() as u64);
-        let pauses = Pauses::judge(config, self.control, attempts, state, now);
+        let pauses = Pauses::evaluate(config, self.control, attempts, state, now);
         pause::apply(&mut manifest, &pauses.control, procedures);
         if let Some(queue) = self.queue {
-            limits::apply(&mut manifest, queue.limits, procedures, state, queue.living);
+            limits::apply(
+                &mut manifest,
+                queue.limits,
+                procedures,
+                state,
+                queue.live_jobs,
+            );
         }
-        Ok(Judged {
+        Ok(Decisions {
             manifest,
             counts,
             trust,

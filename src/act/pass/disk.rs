@@ -1,4 +1,4 @@
-//! The disk as those see it who judge rows.
+//! The outputs on disk, as the reconciliation of rows asks for them.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -14,24 +14,24 @@ use crate::model::config::Config;
 use crate::model::procedure::{ProcedureId, SubmitRules};
 use crate::model::state::TaskKey;
 
-/// Shows the outputs of today's procedures to those who judge rows.
+/// The outputs of the configured procedures.
 pub struct Disk<'a> {
     pub config: &'a Config,
     pub completions: &'a dyn Completions,
 }
 
-/// Notes which outputs are asked for, and whether their age matters; calls all of them missing.
+/// A recorder of the outputs that are asked for, and whether their age matters; reports all as missing.
 #[derive(Debug, Default)]
 pub(super) struct Asked(RefCell<BTreeSet<(TaskKey, bool)>>);
 
-/// Shows what was looked at ahead, and the disk for the rest.
+/// Outputs that were read in advance; the disk for the rest.
 pub(super) struct Ahead<'a> {
     disk: &'a Disk<'a>,
     known: HashMap<(TaskKey, bool), Outputs>,
 }
 
 impl Disk<'_> {
-    /// Looks at all outputs that were asked for, those of several subjects at a time.
+    /// Reads all outputs that were asked for, several subjects in parallel.
     pub(super) fn ahead(&self, asked: Asked, threads: usize) -> Ahead<'_> {
         let asked: Vec<(TaskKey, bool)> = asked.0.into_inner().into_iter().collect();
         // Tasks of one subject share what is read.
@@ -47,10 +47,8 @@ impl Disk<'_> {
             known: asked.into_iter().zip(found.into_iter().flatten()).collect(),
         }
     }
-}
 
-impl Disk<'_> {
-    /// Returns what a key names. None: nothing of today's configuration.
+    /// `None` if the key names nothing in the current configuration.
     fn task(&self, key: &TaskKey) -> Option<(ProcedureId, SubjectLabel, SessionLabel)> {
         let (subject, session) = key.labels()?;
         let procedure = self.config.procedures.find(&key.procedure)?;

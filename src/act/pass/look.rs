@@ -1,4 +1,4 @@
-//! The look at the world: asks the executor about the rows in flight and brings them up to date.
+//! The first step of a pass: asks the executor about the rows in flight and updates them.
 //!
 //! In memory only: nothing here submits or saves.
 
@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
 
-use super::chrono_duration;
 use super::disk::{Asked, Disk};
 use super::lost::may_lack_rows;
+use super::{Pass, chrono_duration};
 use crate::decide::reconcile;
 use crate::decide::reconcile::{OutputSource, Patience};
 use crate::executor::{Answer, Executor, JobReport, Observation, OtherExecutor, Phase, Question};
@@ -21,14 +21,14 @@ use crate::model::state::transition::{Cause, Change, Outcome};
 use crate::model::state::{Reason, State, TaskKey, TaskRow, TaskStatus, transition};
 use crate::store::audit_log::{Event, EventKind};
 
-/// Tells what a look at the world changed in the rows.
+/// The findings of a look at Slurm and the disk.
 #[derive(Debug, Default)]
 pub struct Looked {
-    /// Rows whose status or reason changed, with what they were.
+    /// Rows whose status or reason changed, with the old values.
     pub changed: Vec<((TaskStatus, Option<Reason>), TaskRow)>,
-    /// Tasks that are free again: their submission in doubt never became a job.
+    /// Tasks that were released: their submission in doubt never became a job.
     pub released: Vec<TaskRow>,
-    /// Jobs of ours that will not start by themselves, with Slurm's word for why.
+    /// Our held jobs, with Slurm's reason.
     pub held: Vec<(TaskKey, JobId, String)>,
     /// Why the queue or accounting did not answer.
     pub queue_failed: Option<String>,
@@ -40,7 +40,7 @@ pub struct Looked {
 }
 
 impl Looked {
-    /// Applies a change to the rows, if it is allowed, and notes it.
+    /// Applies a change to the rows, if it is allowed, and records it.
     pub fn apply(&mut self, state: &mut State, change: Change, at: DateTime<Utc>) {
         let cause = change.cause.clone();
         if let Outcome::Changed { old, row } = transition::apply(state, change, at) {
@@ -49,7 +49,7 @@ impl Looked {
         }
     }
 
-    /// Counts the living jobs with the study's tag that no row is about.
+    /// The number of live jobs with the study's tag but without a row.
     pub fn without_row(&self, state: &State, project: &str) -> usize {
         let rows = state.rows().iter();
         let ids = rows.filter_map(|row| row.submission_id.as_deref());
@@ -66,8 +66,9 @@ impl Looked {
         jobs.filter(is_lost).count()
     }
 
-    /// True if queue and accounting both answered, neither has the row's job, and it was not submitted a moment ago.
-    /// One such look proves no end, since a queue can be silent for a moment; with a person's word it is enough.
+    /// True if queue and accounting both answered, neither lists the row's job, and it was not submitted just now.
+    /// One such look does not prove an end, since a queue can miss a job for a moment; with a person's request it is
+    /// enough.
     pub fn has_forgotten(&self, row: &TaskRow, config: &Config, now: DateTime<Utc>) -> bool {
         let (Answer::Got(queue), Answer::Got(records)) =
             (&self.observation.queue, &self.observation.accounting)
@@ -80,7 +81,7 @@ impl Looked {
         if self.observation.of_other_executor.contains(id) {
             return false;
         }
-        // Of an array, the whole may be shown in place of its tasks.
+        // An array may be listed in place of its tasks.
         let array = array::split_job_id(id).map(|(array, _)| array);
         let is_known = queue.iter().chain(records).any(|job| {
             (job.id == *id || Some(job.id.as_str()) == array)
@@ -97,7 +98,7 @@ fn settle_time(config: &Config) -> Duration {
     chrono_duration(config.settle_time)
 }
 
-/// Asks the executor about the rows in flight and brings them up to date, in memory.
+/// Asks the executor about the rows in flight and updates them, in memory.
 pub fn look(
     config: &Config,
     state: &mut State,
@@ -105,7 +106,7 @@ pub fn look(
     completions: &dyn Completions,
     clock: &dyn Fn() -> DateTime<Utc>,
 ) -> Looked {
-    // A second clean answer counts from its beginning.
+    // The time between two clean answers counts from the start of the second.
     let asked_at = clock();
     let question = question(config, state, asked_at);
     executor.set_deadline(config.deadline);
@@ -124,7 +125,7 @@ pub fn look(
     let judge = |outputs: &dyn OutputSource| {
         reconcile::reconcile(state, &observation, outputs, &patience, asked_at)
     };
-    // The first time only to learn which outputs it asks for: those are looked at all together.
+    // The first time only finds out which outputs it asks for, to read them all in parallel.
     let asked = Asked::default();
     judge(&asked);
     let found = judge(&disk.ahead(asked, config.scan_threads));
@@ -148,7 +149,7 @@ pub fn look(
             looked.events.push(Event {
                 kind: EventKind::Released,
                 new_status: None,
-                detail: Some("neither queue nor accounting knows the submission".to_owned()),
+                detail: Some("neither queue nor accounting lists the submission".to_owned()),
                 ..event(asked_at, &Cause::Verdict, row.status, &row)
             });
             looked.released.push(row);
@@ -159,40 +160,38 @@ pub fn look(
     looked
 }
 
-/// Asks for the queue only.
-pub(super) fn look_at_queue(
-    config: &Config,
-    state: &mut State,
-    executor: &mut dyn Executor,
-) -> Looked {
-    executor.set_deadline(config.deadline);
-    let mut question = queue_question(config, state);
-    question.identify = Some(state.meta.project.clone().unwrap_or_default());
-    question.everywhere = may_lack_rows(config, state);
-    let mut observation = executor.observe(&question);
-    note_cluster(state, &observation);
-    reconcile::complete_tags(&mut observation, state);
-    Looked {
-        queue_failed: failure(&observation.queue),
-        warnings: observation.warnings.clone(),
-        observation,
-        ..Looked::default()
+impl Pass<'_> {
+    /// Reads only the queue; the rows stay unchanged.
+    pub fn look_at_queue(&mut self, state: &mut State) -> Looked {
+        self.executor.set_deadline(self.config.deadline);
+        let mut question = queue_question(self.config, state);
+        question.identify = Some(state.meta.project.clone().unwrap_or_default());
+        question.everywhere = may_lack_rows(self.config, state);
+        let mut observation = self.executor.observe(&question);
+        note_cluster(state, &observation);
+        reconcile::complete_tags(&mut observation, state);
+        Looked {
+            queue_failed: failure(&observation.queue),
+            warnings: observation.warnings.clone(),
+            observation,
+            ..Looked::default()
+        }
     }
 }
 
-/// Remembers where the jobs are, so that no other cluster is believed about them.
+/// Records the cluster of the jobs, so that no other cluster's answer is believed.
 fn note_cluster(state: &mut State, observation: &Observation) {
     if state.meta.cluster.is_some() {
         return;
     }
     state.meta.cluster = observation.cluster.as_deref().map(str::to_owned);
-    // The first run of a study saves it in any case; without a state file there is nothing to remember.
+    // The first run of a study saves it in any case; without a state file there are no jobs to find again.
     if state.is_stored() && state.meta.cluster.is_some() {
         state.mark_changed();
     }
 }
 
-/// Makes the question of one pass, about every cluster where a job of this configuration may be.
+/// The question of a pass, about every cluster where a job of this configuration may be.
 fn question(config: &Config, state: &State, now: DateTime<Utc>) -> Question {
     let mut question = reconcile::question(state, now);
     question.everywhere |= may_lack_rows(config, state);
@@ -200,7 +199,7 @@ fn question(config: &Config, state: &State, now: DateTime<Utc>) -> Question {
     question
 }
 
-/// Makes the question for the queue alone.
+/// The question for the queue alone.
 pub fn queue_question(config: &Config, state: &State) -> Question {
     let mut question = Question {
         clusters: reconcile::clusters(state),
@@ -220,7 +219,7 @@ fn add_clusters(config: &Config, question: &mut Question) {
     }
 }
 
-/// Says which jobs nothing could be learned about, in one sentence with the first one's name.
+/// A warning about jobs of another executor, whose state is unknown; names the first.
 fn of_other_executor(config: &Config, state: &State) -> Option<String> {
     let rows = state.rows().iter();
     let mut others = rows.filter_map(|row| OtherExecutor::of(row, config.executor));

@@ -1,4 +1,4 @@
-//! Rows that the state should have and has not: its file was deleted, or an older one was put back.
+//! Rows that the state lacks because its file was deleted or replaced by an older one.
 
 use crate::decide::request::study_word;
 use crate::executor::OtherExecutor;
@@ -10,7 +10,7 @@ use crate::store::repair;
 use crate::store::sources::Sources;
 use crate::store::state_file::Store;
 
-/// True if jobs of the study may have no row: there is none at all, or none of the newest submission in the audit log.
+/// True if jobs of the study may have no row: the state is empty, or lacks the newest submission of the audit log.
 pub fn may_lack_rows(config: &Config, state: &State) -> bool {
     if state.is_empty() {
         return true;
@@ -28,7 +28,7 @@ pub fn may_lack_rows(config: &Config, state: &State) -> bool {
 /// The newest submission of a study in the audit log.
 pub fn newest_submission(config: &Config, project: &str) -> Option<Record> {
     newest(&config.log_file, |record| {
-        // One in doubt is told as an error.
+        // A submission in doubt is logged as an error.
         matches!(record.kind, EventKind::Submitted | EventKind::Error)
             && record.new_status == Some(TaskStatus::Pending)
             && text(record, "submission_id").is_some()
@@ -49,7 +49,7 @@ pub fn restore(config: &Config, store: &Store, state: &mut State) {
     }
 }
 
-/// All attempts that the files beside the state know.
+/// All attempts in the files beside the state.
 pub fn rows(config: &Config, store: &Store, state: &State) -> Vec<TaskRow> {
     let project = state.meta.project.clone();
     let project = study_word(

@@ -1,4 +1,4 @@
-//! Whether procedures are paused, or must be now: what the control file says and what the attempts tell.
+//! The pauses of procedures: from the control file, and new ones of the circuit breaker.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,21 +13,20 @@ use crate::store::audit_log::{Event, EventKind};
 use crate::store::control::{Control, Pause, PauseCause};
 use crate::store::state_file::{StateError, Store};
 
-/// Holds what is paused, with what must be paused now.
+/// All pauses, including those that begin now.
 #[derive(Debug, Clone, Default)]
 pub struct Pauses {
-    /// Also holds the pauses of [`Self::tripped`].
+    /// Includes the pauses of [`Self::tripped`].
     pub control: Control,
-    /// Failures in a row, by procedure, as far as they were looked for.
+    /// Consecutive failures by procedure, if they were counted.
     pub streaks: BTreeMap<Arc<str>, Streak>,
-    /// Procedures that failed so often in a row that they are paused from now on.
+    /// Procedures that the circuit breaker pauses now.
     pub tripped: Vec<Arc<str>>,
 }
 
 impl Pauses {
-    /// Judges all attempts: those of the attempts file, those that have just left the table, and the
-    /// rows.
-    pub fn judge(
+    /// Evaluates all attempts: the attempts file, attempts that were just superseded, and the rows.
+    pub fn evaluate(
         config: &Config,
         control: &Control,
         attempts: &[TaskRow],
@@ -53,8 +52,8 @@ impl Pauses {
         }
     }
 
-    /// Judges by the files, for commands that do not decide.
-    pub fn look(
+    /// Reads the files, for commands that do not decide.
+    pub fn read(
         config: &Config,
         store: &Store,
         state: &State,
@@ -65,11 +64,11 @@ impl Pauses {
             true => store.read_attempts()?,
             false => Vec::new(),
         };
-        Ok(Self::judge(config, &control, &attempts, state, now))
+        Ok(Self::evaluate(config, &control, &attempts, state, now))
     }
 
-    /// True if the earlier attempts matter: most passes find nothing due, and their file only grows. Without a due
-    /// task they do once the rows alone show a failure after the last success of a procedure.
+    /// True if the earlier attempts are needed. Most passes find nothing due and need not read the growing file;
+    /// then they are needed only if the rows show a failure after the last success of a procedure.
     pub(super) fn needs_attempts(
         state: &State,
         control: &Control,
@@ -79,7 +78,7 @@ impl Pauses {
         is_due || !breaker::streaks(state.rows().iter(), control, now).is_empty()
     }
 
-    /// Returns the events of what is paused from now on.
+    /// The events of the pauses that begin now.
     pub fn events(&self, now: DateTime<Utc>) -> impl Iterator<Item = Event> {
         self.tripped.iter().filter_map(move |name| {
             let pause = self.control.procedures.get(name)?.paused.as_ref()?;
@@ -88,7 +87,7 @@ impl Pauses {
     }
 }
 
-/// Makes the event of a pause or of its end. None: the study.
+/// The event of a pause or of its end; without a procedure, for the whole study.
 pub fn event(
     now: DateTime<Utc>,
     kind: EventKind,

@@ -1,4 +1,4 @@
-//! From the due tasks of a manifest to what is submitted: requests, some of them together in arrays.
+//! Turns the due tasks of a manifest into requests, some of them grouped into arrays.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::model::procedure::ArrayMode;
 use crate::model::procedure::options::Arguments;
 use crate::model::state::State;
 
-/// Per procedure: where its script was looked for, and how many tasks that keeps back.
+/// Per procedure: the error about its script, and the number of tasks it holds back.
 pub type MissingScripts = BTreeMap<Arc<str>, (ExecutorError, usize)>;
 
 impl Pass<'_> {
@@ -27,7 +27,7 @@ impl Pass<'_> {
         state: &State,
         is_preview: bool,
     ) -> (Vec<Prepared>, MissingScripts) {
-        // Also those of steps that are not due yet: a typing error should not wait for its day.
+        // Also for procedures without due tasks: a typing error should show at once.
         let mut missing: MissingScripts = self
             .config
             .procedures
@@ -77,7 +77,7 @@ impl Pass<'_> {
         (tasks, missing)
     }
 
-    /// Makes arrays of the tasks that can be submitted together, if that is wanted.
+    /// Groups tasks that can be submitted together into arrays, if configured.
     pub(super) fn group(&mut self, tasks: Vec<Prepared>, dir: &Path) -> Vec<Batch> {
         let takes_arrays = self.executor.takes_arrays();
         let procedures = &self.config.procedures;

@@ -1,4 +1,4 @@
-//! Which tasks jobs were submitted for, by the audit log.
+//! Finds the tasks of jobs in the audit log.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use crate::model::state::TaskKey;
 use crate::store::audit_log;
 use crate::store::audit_log::EventKind;
 
-/// Finds the tasks of jobs. The log is read at the first question; a log that cannot be read knows nothing.
+/// Finds the task of a job. The log is read at the first call; an unreadable log counts as empty.
 pub fn logged_tasks(log: &Path, project: &str) -> impl Fn(&JobReport) -> Option<TaskKey> {
     let known: OnceCell<Submissions> = OnceCell::new();
     move |job| {
@@ -31,7 +31,7 @@ struct Submissions {
 impl Submissions {
     fn read(log: &Path, project: &str) -> Self {
         let mut contents = audit_log::read(log).ok().flatten().unwrap_or_default();
-        contents.leave_to_others(project);
+        contents.remove_other_studies(project);
         let mut known = Self::default();
         for record in contents.records {
             if !matches!(record.kind, EventKind::Submitted | EventKind::Adopted) {
@@ -58,9 +58,9 @@ impl Submissions {
         }
         let (key, submitted) = self.by_job.get(&job.id)?;
         let is_near = |time: DateTime<Utc>| (time - *submitted).abs() <= SUBMIT_TIME_WINDOW;
-        let is_its = job.submitted_at.is_none_or(is_near) || has_name_of(job, key);
-        let is_of_another = job.tag.as_ref().is_some_and(|tag| !JobTag::is_cut(tag));
-        (is_its && !is_of_another).then_some(key)
+        let is_same = job.submitted_at.is_none_or(is_near) || has_name_of(job, key);
+        let has_other_tag = job.tag.as_ref().is_some_and(|tag| !JobTag::is_cut(tag));
+        (is_same && !has_other_tag).then_some(key)
     }
 }
 
@@ -78,7 +78,7 @@ mod tests {
     use crate::model::state::testing::at;
 
     #[test]
-    fn attack_a_job_is_found_in_the_log_by_its_tag_else_by_its_id_and_time() {
+    fn attack_the_log_finds_a_job_by_its_tag_or_by_id_and_time() {
         let directory = tempfile::tempdir().unwrap();
         let log = directory.path().join("audit.jsonl");
         let line = |job: &str, id: &str, project: &str| {

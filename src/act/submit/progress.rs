@@ -1,4 +1,4 @@
-//! What a whole submission has come to so far, over all folds of its journal.
+//! The progress of a submission, across all folds of its journal.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,24 +11,24 @@ use crate::executor::{Refusal, Submission};
 use crate::model::job::{JobId, array};
 use crate::model::state::State;
 
-/// sbatch is not started for thousands of jobs that would each have to be looked for: so many submissions in
-/// doubt in a row stop their procedure, and the whole run if Slurm does not answer squeue either.
+/// This many submissions in doubt in a row stop their procedure, or the whole run if squeue fails too. Otherwise
+/// sbatch would be started for thousands of jobs, and the next runs would have to look for each.
 pub(super) const MAX_DOUBTS: usize = 3;
 
-/// A refusal that took longer came after tries of sbatch's own, seconds: the controller is full.
+/// Seconds. If a refusal takes longer, sbatch itself tried again: the controller is full.
 pub(super) const LONG_WAIT_S: i64 = 60;
 
-/// Holds what lasts as long as the call.
+/// What lasts for the whole submission.
 pub(super) struct Progress {
     pub(super) out: Submitted,
-    /// Submissions in doubt since the last answer: of all procedures, and of each.
+    /// Submissions in doubt since the last clear answer, in total and by procedure.
     doubts_in_a_row: usize,
     doubts: HashMap<Arc<str>, usize>,
-    /// Jobs of rows in flight and those accepted by this call: no other can have their ids.
+    /// Jobs of rows in flight and of this submission: Slurm cannot give their ids to another job.
     taken: HashSet<WholeJob>,
 }
 
-/// Names a job, or all tasks of an array, at a site of one or more clusters.
+/// A job or a whole array, with its cluster.
 type WholeJob = (String, Option<Arc<str>>);
 
 fn whole_job(id: &JobId, cluster: Option<&Arc<str>>) -> WholeJob {
@@ -49,8 +49,8 @@ impl Progress {
         }
     }
 
-    /// Counts the tasks of a batch with those that wait or were refused alike, if there are any: it is not tried then.
-    pub(super) fn keeps_back(&mut self, batch: &Batch, first: &Prepared) -> bool {
+    /// If similar tasks were refused or held, counts the batch with them: it is not tried then.
+    pub(super) fn holds_back(&mut self, batch: &Batch, first: &Prepared) -> bool {
         let out = &mut self.out;
         let procedure = &first.intent.key.procedure;
         let refused = out.refused.get_mut(procedure).map(|(_, count)| count);
@@ -66,22 +66,23 @@ impl Progress {
         false
     }
 
-    /// Takes an answer that names a job that another task has for none: which job this task has is found by its mark.
-    pub(super) fn doubt_what_is_taken(&mut self, submission: Submission) -> Submission {
+    /// Doubts an answer that names another task's job: the right job will be found by its tag.
+    pub(super) fn doubt_duplicate(&mut self, submission: Submission) -> Submission {
         match submission {
             Submission::Accepted { job_id, cluster }
                 if !self.taken.insert(whole_job(&job_id, cluster.as_ref())) =>
             {
                 Submission::InDoubt {
-                    message: format!("sbatch answered with job {job_id}, which is another task's"),
+                    message: format!(
+                        "sbatch answered with job {job_id}, which belongs to another task"
+                    ),
                 }
             }
             other => other,
         }
     }
 
-    /// Notes the last answer about a batch, which `took` so long, and says whether anything more may be submitted.
-    /// `queue_answers` asks Slurm.
+    /// Notes the last answer about a batch and how long it took. An error ends the run. `queue_answers` asks Slurm.
     pub(super) fn conclude(
         &mut self,
         batch: &Batch,
@@ -126,7 +127,7 @@ impl Progress {
             Refusal::Limit if took.num_seconds() >= LONG_WAIT_S => {
                 return Err(Halt::Limit(message));
             }
-            // Of an account or a quality of service: other procedures may have another.
+            // The limit may be on an account or quality of service that other procedures do not use.
             Refusal::Limit => self.hold(procedure, HeldBy::Limit, message, count),
             Refusal::Transient => return Err(Halt::Transient(message)),
         }

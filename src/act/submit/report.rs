@@ -1,4 +1,4 @@
-//! What the audit log and the caller are told of one answer.
+//! Records one answer of sbatch in the audit log and in the outcome.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::store::audit_log;
 use crate::store::audit_log::{Event, EventKind};
 
 impl Submitter<'_> {
-    /// Notes what became of each task. What is tried again otherwise was refused all the same.
+    /// Records the answer for each task; a refused batch also if it is tried again.
     pub(super) fn report(
         &mut self,
         batch: &Batch,
@@ -40,29 +40,24 @@ impl Submitter<'_> {
                 ..Event::new(at, EventKind::Submitted)
             };
             event.extra.extend(notes(task));
-            // Two studies may write to one log, and the log may be all that is left of one.
-            event
-                .extra
-                .push(("project", task.request.project.as_str().into()));
-            let meta = &self.state.meta;
+            // Two studies may share a log, and the log may be all that is left of one.
+            let extra = &mut event.extra;
+            extra.push(("project", task.request.project.as_str().into()));
             let path = self.store.store.paths.real_path();
-            for (name, value) in [("state_file", path), ("home_cluster", meta.cluster.clone())] {
-                event.extra.extend(value.map(|value| (name, value.into())));
+            let cluster = self.state.meta.cluster.clone();
+            for (name, value) in [("state_file", path), ("home_cluster", cluster)] {
+                extra.extend(value.map(|value| (name, value.into())));
             }
             if batch.array.is_some() {
-                event.extra.push(("array_index", index.into()));
+                extra.push(("array_index", index.into()));
             }
             match of_task(submission, batch, index) {
                 Submission::Accepted { job_id, cluster } => {
                     out.accepted.push((key.clone(), job_id.clone()));
                     event.job_id = Some(job_id);
-                    event.extra.push(("argv", argv.clone().into()));
-                    event
-                        .extra
-                        .push(("version", env!("CARGO_PKG_VERSION").into()));
-                    if let Some(cluster) = cluster {
-                        event.extra.push(("cluster", cluster.to_string().into()));
-                    }
+                    extra.push(("argv", argv.clone().into()));
+                    extra.push(("version", env!("CARGO_PKG_VERSION").into()));
+                    extra.extend(cluster.map(|name| ("cluster", name.to_string().into())));
                 }
                 Submission::Refused { message, .. } => {
                     event.kind = EventKind::Error;
@@ -78,7 +73,7 @@ impl Submitter<'_> {
             events.push(event);
         }
         if is_tried_again {
-            // One line tells as much as one for each task.
+            // All events would be the same.
             events.truncate(1);
         }
         let written = self.audit.append_unsynced(&events);
@@ -93,7 +88,7 @@ pub(super) fn note_audit_error(written: Result<(), (PathBuf, io::Error)>, out: &
     }
 }
 
-/// Tells of one task what sbatch told of its batch.
+/// The answer for one task of a batch.
 pub(super) fn of_task(submission: &Submission, batch: &Batch, index: usize) -> Submission {
     match submission {
         Submission::Accepted { job_id, cluster } if batch.array.is_some() => Submission::Accepted {
@@ -104,7 +99,7 @@ pub(super) fn of_task(submission: &Submission, batch: &Batch, index: usize) -> S
     }
 }
 
-/// Returns why a task is submitted, and how the request differs from what is configured.
+/// Why a task is submitted, and how its request differs from the configuration.
 fn notes(task: &Prepared) -> Vec<(&'static str, Value)> {
     let Notes {
         due,
@@ -113,22 +108,13 @@ fn notes(task: &Prepared) -> Vec<(&'static str, Value)> {
         reduced,
         has_own_resources: _,
     } = &task.notes;
-    let reduced: Vec<String> = reduced.iter().map(ToString::to_string).collect();
+    let reduced = reduced.iter().map(ToString::to_string).collect();
+    let list = |items: Vec<String>| (!items.is_empty()).then(|| Value::from(items));
     [
         ("cause", due.and_then(Due::cause).map(Value::from)),
         ("retry_of", retry_of.map(|reason| reason.as_str().into())),
-        (
-            "changes",
-            Some(changes.clone())
-                .filter(|list| !list.is_empty())
-                .map(Value::from),
-        ),
-        (
-            "reduced",
-            Some(reduced)
-                .filter(|list| !list.is_empty())
-                .map(Value::from),
-        ),
+        ("changes", list(changes.clone())),
+        ("reduced", list(reduced)),
     ]
     .into_iter()
     .filter_map(|(key, value)| Some((key, value?)))

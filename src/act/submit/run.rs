@@ -1,4 +1,4 @@
-//! The journal of one run between two folds into the state.
+//! The journal of a run between two folds into the state.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use chrono::{DateTime, Utc};
 use crate::executor::Submission;
 use crate::store::journal::{Entry, Journal, JournalError};
 
-/// Holds the journal of a run between two folds.
+/// The journal of a run between two folds, with its entries.
 pub(super) struct Run {
     pub(super) journal: Journal,
-    /// Known, and synced together with the next `Sending`.
+    /// Entries to sync together with the next `Sending`.
     pub(super) unsynced: Vec<Entry>,
-    /// All entries of this run, for the fold.
+    /// All entries since the last fold.
     pub(super) done: Vec<Entry>,
     pub(super) folded_at: DateTime<Utc>,
 }
 
 impl Run {
-    /// Syncs what is known so far.
+    /// Syncs the new entries.
     pub(super) fn flush(&mut self) -> Result<(), JournalError> {
         if self.unsynced.is_empty() {
             return Ok(());
@@ -27,14 +27,14 @@ impl Run {
         let entries = std::mem::take(&mut self.unsynced);
         let written = self.journal.append(&entries);
         match written {
-            // Nothing was written yet; the results are once the run ends.
+            // Nothing was written; the end of the run writes the results.
             Err(JournalError::Shared { .. }) => self.unsynced = entries,
             _ => self.done.extend(entries),
         }
         written
     }
 
-    /// What could not be written never happened: sbatch was not started. So many entries at the end.
+    /// Drops the last entries, which could not be written: sbatch was not started.
     pub(super) fn take_back(&mut self, sendings: usize) {
         let list = match self.unsynced.is_empty() {
             true => &mut self.done,
@@ -51,8 +51,8 @@ impl Run {
         written
     }
 
-    /// Sees that the next call finds this run's submissions in the journal, after another call has
-    /// replaced the rows and may have removed the journal: the lock lies, or was taken over.
+    /// Leaves this run's submissions in the journal for the next run, after another run has replaced
+    /// the rows and may have removed the journal: the lock did not work, or was taken over.
     pub(super) fn leave_behind(&self) {
         if self.journal.is_in_place() {
             return;
@@ -77,13 +77,13 @@ impl Run {
         if entries.is_empty() {
             return;
         }
-        // The other call may be writing: then what is at the end cannot be judged at once.
+        // The other run may be writing at this moment: then the end of the file cannot be read.
         let write = || {
             Journal::open(self.journal.path())
                 .and_then(|mut journal| journal.append_facts(&entries))
         };
         if let Err(error) = write().or_else(|_| write()).or_else(|_| write()) {
-            // The queue still shows the jobs to the next call, and the audit log names them.
+            // The next run still finds the jobs in the queue, and the audit log lists them.
             tracing::warn!("{error}");
         }
     }

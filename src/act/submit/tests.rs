@@ -1,4 +1,4 @@
-//! What a run does about executors that do not answer, with a clock that such answers move on.
+//! Executors that do not answer, with a clock that moves on while they wait.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::model::job::JobRef;
 use crate::model::state::testing::at;
 use crate::store::state_file::Store;
 
-/// Answers each submission of `prep` alike, after some seconds, and accepts all others at once.
+/// Gives each submission of `prep` the same slow answer, and accepts all others at once.
 struct Slow<'a> {
     now: &'a Cell<DateTime<Utc>>,
     seconds: i64,
@@ -54,7 +54,7 @@ impl Executor for Slow<'_> {
     }
 
     fn cancel(&mut self, _: &[JobRef]) -> Result<(), ExecutorError> {
-        unreachable!("who submits cancels nothing")
+        unreachable!("a submission cancels nothing")
     }
 }
 
@@ -65,7 +65,7 @@ fn accepted(job: &str) -> Submission {
     }
 }
 
-/// What came of a submission, the calls of sbatch, the rows and the lines of the audit log.
+/// The outcome of a submission, the number of sbatch calls, the rows and the lines of the audit log.
 type Outcome = (Submitted, usize, State, usize);
 
 /// Submits ten tasks.
@@ -73,7 +73,7 @@ fn ten(dir: &Path, seconds: i64, answer: Submission) -> Outcome {
     submit(dir, seconds, answer, &["prep"; 10], &|| (), false)
 }
 
-/// Submits a task of each of these procedures, with something that happens after each task.
+/// Submits one task of each procedure, and calls `tick` after each.
 fn submit(
     dir: &Path,
     seconds: i64,
@@ -125,7 +125,7 @@ fn in_doubt() -> Submission {
 }
 
 #[test]
-fn a_controller_that_never_answers_is_asked_three_times_however_long_it_takes() {
+fn a_controller_that_never_answers_is_asked_only_three_times() {
     for seconds in [1, 20, 100] {
         let dir = tempfile::tempdir().unwrap();
         let (submitted, calls, state, _) = ten(dir.path(), seconds, in_doubt());
@@ -134,13 +134,13 @@ fn a_controller_that_never_answers_is_asked_three_times_however_long_it_takes() 
             panic!("{seconds} s each: {:?}", submitted.stopped);
         };
         assert_eq!((left, submitted.in_doubt.len()), (7, 3));
-        assert_eq!(state.rows().len(), 3, "what was sent is in the rows");
+        assert_eq!(state.rows().len(), 3, "the rows have the sent tasks");
         assert!(submitted.unsaved.is_none());
     }
 }
 
 #[test]
-fn a_refusal_that_is_tried_again_is_one_line_for_each_try() {
+fn each_try_after_a_transient_refusal_is_one_line_of_the_audit_log() {
     let dir = tempfile::tempdir().unwrap();
     let busy = Submission::Refused {
         kind: Refusal::Transient,
@@ -153,10 +153,10 @@ fn a_refusal_that_is_tried_again_is_one_line_for_each_try() {
 }
 
 #[test]
-fn rows_that_cannot_be_saved_in_mid_run_hold_the_others_back() {
+fn the_run_stops_when_rows_cannot_be_saved() {
     let dir = tempfile::tempdir().unwrap();
     let spoil = || {
-        // A directory in the place of the file: no rename can take it.
+        // A directory in place of the file: no rename can replace it.
         let state = dir.path().join("state.parquet");
         let _ = std::fs::remove_file(&state);
         std::fs::create_dir_all(state.join("in/the/way")).unwrap();
@@ -168,7 +168,7 @@ fn rows_that_cannot_be_saved_in_mid_run_hold_the_others_back() {
 }
 
 #[test]
-fn an_answer_that_names_another_tasks_job_is_none() {
+fn an_answer_with_another_tasks_job_is_in_doubt() {
     let dir = tempfile::tempdir().unwrap();
     let (submitted, calls, state, _) = ten(dir.path(), 1, accepted("7"));
     assert_eq!((submitted.accepted.len(), submitted.in_doubt.len()), (1, 3));
@@ -176,14 +176,14 @@ fn an_answer_that_names_another_tasks_job_is_none() {
     assert!(
         submitted.in_doubt[0]
             .1
-            .contains("job 7, which is another task's")
+            .contains("job 7, which belongs to another task")
     );
     let known = state.rows().iter().filter(|row| row.job_id.is_some());
     assert_eq!(known.count(), 1);
 }
 
 #[test]
-fn a1_a_refusal_a_limit_or_doubts_stop_their_own_procedure_only() {
+fn a1_refusals_limits_and_doubts_stop_only_their_own_procedure() {
     let limit = |kind, message: &str| Submission::Refused {
         kind,
         message: message.to_owned(),
@@ -206,7 +206,7 @@ fn a1_a_refusal_a_limit_or_doubts_stop_their_own_procedure_only() {
         assert_eq!(found, held);
         assert_eq!(submitted.refused.len(), usize::from(held.is_none()));
     }
-    // A refusal that came after a long wait is the whole controller's.
+    // A refusal after a long wait means that the controller is full.
     let dir = tempfile::tempdir().unwrap();
     let full = limit(Refusal::Limit, "Resource temporarily unavailable");
     let (submitted, ..) = submit(dir.path(), 120, full, &procedures, &|| (), true);
@@ -214,7 +214,7 @@ fn a1_a_refusal_a_limit_or_doubts_stop_their_own_procedure_only() {
 }
 
 #[test]
-fn a1_doubts_while_squeue_answers_hold_back_the_rest_of_the_procedure() {
+fn a1_doubts_hold_back_their_procedure_while_squeue_answers() {
     let dir = tempfile::tempdir().unwrap();
     let (submitted, calls, ..) = submit(dir.path(), 1, in_doubt(), &["prep"; 10], &|| (), true);
     assert_eq!((calls, submitted.held["prep"].count), (MAX_DOUBTS, 7));

@@ -11,7 +11,7 @@ use crate::gather::sessions::lists;
 use crate::model::bids::SubjectLabel;
 use crate::model::state::State;
 use crate::store::audit_log::{Event, EventKind};
-use crate::store::purge::{Held, Purge};
+use crate::store::purge::{Purge, SubjectData};
 
 pub fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let subject = label(args.subject.as_deref().unwrap_or_default())?;
@@ -21,7 +21,7 @@ pub fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result
     };
     let (locked, mut state) =
         context.lock_or_read_state("clean", args.dry_run, &args.write, printer)?;
-    let held = purge.look(&context.store, &state)?;
+    let held = purge.find(&context.store, &state)?;
     may_go(context, &subject, &held, &state, printer)?;
     if let Some(locked) = locked {
         purge.carry_out(&locked, &mut state, &held)?;
@@ -49,7 +49,7 @@ fn label(text: &str) -> Result<SubjectLabel, Failure> {
 fn may_go(
     context: &Context,
     subject: &SubjectLabel,
-    held: &Held,
+    held: &SubjectData,
     state: &State,
     printer: &mut Printer,
 ) -> Result<(), Failure> {
@@ -109,7 +109,7 @@ fn may_go(
     Ok(())
 }
 
-fn event(held: &Held) -> Event {
+fn event(held: &SubjectData) -> Event {
     Event {
         detail: Some("a subject was taken out (clean --purge)".to_owned()),
         extra: vec![
@@ -121,7 +121,7 @@ fn event(held: &Held) -> Event {
     }
 }
 
-fn tell(subject: &SubjectLabel, held: &Held, is_dry_run: bool, printer: &mut Printer) {
+fn tell(subject: &SubjectLabel, held: &SubjectData, is_dry_run: bool, printer: &mut Printer) {
     if held.is_nothing() {
         printer.talk(&format!("no file of the state names {subject}"));
         return;

@@ -105,7 +105,7 @@ impl Context {
         if state.is_stored() {
             return None;
         }
-        traces::of(
+        traces::find(
             &self.store,
             &self.config.log_file,
             &self.project(state),

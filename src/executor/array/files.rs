@@ -1,5 +1,5 @@
-//! The directories of arrays beside the state: written once before sbatch, read when a job of one is found
-//! without a row, removed when nobody can need them any more.
+//! The directories of arrays: written once before sbatch, read when a job of an array has no row, and removed when
+//! no longer needed.
 #![expect(clippy::disallowed_methods, reason = "lists the directories of arrays")]
 
 use std::collections::HashSet;
@@ -15,28 +15,28 @@ use crate::base::regular::FileError;
 use crate::model::job::array::is_array_id;
 use crate::model::state::TaskKey;
 
-/// How old the directory of an array must be to be removed.
+/// The minimum age of an array's directory for removal.
 pub const KEPT_FOR: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// Says why an array cannot be written, or its list not be read.
+/// Why an array cannot be written, or its list cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
     #[error(transparent)]
     Io(#[from] FileError),
-    #[error("{} is there already, with another content", .path.display())]
+    #[error("{} already exists with different contents", .path.display())]
     Taken { path: PathBuf },
-    #[error("the task list {} cannot be understood: {problem}", .path.display())]
+    #[error("the task list {} is invalid: {problem}", .path.display())]
     NotUnderstood { path: PathBuf, problem: String },
 }
 
-/// Writes the files of an array and syncs them and their directories. Doing it again with the same content
-/// changes nothing; files with another content are an error.
+/// Writes the files of an array and syncs them and their directories. Existing files are an error unless they have
+/// the same contents.
 pub fn write(dir: &Path, files: &[File]) -> Result<(), FilesError> {
-    // The directory above may be new as well.
-    make_directory_of(dir).map_err(FileError::of("make the directory of", dir))?;
+    // The directory above may also be new.
+    make_directory_of(dir).map_err(FileError::of("create the directory of", dir))?;
     match fs::create_dir(dir) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            return Err(FileError::of("make", dir)(error).into());
+            return Err(FileError::of("create", dir)(error).into());
         }
         _ => {}
     }
@@ -58,7 +58,7 @@ pub fn remove(dir: &Path) {
     }
 }
 
-/// Reads which task each index of an array is. None: there is no such list.
+/// The tasks of an array by index; `None` if there is no such list.
 pub fn read(arrays: &Path, submission_id: &str) -> Result<Option<Vec<TaskKey>>, FilesError> {
     if !is_array_id(submission_id) {
         return Ok(None);
@@ -74,15 +74,15 @@ pub fn read(arrays: &Path, submission_id: &str) -> Result<Option<Vec<TaskKey>>, 
         .map_err(|problem| FilesError::NotUnderstood { path, problem })
 }
 
-/// Finds the array whose submission id begins so; none if there is not exactly one.
+/// The array whose submission id has this beginning, if there is exactly one.
 pub fn find(arrays: &Path, beginning: &str) -> Option<String> {
     let mut found = ids(arrays).filter(|id| id.starts_with(beginning));
     let first = found.next();
     first.filter(|_| found.next().is_none())
 }
 
-/// Removes the directories of arrays that are older than [`KEPT_FOR`], but for those whose submission ids
-/// are `needed`. Returns those that could not be removed.
+/// Removes the old directories of arrays except those whose submission ids are `needed`. Returns the ones that
+/// could not be removed.
 pub fn clean(
     arrays: &Path,
     needed: &HashSet<String>,
@@ -106,7 +106,7 @@ pub fn clean(
     failed
 }
 
-/// What has another name than an array's is not ours.
+/// Entries with other names are not ours.
 fn ids(arrays: &Path) -> impl Iterator<Item = String> {
     fs::read_dir(arrays)
         .into_iter()
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_never_changed() {
+    fn a_written_array_is_never_changed() {
         let home = tempfile::tempdir().unwrap();
         let arrays = home.path().join("state.arrays");
         let dir = arrays.join(ID);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn only_old_arrays_that_nobody_needs_are_removed() {
+    fn only_old_arrays_that_are_not_needed_are_removed() {
         let home = tempfile::tempdir().unwrap();
         let arrays = home.path();
         let old = "array-00000000000000aa";

@@ -1,7 +1,7 @@
-//! The task list of an array: which task each index is. Pure.
+//! The task list of an array, by index. Pure.
 //!
-//! Two texts of the same list: `tasks.json` for this program and for people, `tasks.sh` for the wrapper,
-//! with one line per task.
+//! The list has two files: `tasks.json` for this program and for people, and `tasks.sh` for the wrapper, with one
+//! line per task.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,16 +9,16 @@ use crate::base::shell;
 use crate::executor::{ArrayJob, JobRequest};
 use crate::model::state::TaskKey;
 
-/// Is written into each list; one of another version is not read.
+/// Format version; lists of other versions are refused.
 const VERSION: u32 = 1;
 
-/// Stands for a line break in the values of `tasks.sh`, whose lines are the tasks.
+/// The variable that replaces a line break in the values of `tasks.sh`, which has one line per task.
 pub const NEWLINE: &str = "snbb_array_newline";
 
-/// Holds the job name of the task, which its logs have.
+/// The variable with the job name of the task, for its logs.
 pub const NAME: &str = "snbb_array_name";
 
-/// Is the content of `tasks.json`.
+/// The contents of `tasks.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct TaskList {
     version: u32,
@@ -37,7 +37,7 @@ struct Listed {
     arguments: Vec<String>,
 }
 
-/// Writes `tasks.json`.
+/// The text of `tasks.json`.
 pub fn json(array: &ArrayJob, tasks: &[&JobRequest]) -> Vec<u8> {
     let first = tasks.first();
     let list = TaskList {
@@ -59,20 +59,23 @@ pub fn json(array: &ArrayJob, tasks: &[&JobRequest]) -> Vec<u8> {
             })
             .collect(),
     };
-    // Texts and numbers always have a form in JSON.
+    // Texts and numbers always serialize.
     let mut text = serde_json::to_vec_pretty(&list).unwrap_or_default();
     text.push(b'\n');
     text
 }
 
-/// Reads `tasks.json` of the array with this submission id: its tasks by their index.
+/// Reads `tasks.json` of the array with this submission id: its tasks by index.
 pub fn parse(text: &[u8], submission_id: &str) -> Result<Vec<TaskKey>, String> {
     let list: TaskList = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     if list.version != VERSION {
-        return Err(format!("it is of version {}", list.version));
+        return Err(format!(
+            "it has version {}, expected {VERSION}",
+            list.version
+        ));
     }
     if list.submission_id != submission_id {
-        return Err(format!("it is that of {}", list.submission_id));
+        return Err(format!("it belongs to array {}", list.submission_id));
     }
     if list
         .tasks
@@ -89,9 +92,9 @@ pub fn parse(text: &[u8], submission_id: &str) -> Result<Vec<TaskKey>, String> {
         .collect())
 }
 
-/// Writes `tasks.sh`: line `n + 1` sets variables and arguments of task `n`.
+/// The text of `tasks.sh`: line `n + 1` sets variables and arguments of task `n`.
 ///
-/// `common`: the variables that sbatch hands on already.
+/// `common` is true for variables that sbatch already passes on.
 pub fn shell(tasks: &[&JobRequest], common: &dyn Fn(&str) -> bool) -> Vec<u8> {
     let mut text = String::new();
     for task in tasks {
@@ -110,7 +113,7 @@ pub fn shell(tasks: &[&JobRequest], common: &dyn Fn(&str) -> bool) -> Vec<u8> {
 
 /// Quotes a value for a POSIX shell, on one line.
 pub fn quote(value: &str) -> String {
-    // A text with a line break is always put between single quotes.
+    // A text with a line break is always in single quotes.
     shell::quote(value).replace('\n', &format!("'\"${{{NEWLINE}}}\"'"))
 }
 
@@ -129,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_read_back_and_no_other_one() {
+    fn only_the_arrays_own_list_is_read_back() {
         let tasks = [prepared("a", 0), prepared("a", 1)].map(|task| task.request);
         let text = json(&array(), &tasks.each_ref());
         let keys = parse(&text, "array-0123456789abcdef").unwrap();

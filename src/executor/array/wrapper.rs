@@ -1,7 +1,7 @@
-//! The batch script of an array: finds its task in the list and runs the snapshot of the script as if it had
-//! been submitted alone. Pure.
+//! The batch script of an array: finds its task in the list and runs the copy of the script as if it had been
+//! submitted alone. Pure.
 //!
-//! It is POSIX sh, and says in the job's log what it could not do.
+//! It is POSIX sh, and writes its errors to the job's log.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::list::{self, NAME, NEWLINE};
 use crate::base::hex::hex;
-use crate::executor::script::Script;
+use crate::executor::script::{Script, header};
 use crate::executor::{ArrayJob, JobRequest};
 
 /// Names of the files in an array's directory.
@@ -19,22 +19,20 @@ pub const SHELL_LIST: &str = "tasks.sh";
 pub const SCRIPT: &str = "script";
 pub const WRAPPER: &str = "wrapper.sh";
 
-/// Exit codes of the wrapper's own, those of `sysexits.h`.
+/// Exit codes of the wrapper itself, from `sysexits.h`.
 pub const NO_SUCH_TASK: i32 = 64;
 pub const CHANGED: i32 = 65;
 pub const UNREADABLE: i32 = 66;
 pub const NO_PROGRAM: i32 = 69;
 
-/// Is one file to be written.
+/// One file to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
     pub name: &'static str,
     pub bytes: Vec<u8>,
 }
 
-/// Makes the files of an array. `common`: variables that sbatch hands on.
-///
-/// An error says why these tasks cannot be an array.
+/// The files of an array, or why the tasks cannot be an array. `common` is true for variables that sbatch passes on.
 pub fn files(
     array: &ArrayJob,
     tasks: &[&JobRequest],
@@ -50,8 +48,7 @@ pub fn files(
     let directives = directives(&script.text);
     if directives.iter().any(|line| makes_parts(line)) {
         return Err(
-            "the script asks for a heterogeneous job, which Slurm does not take as an array"
-                .to_owned(),
+            "the script requests a heterogeneous job, which cannot be an array in Slurm".to_owned(),
         );
     }
     let shell_list = list::shell(tasks, common);
@@ -71,19 +68,11 @@ pub fn files(
     ])
 }
 
-/// Returns the lines of a script that sbatch reads options from: those before the first command.
-///
-/// What stands there and is also given to sbatch itself counts for nothing, as with any script.
+/// The lines from which sbatch reads options. Options on sbatch's command line take precedence, as with any script.
 fn directives(script: &[u8]) -> Vec<&[u8]> {
-    let is_comment = |line: &[u8]| {
-        line.iter()
-            .find(|byte| !byte.is_ascii_whitespace())
-            .is_none_or(|byte| *byte == b'#')
-    };
     let words: [&[u8]; 3] = [b"#SBATCH", b"#PBS", b"#BSUB"];
-    script
-        .split(|byte| *byte == b'\n')
-        .take_while(|line| is_comment(line))
+    let lines = header::header(script).map(|(_, line)| line);
+    lines
         .filter(|line| words.iter().any(|word| line.starts_with(word)))
         .collect()
 }
@@ -131,23 +120,23 @@ fn body(
     Ok(text)
 }
 
-/// A path that is no text would be another one in the wrapper.
+/// The wrapper cannot contain a path that is not UTF-8.
 fn path_text(path: &Path) -> Result<&str, String> {
     path.to_str()
-        .ok_or_else(|| format!("{} is no text in UTF-8", path.display()))
+        .ok_or_else(|| format!("{} is not UTF-8", path.display()))
 }
 
 fn sum(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-const HEAD: &str = r#"# Written by snbb-scheduler, never to be changed: runs one task of a job array with the copy of the
+const HEAD: &str = r#"# Written by snbb-scheduler; do not change. Runs one task of a job array with the copy of the
 # job script in this directory, with the task's arguments and variables.
 @NEWLINE@='
 '
 "#;
 
-/// Every name begins with `snbb_array`, and none is exported: the script sees nothing of it.
+/// Every name begins with `snbb_array`, and none is exported to the script.
 const BODY: &str = r#"@NAME@=''
 
 snbb_array_stop() { # EXIT_CODE MESSAGE
@@ -155,7 +144,7 @@ snbb_array_stop() { # EXIT_CODE MESSAGE
   exit "$1"
 }
 
-# Waits for a file that a network file system does not show yet, and sees that it is the one that was written.
+# Waits for a file that a network file system does not show yet, and checks its contents.
 snbb_array_check() { # FILE SHA256
   snbb_array_tries=0
   until [ -r "$1" ]; do
@@ -168,14 +157,14 @@ snbb_array_check() { # FILE SHA256
   done
   snbb_array_found=$(sha256sum <"$1") || snbb_array_stop @UNREADABLE@ "cannot read $1"
   if [ "${snbb_array_found%% *}" != "$2" ]; then
-    snbb_array_stop @CHANGED@ "$1 is not what was written when this array was submitted"
+    snbb_array_stop @CHANGED@ "$1 has changed since this array was submitted"
   fi
 }
 
 case ${SLURM_ARRAY_TASK_ID:-} in
-'' | *[!0-9]*) snbb_array_stop @NO_SUCH_TASK@ "this is no task of a job array" ;;
+'' | *[!0-9]*) snbb_array_stop @NO_SUCH_TASK@ "this is not a task of a job array" ;;
 esac
-command -v sha256sum >/dev/null || snbb_array_stop @NO_PROGRAM@ "there is no sha256sum, so the task list cannot be checked"
+command -v sha256sum >/dev/null || snbb_array_stop @NO_PROGRAM@ "sha256sum is missing, so the task list cannot be checked"
 snbb_array_check "$snbb_array_dir/@LIST@" "$snbb_array_list_sum"
 snbb_array_check "$snbb_array_dir/@SCRIPT@" "$snbb_array_script_sum"
 snbb_array_line=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$snbb_array_dir/@LIST@")
@@ -184,7 +173,7 @@ if [ -z "$snbb_array_line" ]; then
 fi
 eval "$snbb_array_line"
 
-# The logs get the task's name; whatever is written to them later goes on to the same files.
+# Renames the logs after the task; the job continues to write to the same files.
 if [ -n "$snbb_array_logs" ]; then
   snbb_array_id="${SLURM_ARRAY_JOB_ID:-}_$SLURM_ARRAY_TASK_ID"
   for snbb_array_end in out err; do

@@ -1,4 +1,4 @@
-//! Ending jobs: the queued never start, the running get a signal with all their processes.
+//! Cancels jobs: a queued job never starts, all processes of a running job get a signal.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use chrono::TimeDelta;
 use rustix::process::Signal;
 
 use super::job::{Cancel, Claim, Job};
-use super::{JobStanding, LocalExecutor, followers, report};
+use super::{JobStatus, LocalExecutor, followers, report};
 use crate::base::sys;
 use crate::executor::ExecutorError;
 use crate::model::job::{JobId, JobRef};
 
-/// How long a job gets to end by itself after SIGTERM, before the next call sends SIGKILL.
+/// How long after SIGTERM the next invocation sends SIGKILL.
 const KILL_AFTER: TimeDelta = TimeDelta::seconds(10);
-/// How long a call waits for jobs to end.
+/// How long `cancel` waits for jobs to end.
 const WAIT: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(50);
 
@@ -53,7 +53,7 @@ impl LocalExecutor {
         }
     }
 
-    /// Kills jobs that did not end when they were asked to.
+    /// Kills jobs that did not end after a cancel request.
     pub(super) fn kill_overdue(&mut self) -> Result<(), ExecutorError> {
         let now = sys::now();
         let overdue = |job: &Job| {
@@ -61,14 +61,14 @@ impl LocalExecutor {
             !job.is_over() && asked.is_some_and(|cancel| now - cancel.at >= KILL_AFTER)
         };
         for number in self.numbers(overdue) {
-            if self.standing_of(number)? == (JobStanding::Running { here: true }) {
+            if self.status_of(number)? == (JobStatus::Running { here: true }) {
                 self.signal(number, Signal::KILL)?;
             }
         }
         Ok(())
     }
 
-    /// Sends a signal to all processes of a job but its supervisor.
+    /// Sends a signal to all processes of a job except its supervisor.
     fn signal(&self, number: u64, signal: Signal) -> Result<(), ExecutorError> {
         if let Some(Job {
             claim: Some(Claim::Supervisor { process, .. }),
@@ -87,7 +87,7 @@ impl LocalExecutor {
         Ok(())
     }
 
-    /// Returns whether something was asked to end that has not ended yet.
+    /// Returns whether the job was asked to end and may still be running.
     fn cancel_one(&mut self, id: &JobId) -> Result<bool, ExecutorError> {
         let failed = |message: String| ExecutorError::Failed {
             command: format!("cancel {id}"),
@@ -96,27 +96,27 @@ impl LocalExecutor {
         let number = id
             .local_number()
             .filter(|number| self.records.get(*number).is_some())
-            .ok_or_else(|| failed("no such job is on record".to_owned()))?;
+            .ok_or_else(|| failed("no record of this job".to_owned()))?;
         let (at, uid) = (sys::now(), sys::effective_uid());
-        if self.standing_of(number)? == JobStanding::Queued {
+        if self.status_of(number)? == JobStatus::Queued {
             self.records.claim(number, &Claim::Cancelled { at, uid })?;
-            // If it was started meanwhile, it is a running one now.
+            // It may have been started meanwhile.
             self.records.reload(number)?;
         }
-        match self.standing_of(number)? {
-            JobStanding::Running { here: true } => {
+        match self.status_of(number)? {
+            JobStatus::Running { here: true } => {
                 if self.records.ask_cancel(number, &Cancel { at, uid })? {
                     self.signal(number, Signal::TERM)?;
                 }
                 self.records.reload(number)?;
                 Ok(true)
             }
-            JobStanding::Running { here: false } => {
+            JobStatus::Running { here: false } => {
                 let job = self.records.get(number);
                 let host = job.and_then(report::host_of).unwrap_or("another host");
                 Err(failed(format!("it runs on {host}: cancel it there")))
             }
-            JobStanding::Queued | JobStanding::RemovedProcedures | JobStanding::Over => Ok(false),
+            JobStatus::Queued | JobStatus::Lost | JobStatus::Over => Ok(false),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A local job as its files tell of it: plain values.
+//! The records of a local job: plain values.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::process::{Host, ProcessId};
 use crate::model::job::JobId;
 
-/// Describes a job as it was asked for.
+/// A job as requested.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobRecord {
     pub number: u64,
@@ -22,11 +22,11 @@ pub struct JobRecord {
     pub procedure: String,
     pub attempt: i32,
     pub submitted_at: DateTime<Utc>,
-    /// The script's path; what runs is the copy made at submission.
+    /// The script's path; the job runs a copy made at submission.
     pub script: PathBuf,
     pub interpreter: Vec<String>,
     pub arguments: Vec<String>,
-    /// What the scheduler adds to the environment.
+    /// The scheduler's variables.
     pub env: BTreeMap<String, String>,
     pub directory: PathBuf,
     /// Octal, as `/proc/self/status` shows it.
@@ -35,15 +35,15 @@ pub struct JobRecord {
     pub error: PathBuf,
 }
 
-/// Holds what a job needs besides its record, byte for byte.
+/// The data of a job besides its record, byte for byte.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Payload {
-    /// The whole environment, the scheduler's variables included.
+    /// The complete environment, including the scheduler's variables.
     pub environment: Vec<(OsString, OsString)>,
     pub script: Vec<u8>,
 }
 
-/// Says who took a job from the queue.
+/// Who took a job from the queue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Claim {
@@ -56,14 +56,14 @@ pub enum Claim {
     Cancelled { at: DateTime<Utc>, uid: u32 },
 }
 
-/// Says that the end of a running job was asked for.
+/// A request to end a running job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cancel {
     pub at: DateTime<Utc>,
     pub uid: u32,
 }
 
-/// Says how a started job ended.
+/// The end of a started job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct End {
     pub at: DateTime<Utc>,
@@ -79,15 +79,16 @@ pub enum Ending {
     Signalled {
         signal: i32,
     },
-    /// Nothing of the script ran.
+    /// The script did not run at all.
     NotStarted {
         error: String,
     },
-    /// The supervisor left no result: killed, or the host went down.
-    RemovedProcedures,
+    /// The supervisor left no result: it was killed, or the host went down.
+    #[serde(rename = "vanished")]
+    Lost,
 }
 
-/// Holds all that is on record of one job.
+/// All records of one job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     pub record: JobRecord,
@@ -101,7 +102,7 @@ impl Job {
         JobId::local(self.record.number)
     }
 
-    /// True if nothing more will happen to it.
+    /// True if the job has ended or will never start.
     pub fn is_over(&self) -> bool {
         self.end.is_some() || matches!(self.claim, Some(Claim::Cancelled { .. }))
     }

@@ -1,13 +1,12 @@
 //! The executor for one machine without Slurm: job scripts as detached child processes.
 //!
-//! A job is a record in a directory beside the state file ([`record`]); it runs below a process of its own
-//! that outlives the caller and writes down how it ended ([`supervise`]). Nothing here waits for a job:
-//! each pass looks at the records, and starts queued jobs while there are free slots.
+//! A job is a record in a directory beside the state file ([`record`]). Its own supervisor process starts it,
+//! outlives this program, and records its end ([`supervise`]). Nothing here waits for a job: each pass reads the
+//! records, and starts queued jobs while there are free slots.
 //! Memory and time limits are not enforced, and `#SBATCH` lines are not read.
 #![expect(clippy::disallowed_methods, reason = "starts the supervisors of jobs")]
 
 mod cancel;
-mod files;
 mod job;
 pub mod process;
 pub mod record;
@@ -36,26 +35,26 @@ use process::{Host, Place, ProcessId};
 use record::Records;
 pub use supervise::supervise;
 
-/// How many ended jobs keep their own files before they go to the list.
+/// This many ended jobs keep their own files before they move to the list.
 const COMPACT_FROM: usize = 100;
 
-/// Says how jobs are run.
+/// The settings of the local executor.
 #[derive(Debug, Clone)]
 pub struct LocalSettings {
     /// The directory of records: `StatePaths::local`.
     pub records: PathBuf,
-    /// How many jobs run at a time on this host.
+    /// The maximum number of running jobs on this host.
     pub local_jobs: usize,
-    /// Where scripts are looked for before `search_path`.
+    /// Directories of scripts, searched before `search_path`.
     pub script_dirs: Vec<PathBuf>,
     pub search_path: Option<OsString>,
-    /// What jobs inherit, as sbatch's `--export=ALL` does: at submission, not at the start.
+    /// The environment that jobs inherit at submission, as with sbatch's `--export=ALL`.
     pub environment: Vec<(OsString, OsString)>,
-    /// The command that calls [`supervise`] with the directory and the number that are appended.
+    /// The command that calls [`supervise`]; directory and number are appended.
     pub supervisor: Vec<OsString>,
-    /// The study's word: only its own jobs are started. The directory may be a copy. None: all are.
+    /// Only jobs of this project are started, since the directory may be a copy; `None` starts all.
     pub project: Option<String>,
-    /// True: look only. Nothing is written, started or signalled (`run --dry-run`, `explain`).
+    /// True to write, start and signal nothing (`run --dry-run`, `explain`).
     pub read_only: bool,
 }
 
@@ -66,26 +65,26 @@ pub struct LocalExecutor {
     records: Records,
     host: Host,
     loaded: bool,
-    /// Supervisors started by this process, kept only so that they do not stay zombies.
+    /// Supervisors that this process started, kept only to reap them.
     children: Vec<Child>,
     warnings: Vec<String>,
 }
 
-/// Says where a job stands, seen from this host.
+/// The status of a job, as seen from this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum JobStanding {
+enum JobStatus {
     Queued,
-    /// `here`: on this host, so that its processes can be seen.
+    /// `here` is true on this host, where its processes are visible.
     Running {
         here: bool,
     },
-    /// No process is left and no result was written.
-    RemovedProcedures,
+    /// No process is left, but no result was written.
+    Lost,
     Over,
 }
 
 impl LocalSettings {
-    /// Takes what the configuration says; the supervisor is this program itself.
+    /// The configured settings; this program itself is the supervisor.
     pub fn from_config(config: &Config, records: &Path, state: &Metadata) -> Self {
         Self {
             records: records.to_owned(),
@@ -93,7 +92,7 @@ impl LocalSettings {
             script_dirs: config.script_dirs(),
             search_path: sys::env("PATH"),
             environment: std::env::vars_os().collect(),
-            // Not its path: that may lead to a newer build, or nowhere, by now.
+            // Not its path, which may lead to a newer build or nowhere by now.
             supervisor: vec!["/proc/self/exe".into(), "local-supervise".into()],
             project: state.project.clone(),
             read_only: false,
@@ -113,7 +112,7 @@ impl LocalExecutor {
         })
     }
 
-    /// Starts queued jobs, the oldest first, while fewer than `local_jobs` run on this host.
+    /// Starts queued jobs, oldest first, while fewer than `local_jobs` run on this host.
     /// [`Executor::submit`] and [`Executor::observe`] call it.
     pub fn fill_slots(&mut self) -> Result<(), ExecutorError> {
         if self.settings.read_only {
@@ -124,7 +123,7 @@ impl LocalExecutor {
         let mut running = 0;
         for number in started {
             self.records.reload(number)?;
-            if self.standing_of(number)? == (JobStanding::Running { here: true }) {
+            if self.status_of(number)? == (JobStatus::Running { here: true }) {
                 running += 1;
             }
         }
@@ -142,14 +141,14 @@ impl LocalExecutor {
                 break;
             }
             self.records.reload(number)?;
-            if self.standing_of(number)? == (JobStanding::Running { here: true }) {
+            if self.status_of(number)? == (JobStatus::Running { here: true }) {
                 running += 1;
             }
         }
         Ok(())
     }
 
-    /// Starts the supervisor of a job and waits until it has taken the job, or has found it taken.
+    /// Starts the supervisor of a job and waits until it has claimed the job, or found it claimed.
     fn launch(&mut self, number: u64) -> Result<(), String> {
         let mut words = self.settings.supervisor.iter();
         let program = words.next().ok_or("no supervisor is configured")?;
@@ -164,14 +163,14 @@ impl LocalExecutor {
             .stderr(Stdio::null())
             .spawn()
             .map_err(|error| format!("cannot start its supervisor: {error}"))?;
-        let said = child.stdout.take().and_then(|stdout| {
+        let answer = child.stdout.take().and_then(|stdout| {
             BufReader::new(stdout)
                 .lines()
                 .map_while(Result::ok)
-                .find_map(|line| line.strip_prefix(supervise::SAYS).map(str::to_owned))
+                .find_map(|line| line.strip_prefix(supervise::PREFIX).map(str::to_owned))
         });
         self.children.push(child);
-        match said.as_deref() {
+        match answer.as_deref() {
             Some(supervise::STARTED | supervise::TAKEN) => Ok(()),
             Some(error) => Err(error.to_owned()),
             None => Err("its supervisor ended at once".to_owned()),
@@ -194,67 +193,67 @@ impl LocalExecutor {
             .collect()
     }
 
-    /// Looks where a job stands now. An end that nobody else will write is written down.
-    fn standing_of(&mut self, number: u64) -> Result<JobStanding, ExecutorError> {
+    /// The current status of a job. Records the end of a job that is lost.
+    fn status_of(&mut self, number: u64) -> Result<JobStatus, ExecutorError> {
         let job = self.records.get(number);
-        let first = job.map_or(Ok(JobStanding::Over), |job| self.standing(job))?;
-        if first != JobStanding::RemovedProcedures {
+        let first = job.map_or(Ok(JobStatus::Over), |job| self.status(job))?;
+        if first != JobStatus::Lost {
             return Ok(first);
         }
-        // The end may have been written between the two looks.
+        // The end may have been written between reading the record and the process list.
         self.records.reload(number)?;
         if self.is_over(number) {
-            return Ok(JobStanding::Over);
+            return Ok(JobStatus::Over);
         }
         if self.settings.read_only {
-            return Ok(JobStanding::RemovedProcedures);
+            return Ok(JobStatus::Lost);
         }
         let end = End {
             at: sys::now(),
-            how: Ending::RemovedProcedures,
+            how: Ending::Lost,
         };
         if let Err(error) = self.records.end(number, &end) {
             self.warnings.push(error.to_string());
-            return Ok(JobStanding::RemovedProcedures);
+            return Ok(JobStatus::Lost);
         }
         self.records.reload(number)?;
-        Ok(JobStanding::Over)
+        Ok(JobStatus::Over)
     }
 
     fn is_over(&self, number: u64) -> bool {
         self.records.get(number).is_none_or(Job::is_over)
     }
 
-    fn standing(&self, job: &Job) -> Result<JobStanding, ExecutorError> {
+    fn status(&self, job: &Job) -> Result<JobStatus, ExecutorError> {
         if job.is_over() {
-            return Ok(JobStanding::Over);
+            return Ok(JobStatus::Over);
         }
         let Some(Claim::Supervisor { process, host, .. }) = &job.claim else {
-            return Ok(JobStanding::Queued);
+            return Ok(JobStatus::Queued);
         };
         Ok(match self.host.place(host) {
-            Place::Elsewhere => JobStanding::Running { here: false },
-            Place::BeforeReboot => JobStanding::RemovedProcedures,
+            Place::Elsewhere => JobStatus::Running { here: false },
+            Place::BeforeReboot => JobStatus::Lost,
             Place::Here => {
-                // A script whose supervisor was killed is still a running job.
+                // The job is running as long as its script is, even if its supervisor was killed.
                 let alive = is_alive(*process)? || !followers(*process)?.is_empty();
                 if alive {
-                    JobStanding::Running { here: true }
+                    JobStatus::Running { here: true }
                 } else {
-                    JobStanding::RemovedProcedures
+                    JobStatus::Lost
                 }
             }
         })
     }
 
-    /// Looks at all records, moves things on, and reports every job.
+    /// Reads all records, kills overdue jobs, starts queued ones, and reports every job.
     fn look(&mut self) -> Result<Vec<JobReport>, ExecutorError> {
         self.records.refresh()?;
         self.loaded = true;
         self.children
             .retain_mut(|child| !matches!(child.try_wait(), Ok(Some(_))));
         if !self.settings.read_only {
-            // What cannot be moved on (a full disk) can still be reported.
+            // Even if one of them fails (a full disk), the jobs can be reported.
             let steps = [Self::kill_overdue, Self::fill_slots, |this: &mut Self| {
                 this.records.compact(COMPACT_FROM)
             }];
@@ -264,16 +263,16 @@ impl LocalExecutor {
                 }
             }
         }
-        let mut standings = BTreeMap::new();
+        let mut statuses = BTreeMap::new();
         for number in self.numbers(|job| !job.is_over()) {
-            standings.insert(number, self.standing_of(number)?);
+            statuses.insert(number, self.status_of(number)?);
         }
         let now = sys::now();
-        let standing = |job: &Job| {
-            let known = standings.get(&job.record.number).copied();
-            known.unwrap_or(JobStanding::Over)
+        let status = |job: &Job| {
+            let known = statuses.get(&job.record.number).copied();
+            known.unwrap_or(JobStatus::Over)
         };
-        let elsewhere = |job: &&Job| standing(job) == (JobStanding::Running { here: false });
+        let elsewhere = |job: &&Job| status(job) == (JobStatus::Running { here: false });
         self.warnings.extend(
             self.records
                 .live()
@@ -283,7 +282,7 @@ impl LocalExecutor {
         Ok(self
             .records
             .all()
-            .map(|job| report::report(job, standing(job), now))
+            .map(|job| report::report(job, status(job), now))
             .collect())
     }
 }
@@ -293,7 +292,7 @@ impl Executor for LocalExecutor {
         Ok(())
     }
 
-    /// Returns the script and its arguments; the interpreter is that of its `#!` line.
+    /// The script and its arguments; the `#!` line has the interpreter.
     fn command_line(&self, request: &JobRequest) -> Vec<String> {
         let script = self.find_script(&request.script).map_or_else(
             |_| request.script.clone(),
@@ -320,7 +319,7 @@ impl Executor for LocalExecutor {
             })
     }
 
-    /// Reports every job on record, ended ones included, as the queue's answer and as accounting's.
+    /// Reports every recorded job, including ended ones, as answer of both queue and accounting.
     fn observe(&mut self, question: &Question) -> Observation {
         let reports = self.look();
         let (queue, accounting) = match reports {
@@ -340,8 +339,8 @@ impl Executor for LocalExecutor {
         }
     }
 
-    /// A queued job never starts; a running one gets SIGTERM with all its processes, and SIGKILL
-    /// at a later call if it still runs 10 s after.
+    /// A queued job never starts. All processes of a running job get SIGTERM, and SIGKILL from a later
+    /// invocation if the job still runs after 10 s.
     fn cancel(&mut self, jobs: &[JobRef]) -> Result<(), ExecutorError> {
         self.cancel_all(jobs)
     }
@@ -356,5 +355,5 @@ fn followers(process: ProcessId) -> Result<Vec<ProcessId>, ExecutorError> {
 }
 
 fn proc_error(source: std::io::Error) -> ExecutorError {
-    files::io_error("read", Path::new("/proc"))(source)
+    record::io_error("read", Path::new("/proc"))(source)
 }

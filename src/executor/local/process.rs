@@ -1,6 +1,6 @@
-//! Which processes belong to a job, whether they live, and signals to them (Linux's `/proc`).
+//! Finds the processes of a job in `/proc`, and signals them.
 //!
-//! A process is known by its id *and* start time, on one boot of one host: ids are recycled.
+//! A process is identified by its id *and* start time on one boot of one host: ids are recycled.
 #![expect(clippy::disallowed_methods, reason = "lists the processes in /proc")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::base::process::{self, Stat};
 use crate::base::sys;
 
-/// Names a process on one boot of one host.
+/// A process on one boot of one host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessId {
     pub pid: i32,
@@ -20,22 +20,22 @@ pub struct ProcessId {
     pub started: u64,
 }
 
-/// Names a running kernel, as far as processes can be seen from each other.
+/// A running kernel and PID namespace, within which processes see each other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
     pub name: String,
     pub boot_id: String,
-    /// Of the PID namespace: two containers on one host do not see each other's processes.
+    /// Two containers on one host do not see each other's processes.
     pub pid_namespace: String,
 }
 
-/// Says where a recorded process is, seen from here.
+/// The place of a recorded process, as seen from here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     Here,
-    /// On this host, before it was started again: it is gone.
+    /// On this host before its last boot, so it no longer exists.
     BeforeReboot,
-    /// On another host or in another PID namespace: nothing can be said.
+    /// On another host or in another PID namespace, so its state is unknown.
     Elsewhere,
 }
 
@@ -50,7 +50,7 @@ impl Host {
         })
     }
 
-    /// Compares a recorded host with this one. A host that was renamed is still the same boot.
+    /// Compares a recorded host with this one. A renamed host is still the same boot.
     pub fn place(&self, recorded: &Self) -> Place {
         let same_boot = self.boot_id == recorded.boot_id;
         if same_boot && self.pid_namespace == recorded.pid_namespace {
@@ -77,13 +77,13 @@ impl ProcessId {
         Ok(Self::of(&stat))
     }
 
-    /// True while the process runs; a zombie does not.
+    /// False for a zombie.
     pub fn is_alive(self) -> io::Result<bool> {
         Ok(Stat::read(self.pid)?.is_some_and(|stat| Self::of(&stat) == self && !stat.is_dead()))
     }
 
-    /// Lists the live processes of the session that this process leads, and its descendants,
-    /// without the process itself. Also works when the leader is gone.
+    /// The live processes of the session that this process leads, and its descendants, without the
+    /// process itself. Also works after the leader has ended.
     pub fn followers(self) -> io::Result<Vec<Self>> {
         let mut all: BTreeMap<i32, Stat> = BTreeMap::new();
         for entry in std::fs::read_dir("/proc")? {
@@ -94,8 +94,8 @@ impl ProcessId {
                 all.insert(pid, stat);
             }
         }
-        // The kernel does not recycle an id while a session of that id has members: another
-        // process under it means that nothing is left.
+        // The kernel does not reuse an id while a session of that id has members: if another process
+        // has it, none is left.
         if all
             .get(&self.pid)
             .is_some_and(|stat| Self::of(stat) != self)
@@ -126,7 +126,7 @@ impl ProcessId {
             .collect())
     }
 
-    /// Sends a signal, unless the process is gone already.
+    /// Sends a signal, unless the process has ended.
     pub fn signal(self, signal: Signal) -> io::Result<()> {
         match Pid::from_raw(self.pid) {
             Some(pid) if self.is_alive()? => match rustix::process::kill_process(pid, signal) {

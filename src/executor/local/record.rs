@@ -1,16 +1,16 @@
 //! The local executor's directory: a few small files per job, each written once and never changed.
 //!
-//! | file | written by | holds |
+//! | file | written by | contents |
 //! |---|---|---|
-//! | `7.job` | submit | [`JobRecord`] as one JSON line, then environment and script as they were |
+//! | `7.job` | submit | [`JobRecord`] as one JSON line, then environment and script |
 //! | `7.claim` | the job's supervisor, or cancel | [`Claim`]: who took it from the queue |
-//! | `7.cancel` | cancel | [`Cancel`]: that its end was asked for |
-//! | `7.end` | the supervisor, or who finds it gone | [`End`] |
+//! | `7.cancel` | cancel | [`Cancel`]: the request to end it |
+//! | `7.end` | the supervisor, or the first process that finds it missing | [`End`] |
 //! | `7.script` | the supervisor | what the interpreter reads |
-//! | `finished.jsonl` | [`Records::compact`] | [`Job`]s that have ended, one per line |
+//! | `finished.jsonl` | [`Records::compact`] | ended [`Job`]s, one per line |
 //!
-//! Every file appears whole, under its name, or not at all (written, synced, linked), and the first to
-//! write it wins. So two processes that do the same at the same time do it once.
+//! Every file appears complete or not at all (written, synced, linked), and the first writer wins, so that
+//! concurrent processes do everything only once.
 #![expect(
     clippy::disallowed_methods,
     reason = "lists the directory of its own records"
@@ -19,28 +19,27 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
+use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-pub use super::files::Written;
-use super::files::{append, damaged, io_error, write_once};
 use super::job::{Cancel, Claim, End, Job, JobRecord, Payload};
-use crate::base::durable::sync_directory_of;
+use crate::base::durable::{self, sync_directory_of};
+use crate::base::regular::{FileError, open_for_appending};
 use crate::executor::ExecutorError;
 
 const FINISHED: &str = "finished.jsonl";
 
-/// Reads and writes the directory, and remembers what it read.
+/// The directory of records, with a cache of what was read.
 #[derive(Debug)]
 pub struct Records {
     dir: PathBuf,
     live: BTreeMap<u64, Job>,
     finished: BTreeMap<u64, Job>,
-    /// How much of [`FINISHED`] has been read, in bytes.
+    /// Bytes of [`FINISHED`] that have been read.
     finished_len: u64,
     highest: u64,
     created: bool,
@@ -58,7 +57,7 @@ impl Records {
         }
     }
 
-    /// Jobs that are queued, run, or ended lately, in order of submission.
+    /// Queued, running and recently ended jobs, in order of submission.
     pub fn live(&self) -> impl Iterator<Item = &Job> {
         self.live.values()
     }
@@ -86,7 +85,7 @@ impl Records {
         self.dir.join(format!("{number}.{kind}"))
     }
 
-    /// Makes the directory, once.
+    /// Creates the directory, once.
     pub fn create(&mut self) -> Result<(), ExecutorError> {
         if !self.created {
             std::fs::create_dir_all(&self.dir)
@@ -97,8 +96,8 @@ impl Records {
         Ok(())
     }
 
-    /// Reads everything anew. A missing directory holds no jobs; a file that cannot be read or
-    /// understood is an error, never an absent job.
+    /// Reads everything again. A missing directory has no jobs; an unreadable or invalid file is an error,
+    /// never a missing job.
     pub fn refresh(&mut self) -> Result<(), ExecutorError> {
         let mut numbers = BTreeSet::new();
         match std::fs::read_dir(&self.dir) {
@@ -125,14 +124,14 @@ impl Records {
             }
         }
         self.live = live;
-        // Read last: a job that is moved to the list meanwhile is then in one of the two.
+        // Read last, so that a job that moves to the list meanwhile is found in one of the two.
         self.read_finished()?;
         let finished = &self.finished;
         self.live.retain(|number, _| !finished.contains_key(number));
         Ok(())
     }
 
-    /// Reads what may have changed of one job.
+    /// Reads one job again.
     pub fn reload(&mut self, number: u64) -> Result<(), ExecutorError> {
         if let Some(job) = self.read_job(number)? {
             self.live.insert(number, job);
@@ -147,12 +146,10 @@ impl Records {
         let mut reader = BufReader::new(file);
         let header: Header = read_header(&mut reader, &path)?;
         let mut bytes = Vec::new();
-        reader
-            .read_to_end(&mut bytes)
-            .map_err(io_error("read", &path))?;
-        let (environment, script) = bytes
-            .split_at_checked(header.environment_len)
-            .ok_or_else(|| damaged(&path, "it is cut"))?;
+        let read = reader.read_to_end(&mut bytes);
+        read.map_err(io_error("read", &path))?;
+        let parts = bytes.split_at_checked(header.environment_len);
+        let (environment, script) = parts.ok_or_else(|| damaged(&path, "it is truncated"))?;
         let environment = environment
             .split(|byte| *byte == 0)
             .filter_map(|variable| {
@@ -172,7 +169,7 @@ impl Records {
         Ok((header.record, payload))
     }
 
-    /// Adds a job under the next free number: all of it, or nothing. `make` gets the number.
+    /// Adds a job with the next free number, completely or not at all. `make` gets the number.
     pub fn add(
         &mut self,
         payload: &Payload,
@@ -212,28 +209,27 @@ impl Records {
         }
     }
 
-    /// Takes a job from the queue. False if somebody else did.
+    /// Takes a job from the queue; false if another process did.
     pub fn claim(&self, number: u64, claim: &Claim) -> Result<bool, ExecutorError> {
         self.write(number, "claim", claim)
     }
 
-    /// Asks for the end of a running job.
+    /// Requests the end of a running job.
     pub fn ask_cancel(&self, number: u64, cancel: &Cancel) -> Result<bool, ExecutorError> {
         self.write(number, "cancel", cancel)
     }
 
-    /// True if the end of the job was asked for.
     pub fn is_cancelled(&self, number: u64) -> Result<bool, ExecutorError> {
         let path = self.file(number, "cancel");
         path.try_exists().map_err(io_error("read", &path))
     }
 
-    /// Writes how a job ended, unless that is known.
+    /// Records the end of a job, unless it is already recorded.
     pub fn end(&self, number: u64, end: &End) -> Result<bool, ExecutorError> {
         self.write(number, "end", end)
     }
 
-    /// Moves jobs that are over to the list, so that reading stays quick however many there were.
+    /// Moves ended jobs to the list, so that reading stays fast.
     pub fn compact(&mut self, from: usize) -> Result<(), ExecutorError> {
         let over: Vec<Job> = self.live().filter(|job| job.is_over()).cloned().collect();
         if over.len() < from {
@@ -246,8 +242,8 @@ impl Records {
         }
         append(&path, &bytes).map_err(io_error("write", &path))?;
         for job in over {
-            // The list counts from now on: what cannot be removed is only litter. The job file
-            // goes last, so that the number is never half there.
+            // The list counts from now on, so files that cannot be removed do no harm. The job file
+            // is removed last, so that a number never has only some of its files.
             for kind in ["script", "cancel", "claim", "end", "job"] {
                 let _ = std::fs::remove_file(self.file(job.record.number, kind));
             }
@@ -301,8 +297,8 @@ impl Records {
         }
     }
 
-    /// Reads what was added to the list. A line that is cut or doubled is no loss: the job's own
-    /// files are removed only after its line is safe.
+    /// Reads new lines of the list. A cut or repeated line loses nothing: the job's own files are
+    /// removed only after its line is safe.
     fn read_finished(&mut self) -> Result<(), ExecutorError> {
         let path = self.dir.join(FINISHED);
         let mut file = match File::open(&path) {
@@ -314,26 +310,24 @@ impl Records {
         file.seek(SeekFrom::Start(self.finished_len))
             .and_then(|_| file.read_to_end(&mut bytes))
             .map_err(io_error("read", &path))?;
-        let whole = bytes
-            .iter()
-            .rposition(|byte| *byte == b'\n')
-            .map_or(0, |at| at + 1);
-        bytes.truncate(whole);
+        let end = bytes.iter().rposition(|byte| *byte == b'\n');
+        let complete = end.map_or(0, |at| at + 1);
+        bytes.truncate(complete);
         for line in bytes.split(|byte| *byte == b'\n') {
             if let Ok(job) = serde_json::from_slice::<Job>(line) {
                 self.highest = self.highest.max(job.record.number);
                 self.finished.entry(job.record.number).or_insert(job);
             }
         }
-        self.finished_len += whole as u64;
+        self.finished_len += complete as u64;
         Ok(())
     }
 }
 
-/// Is the first line of a job file.
+/// The first line of a job file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
-    /// In bytes, right after the line; the script is the rest.
+    /// Bytes of the environment after this line; the rest is the script.
     environment_len: usize,
     #[serde(flatten)]
     record: JobRecord,
@@ -341,9 +335,8 @@ struct Header {
 
 fn read_header(reader: &mut impl io::BufRead, path: &Path) -> Result<Header, ExecutorError> {
     let mut line = Vec::new();
-    reader
-        .read_until(b'\n', &mut line)
-        .map_err(io_error("read", path))?;
+    let read = reader.read_until(b'\n', &mut line);
+    read.map_err(io_error("read", path))?;
     serde_json::from_slice(&line).map_err(|error| damaged(path, &error.to_string()))
 }
 
@@ -352,6 +345,55 @@ fn to_line(value: &impl Serialize, path: &Path) -> Result<Vec<u8>, ExecutorError
         serde_json::to_vec(value).map_err(|error| io_error("write", path)(error.into()))?;
     line.push(b'\n');
     Ok(line)
+}
+
+/// How far the writing of a file came.
+#[derive(Debug)]
+pub enum Written {
+    /// Written, and survives a power cut.
+    Yes,
+    /// Another process's file has this name.
+    Taken,
+    /// Written, but may not survive a power cut.
+    Unsynced(io::Error),
+}
+
+/// Writes a file completely or not at all, unless the name is taken.
+fn write_once(path: &Path, bytes: &[u8], mode: u32) -> io::Result<Written> {
+    let is_new = durable::create(path, bytes, mode)?;
+    Ok(match sync_directory_of(path) {
+        _ if !is_new => Written::Taken,
+        Ok(()) => Written::Yes,
+        Err(error) => Written::Unsynced(error),
+    })
+}
+
+fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = open_for_appending(path)?;
+    // The next line must not be appended to an unfinished one.
+    let mut last = [b'\n'];
+    if file.metadata()?.len() > 0 {
+        file.seek(SeekFrom::End(-1))?;
+        file.read_exact(&mut last)?;
+    }
+    if last != [b'\n'] {
+        file.write_all(b"\n")?;
+    }
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    sync_directory_of(path)
+}
+
+pub(super) fn io_error(action: &'static str, path: &Path) -> impl Fn(io::Error) -> ExecutorError {
+    let failed = FileError::of(action, path);
+    move |source| failed(source).into()
+}
+
+fn damaged(path: &Path, what: &str) -> ExecutorError {
+    io_error("understand", path)(io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("{what}; if its job has certainly ended, move this file away"),
+    ))
 }
 
 #[cfg(test)]

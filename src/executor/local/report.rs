@@ -1,8 +1,8 @@
-//! From a job's record to the neutral report, with Slurm's words where readers know them. Pure.
+//! Converts a job's record to the neutral report, with Slurm's words where readers know them. Pure.
 
 use chrono::{DateTime, Utc};
 
-use super::JobStanding;
+use super::JobStatus;
 use super::job::{Claim, Ending, Job};
 use super::process::Host;
 use crate::executor::{JobReport, Phase};
@@ -12,10 +12,10 @@ use crate::model::state::{JobFacts, Reason};
 /// Slurm's exit code for a job whose environment could not be set up on its node.
 const LAUNCH_FAILED: &str = "0:53";
 
-pub(super) fn report(job: &Job, standing: JobStanding, now: DateTime<Utc>) -> JobReport {
-    let (phase, word, exit_code) = outcome(job, standing);
+pub(super) fn report(job: &Job, status: JobStatus, now: DateTime<Utc>) -> JobReport {
+    let (phase, word, exit_code) = outcome(job, status);
     let started_at = started_at(job);
-    let ended_at = ended_at(job).or((standing == JobStanding::RemovedProcedures).then_some(now));
+    let ended_at = ended_at(job).or((status == JobStatus::Lost).then_some(now));
     JobReport {
         id: job.id(),
         name: job.record.job_name.clone(),
@@ -40,7 +40,7 @@ pub(super) fn report(job: &Job, standing: JobStanding, now: DateTime<Utc>) -> Jo
     }
 }
 
-/// Returns the host that a job was started on.
+/// The host on which a job was started.
 pub(super) fn host_of(job: &Job) -> Option<&str> {
     match &job.claim {
         Some(Claim::Supervisor { host, .. }) => Some(&host.name),
@@ -48,13 +48,13 @@ pub(super) fn host_of(job: &Job) -> Option<&str> {
     }
 }
 
-/// Explains a job that can be seen from no process of this host's name, because that may last.
+/// A warning about a job in another container of this host, because its state may stay unknown.
 pub(super) fn elsewhere(job: &Job, here: &Host) -> Option<String> {
     (host_of(job)? == here.name).then(|| {
         let number = job.record.number;
         format!(
-            "local-{number} was started in another container of this host, so whether it lives is not \
-             known here; if it is surely gone, move its files {number}.* away"
+            "local-{number} was started in another container of this host, so its state is unknown; if it has \
+             certainly ended, move its files {number}.* away"
         )
     })
 }
@@ -74,9 +74,9 @@ fn ended_at(job: &Job) -> Option<DateTime<Utc>> {
     }
 }
 
-fn outcome(job: &Job, standing: JobStanding) -> (Phase, String, Option<String>) {
+fn outcome(job: &Job, status: JobStatus) -> (Phase, String, Option<String>) {
     let cancelled = |uid: u32, code: Option<String>| {
-        // Slurm's word for a job that a person ended; without `by` it means a failed controller.
+        // Slurm's word for a job that a person cancelled; without `by` it means a failed controller.
         let word = format!("CANCELLED by {uid}");
         (Phase::Failed(Reason::Cancelled), word, code)
     };
@@ -85,23 +85,20 @@ fn outcome(job: &Job, standing: JobStanding) -> (Phase, String, Option<String>) 
     if let Some(Claim::Cancelled { uid, .. }) = &job.claim {
         return cancelled(*uid, Some("0:0".to_owned()));
     }
-    match standing {
-        JobStanding::Queued => return (Phase::Queued, "PENDING".to_owned(), None),
-        JobStanding::Running { .. } => return (Phase::Running, "RUNNING".to_owned(), None),
-        JobStanding::RemovedProcedures | JobStanding::Over => {}
+    match status {
+        JobStatus::Queued => return (Phase::Queued, "PENDING".to_owned(), None),
+        JobStatus::Running { .. } => return (Phase::Running, "RUNNING".to_owned(), None),
+        JobStatus::Lost | JobStatus::Over => {}
     }
-    let how = job
-        .end
-        .as_ref()
-        .map_or(&Ending::RemovedProcedures, |end| &end.how);
+    let how = job.end.as_ref().map_or(&Ending::Lost, |end| &end.how);
     let code = match how {
         Ending::Exited { code } => Some(format!("{code}:0")),
         Ending::Signalled { signal } => Some(format!("0:{signal}")),
         Ending::NotStarted { .. } => Some(LAUNCH_FAILED.to_owned()),
-        Ending::RemovedProcedures => None,
+        Ending::Lost => None,
     };
     let asked = job.cancel.as_ref().filter(|cancel| {
-        // A request that came after the end changed nothing.
+        // A request after the end had no effect.
         ended_at(job).is_none_or(|end| cancel.at <= end)
     });
     match (how, asked) {
@@ -111,6 +108,6 @@ fn outcome(job: &Job, standing: JobStanding) -> (Phase, String, Option<String>) 
             failed(Reason::ExitCode, "FAILED", code)
         }
         (Ending::NotStarted { .. }, None) => failed(Reason::LaunchFailed, "FAILED", code),
-        (Ending::RemovedProcedures, None) => failed(Reason::NodeFail, "NODE_FAIL", code),
+        (Ending::Lost, None) => failed(Reason::NodeFail, "NODE_FAIL", code),
     }
 }

@@ -1,21 +1,21 @@
-//! Taking a job: everything that can be wrong is found before its record appears.
+//! Accepts a job, after checking everything that can be wrong.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use super::LocalExecutor;
 use super::job::{JobRecord, Payload};
+use super::record::Written;
 use crate::base::sys;
-use crate::executor::local::files::Written;
 use crate::executor::script::Script;
 use crate::executor::{Executor as _, ExecutorError, JobRequest, Refusal, Submission};
 use crate::model::job::JobId;
 
 impl LocalExecutor {
-    /// Takes a job, or the one that has this submission id already.
+    /// Accepts a job; returns the existing one if the submission id is already recorded.
     pub(super) fn accept(&mut self, request: &JobRequest) -> Result<Submission, ExecutorError> {
         if self.settings.read_only {
-            return Ok(refused("this executor only looks"));
+            return Ok(refused("this executor is read-only"));
         }
         self.records.create()?;
         self.load()?;
@@ -40,7 +40,7 @@ impl LocalExecutor {
         if let Err(error) = std::fs::create_dir_all(&log_dir) {
             let dir = log_dir.display();
             return Ok(refused(&format!(
-                "cannot make log directory {dir}: {error}"
+                "cannot create log directory {dir}: {error}"
             )));
         }
         let now = sys::now();
@@ -86,12 +86,12 @@ impl LocalExecutor {
         Ok(accepted(number))
     }
 
-    /// Joins the caller's environment and the request's; the latter wins.
+    /// The inherited environment and the request's, which takes precedence.
     fn environment(&self, request: &JobRequest) -> Vec<(OsString, OsString)> {
         let mut environment: BTreeMap<OsString, OsString> =
             self.settings.environment.iter().cloned().collect();
         if let Some(cpus) = request.resources.cpus_per_task {
-            // Job scripts read the number of their threads from Slurm's variable.
+            // Job scripts read the number of threads from Slurm's variable.
             environment.insert("SLURM_CPUS_PER_TASK".into(), cpus.to_string().into());
         }
         for (name, value) in &request.env {
@@ -115,7 +115,7 @@ fn refused(message: &str) -> Submission {
     }
 }
 
-/// Reads this process's umask; asking the system call for it would change it for a moment.
+/// This process's umask. The system call would change it for a moment.
 fn umask() -> Option<String> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let mask = status

@@ -1,8 +1,8 @@
-//! The process that stands beside each running job: starts the script, waits, writes down how it ended.
+//! The supervisor process of each running job: starts the script, waits, and records its end.
 //!
-//! It is this program, started again by [`super::LocalExecutor`] in a session of its own, so that the
-//! job needs neither its caller nor a terminal. It leaves no descendant of the script alive: when it
-//! has written the end, nothing writes outputs any more.
+//! [`super::LocalExecutor`] starts this program again in its own session, so that the job depends on
+//! neither its caller nor a terminal. It leaves no descendant of the script running: once it has
+//! recorded the end, nothing writes outputs anymore.
 #![expect(clippy::disallowed_methods, reason = "starts the job's script")]
 
 use std::fs::File;
@@ -21,20 +21,20 @@ use super::process::{Host, ProcessId};
 use super::record::Records;
 use crate::base::sys;
 
-/// Begins the one line that the supervisor says to the process that started it.
-pub(super) const SAYS: &str = "snbb-local: ";
+/// The beginning of the supervisor's one line of answer to the process that started it.
+pub(super) const PREFIX: &str = "snbb-local: ";
 pub(super) const STARTED: &str = "started";
 pub(super) const TAKEN: &str = "taken";
 
-/// How long processes that are left when the script has ended get to end by themselves.
+/// How long after SIGTERM the remaining processes of an ended script get SIGKILL.
 const LEFTOVER_GRACE: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(50);
 
-/// Runs job `number` of a record directory from its start to its end. What `main` calls for the
-/// hidden subcommand `local-supervise DIRECTORY NUMBER`; never to be called by people.
+/// Runs job `number` of a record directory from start to end. `main` calls it for the hidden
+/// subcommand `local-supervise DIRECTORY NUMBER`, which is not for people.
 pub fn supervise(directory: &Path, number: u64) -> ExitCode {
     close_inherited();
-    // Fails only for a process that leads its session already.
+    // Fails only for a process that already leads its session.
     let _ = rustix::process::setsid();
     match take(directory, number) {
         Ok(Some((records, own))) => {
@@ -44,7 +44,7 @@ pub fn supervise(directory: &Path, number: u64) -> ExitCode {
                 at: sys::now(),
                 how,
             };
-            // Nobody can be told: a missing end is found as such.
+            // There is no one to report an error to; the next pass finds that the end is missing.
             let _ = records.end(number, &end);
             ExitCode::SUCCESS
         }
@@ -74,13 +74,13 @@ fn take(
 }
 
 fn say(text: &str) {
-    // The caller may be gone.
-    let _ = writeln!(io::stdout(), "{SAYS}{text}");
+    // The caller may have ended.
+    let _ = writeln!(io::stdout(), "{PREFIX}{text}");
     let _ = io::stdout().flush();
 }
 
 fn run(records: &Records, number: u64, own: ProcessId) -> Ending {
-    // Orphans of the script come to this process instead of to init: so none gets lost.
+    // Orphans of the script become children of this process instead of init, so that none is lost.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let child = match start(records, number) {
         Ok(child) => child,
@@ -90,7 +90,7 @@ fn run(records: &Records, number: u64, own: ProcessId) -> Ending {
             };
         }
     };
-    // Whoever cancels writes this first and then sends signals: one of the two is seen.
+    // `cancel` writes the request before it sends signals, so one of the two is noticed.
     if records.is_cancelled(number).unwrap_or(false) {
         signal_followers(own, Signal::TERM);
     }
@@ -153,7 +153,7 @@ fn command(record: &JobRecord, payload: &Payload, script: &Path) -> io::Result<C
                 .map(|(name, value)| (name, value)),
         )
         .process_group(0);
-    // As Slurm does: a directory that is gone is no reason not to run.
+    // As in Slurm, the job runs even if the directory no longer exists.
     command.current_dir(if record.directory.is_dir() {
         record.directory.as_path()
     } else {
@@ -166,7 +166,7 @@ fn create(path: &Path) -> Result<File, String> {
     File::create(path).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
-/// Waits for the script's own process; reaps orphans that end meanwhile.
+/// Waits for the script's process; reaps orphans that end meanwhile.
 fn wait_for(child: &Child) -> Ending {
     loop {
         match rustix::process::wait(WaitOptions::empty()) {
@@ -174,7 +174,7 @@ fn wait_for(child: &Child) -> Ending {
                 return ending(status);
             }
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return Ending::RemovedProcedures,
+            Err(_) => return Ending::Lost,
         }
     }
 }
@@ -183,12 +183,12 @@ fn ending(status: WaitStatus) -> Ending {
     match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => Ending::Exited { code },
         (None, Some(signal)) => Ending::Signalled { signal },
-        (None, None) => Ending::RemovedProcedures,
+        (None, None) => Ending::Lost,
     }
 }
 
-/// Ends what the script left running, as Slurm does at the end of a batch script. Does not return
-/// before all of it is gone.
+/// Ends the remaining processes of the script, as Slurm does at the end of a batch script. Returns only
+/// after all have ended.
 fn end_leftovers(own: ProcessId) {
     let mut waited = Duration::ZERO;
     let mut signal = Signal::TERM;
@@ -202,10 +202,10 @@ fn end_leftovers(own: ProcessId) {
     }
 }
 
-/// Returns whether there was anything to send a signal to, or nobody knows.
+/// Returns false only if there was certainly no process to signal.
 fn signal_followers(own: ProcessId, signal: Signal) -> bool {
     let Ok(followers) = own.followers() else {
-        // No descriptor is free, say: that is no proof that nobody is left.
+        // An error (no free descriptor, for example) does not prove that none is left.
         return true;
     };
     for process in &followers {
@@ -214,8 +214,8 @@ fn signal_followers(own: ProcessId, signal: Signal) -> bool {
     !followers.is_empty()
 }
 
-/// Closes what the caller's own parents left open: a `flock` around cron's line or a pipe would
-/// else be held for as long as the job runs.
+/// Closes inherited descriptors: otherwise a `flock` around cron's command or a pipe would be held
+/// until the job ends.
 fn close_inherited() {
     let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
         return;
@@ -225,13 +225,13 @@ fn close_inherited() {
         .filter(|fd| *fd > 2)
         .collect();
     for fd in open {
-        // The listing's own descriptor is closed by now.
+        // The descriptor of the directory listing is already closed.
         if std::fs::symlink_metadata(format!("/proc/self/fd/{fd}")).is_err() {
             continue;
         }
         #[expect(unsafe_code, reason = "descriptors have no owner here")]
-        // SAFETY: this runs first in a process that has opened nothing above the standard three
-        // itself, so no owner of these descriptors exists here.
+        // SAFETY: this runs first in a process that has itself opened nothing above the standard three,
+        // so these descriptors have no owner here.
         unsafe {
             rustix::io::close(fd)
         };

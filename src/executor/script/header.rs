@@ -1,4 +1,4 @@
-//! The `#SBATCH` lines of a job script, read as sbatch reads them. Pure.
+//! Reads the `#SBATCH` lines of a job script as sbatch does. Pure.
 //!
 //! sbatch takes options from lines that begin with `#SBATCH`, up to the first line that is neither
 //! blank nor a comment. Words are split at white space; `'`, `"` and `\` quote, `#` begins a comment.
@@ -7,30 +7,27 @@ use std::borrow::Cow;
 
 use crate::model::procedure::options::{Arguments, Class};
 
-/// Is one `#SBATCH` line.
+/// One `#SBATCH` line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// Counts from 1.
+    /// Counted from 1.
     pub number: usize,
-    /// The whole line, without its end.
+    /// Without the line break.
     pub text: Cow<'a, str>,
 }
 
-/// Is an option that a script must not have.
+/// An option that a script must not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfit {
     pub line: usize,
-    /// As it is written.
+    /// As written.
     pub option: String,
     pub why: &'static str,
 }
 
-/// Returns the lines from which sbatch takes options, in their order.
+/// The lines from which sbatch takes options.
 pub fn lines(script: &[u8]) -> impl Iterator<Item = Line<'_>> {
-    script
-        .split(|byte| *byte == b'\n')
-        .enumerate()
-        .take_while(|(_, line)| is_header(line))
+    header(script)
         .filter(|(_, line)| line.starts_with(MAGIC.as_bytes()))
         .map(|(at, line)| Line {
             number: at + 1,
@@ -38,11 +35,17 @@ pub fn lines(script: &[u8]) -> impl Iterator<Item = Line<'_>> {
         })
 }
 
+/// The lines before the first one that is neither blank nor a comment.
+pub fn header(script: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let lines = script.split(|byte| *byte == b'\n').enumerate();
+    lines.take_while(|(_, line)| matches!(line.trim_ascii_start().first(), None | Some(b'#')))
+}
+
 const MAGIC: &str = "#SBATCH";
 
 impl Line<'_> {
-    /// Returns the line's words as sbatch sees them. A quotation that does not end goes to the end
-    /// of the line (sbatch refuses the script).
+    /// The words as sbatch sees them. A quotation without end extends to the end of the line (sbatch
+    /// refuses the script).
     pub fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         let mut word: Option<String> = None;
@@ -64,7 +67,7 @@ impl Line<'_> {
     }
 }
 
-/// Returns the options that sbatch takes from a script, each with the number of its line.
+/// The options that sbatch takes from a script, with line numbers.
 pub fn options(script: &[u8]) -> Arguments {
     let words = |line: Line<'_>| {
         line.words()
@@ -74,7 +77,7 @@ pub fn options(script: &[u8]) -> Arguments {
     Arguments::parse(lines(script).flat_map(words))
 }
 
-/// Returns the first option that keeps sbatch from answering as it must, or its job from being found, if there is one.
+/// The first option that changes how sbatch answers or keeps its job from being found, if any.
 pub fn unfit(script: &[u8]) -> Option<Unfit> {
     options(script)
         .iter()
@@ -88,11 +91,6 @@ pub fn unfit(script: &[u8]) -> Option<Unfit> {
         })
 }
 
-fn is_header(line: &[u8]) -> bool {
-    let first = line.iter().find(|byte| !byte.is_ascii_whitespace());
-    first.is_none_or(|byte| *byte == b'#')
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -100,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_taken_up_to_the_first_command() {
+    fn lines_after_the_first_command_are_ignored() {
         let script = "#!/bin/bash\n#SBATCH --mem=4G\n\n  # a comment\n ##SBATCH -x\n#SBATCH -t 10\n\t\nset -e\n#SBATCH --wait\n";
         let found: Vec<(usize, String)> = lines(script.as_bytes())
             .map(|line| (line.number, line.text.into_owned()))

@@ -1,4 +1,4 @@
-//! Job arrays: their files, their sbatch line, and how large they may be.
+//! Submits job arrays: their files, command line and maximum size.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -8,18 +8,18 @@ use super::sbatch_line::Line;
 use crate::executor::array::{files, wrapper};
 use crate::executor::script::{Script, header_of};
 use crate::executor::slurm::client::home::setting;
-use crate::executor::{ArrayJob, ExecutorError, JobRequest, Submission};
+use crate::executor::{ArrayJob, Executor as _, ExecutorError, JobRequest, Submission};
 
-/// Slurm's own default: indexes 0 to 1000.
+/// Slurm's default: indexes 0 to 1000.
 const DEFAULT_LIMIT: usize = 1001;
 
 impl SlurmExecutor {
-    /// Asks how many tasks an array may have; Slurm's default if there is no answer.
+    /// The maximum number of tasks in an array; Slurm's default without an answer.
     pub(super) fn ask_array_limit(&mut self) -> usize {
         match self.site_config() {
             Ok(text) => array_limit(text),
             Err(error) => {
-                tracing::debug!("{error}; an array has {DEFAULT_LIMIT} tasks at most");
+                tracing::debug!("{error}; assuming at most {DEFAULT_LIMIT} tasks per array");
                 DEFAULT_LIMIT
             }
         }
@@ -41,7 +41,7 @@ impl SlurmExecutor {
             }),
             arguments: &[],
         };
-        let script = self.look_for_script(&first.script);
+        let script = self.find_script(&first.script);
         let header = script.map(|path| header_of(&path)).unwrap_or_default();
         line.argv(first, sbatch, array.dir.join(wrapper::WRAPPER), &header)
     }
@@ -54,9 +54,9 @@ impl SlurmExecutor {
         let Some(first) = tasks.first() else {
             return Err("an array without tasks".to_owned());
         };
-        let told = |error: ExecutorError| error.with_hint();
-        self.commands.find("sbatch").map_err(told)?;
-        let path = self.look_for_script(&first.script).map_err(told)?;
+        let explain = |error: ExecutorError| error.with_hint();
+        self.commands.find("sbatch").map_err(explain)?;
+        let path = self.find_script(&first.script).map_err(explain)?;
         let script = Script::read(&path).map_err(|error| error.to_string())?;
         super::client::make_log_dir(first)?;
         let common = common_variables(tasks);
@@ -72,7 +72,7 @@ impl SlurmExecutor {
     }
 }
 
-/// Returns the variables that all tasks have with the same value.
+/// The variables that have the same value in all tasks.
 fn common_variables(tasks: &[&JobRequest]) -> BTreeMap<String, String> {
     let Some((first, others)) = tasks.split_first() else {
         return BTreeMap::new();
@@ -82,8 +82,8 @@ fn common_variables(tasks: &[&JobRequest]) -> BTreeMap<String, String> {
     common
 }
 
-/// Reads `scontrol show config`. `MaxArraySize` is one more than the greatest index, 0 where there are no
-/// arrays; `max_array_tasks` of `SchedulerParameters` is a number of tasks.
+/// Reads `scontrol show config`. `MaxArraySize` is one more than the greatest index, 0 without arrays;
+/// `max_array_tasks` of `SchedulerParameters` is a number of tasks.
 fn array_limit(config: &str) -> usize {
     let size = setting(config, "MaxArraySize").and_then(|text| text.parse().ok());
     let tasks = setting(config, "SchedulerParameters").and_then(|text| {

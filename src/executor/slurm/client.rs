@@ -1,7 +1,7 @@
-//! Asks Slurm: sbatch, squeue, sacct, scancel.
+//! Runs sbatch, squeue, sacct and scancel.
 //!
-//! Says what it heard and no more: what absence or a state means for a task is decided elsewhere. All that it
-//! needs of configuration and environment stands in [`SlurmSettings`], which is made once.
+//! Reports only the answers: other modules decide what an absence or a state means for a task. [`SlurmSettings`] has
+//! everything that it needs of configuration and environment.
 
 pub mod home;
 pub mod others;
@@ -30,27 +30,27 @@ use crate::model::config::Config;
 use crate::model::job::{ExecutorKind, JobRef};
 use crate::model::state::table::Metadata;
 
-/// Holds what the executor needs to know of the site and of the calling process.
+/// The site and the calling process.
 #[derive(Debug, Clone)]
 pub struct SlurmSettings {
-    /// Where sbatch and its kin are; none: `PATH` of `env`.
+    /// The directory of Slurm's commands; `None` for `PATH` of `env`.
     pub bin_dir: Option<PathBuf>,
-    /// Where scripts are looked for before `PATH`.
+    /// Directories of scripts, searched before `PATH`.
     pub script_dirs: Vec<PathBuf>,
-    /// The environment of the calling process; what steers Slurm's commands is taken out here.
+    /// The environment of the calling process. Variables that change Slurm's commands are removed later.
     pub env: Vec<(OsString, OsString)>,
-    /// False: sacct is never asked.
+    /// False if sacct is never asked.
     pub accounting: bool,
-    /// Whose jobs are looked at: the owner of the study's state, else the calling user.
+    /// The user whose jobs are observed: the owner of the study's state, otherwise the caller.
     pub owner: u32,
-    /// Who asks, and owns what is submitted.
+    /// The calling user, who owns the submitted jobs.
     pub caller: u32,
-    /// The study's word in the tags of its jobs.
+    /// The study in the tags of its jobs.
     pub project: Option<String>,
     pub home: Home,
-    /// What Slurm is to print between two fields.
+    /// Printed by Slurm between two fields.
     pub separator: String,
-    /// sbatch tries again by itself for two minutes when the controller is busy.
+    /// sbatch itself tries again for two minutes if the controller is busy.
     pub submit_timeout: Duration,
     pub query_timeout: Duration,
 }
@@ -59,7 +59,7 @@ impl SlurmSettings {
     pub const SUBMIT_TIMEOUT: Duration = Duration::from_secs(180);
     pub const QUERY_TIMEOUT: Duration = Duration::from_secs(60);
 
-    /// Takes what the configuration, the state and the calling process say.
+    /// The settings from the configuration, the state and the calling process.
     pub fn from_config(config: &Config, state: &Metadata) -> Self {
         let caller = sys::effective_uid();
         let owner = state.owner_uid.unwrap_or(caller);
@@ -82,85 +82,51 @@ impl SlurmSettings {
 /// Runs jobs on Slurm.
 #[derive(Debug)]
 pub struct SlurmExecutor {
+    pub(super) settings: SlurmSettings,
     pub(super) commands: Commands,
-    script_dirs: Vec<PathBuf>,
-    /// `PATH` of the calling process.
-    path: Option<OsString>,
-    pub(super) accounting: bool,
-    pub(super) owner: u32,
-    pub(super) caller: u32,
-    pub(super) project: Option<String>,
-    pub(super) home: Home,
-    /// What `scontrol show config` printed. None: not asked yet.
-    pub(super) site_config: Option<String>,
-    pub(super) separator: String,
     pub(super) time: TimeLeft,
-    /// None: not asked yet.
+    /// The output of `scontrol show config`, once asked for.
+    pub(super) site_config: Option<String>,
+    /// Whether sacct has the field, once asked for.
     pub(super) has_submit_line: Option<bool>,
 }
 
-/// The four programs without which nothing works.
+/// The required programs.
 const PROGRAMS: [&str; 4] = ["sbatch", "squeue", "sacct", "scancel"];
 
 impl SlurmExecutor {
     pub fn new(settings: SlurmSettings) -> Self {
         Self {
-            path: settings
-                .env
-                .iter()
-                .find(|(name, _)| name == "PATH")
-                .map(|(_, value)| value.clone()),
-            commands: Commands::new(settings.bin_dir, settings.env),
-            script_dirs: settings.script_dirs,
-            accounting: settings.accounting,
-            owner: settings.owner,
-            caller: settings.caller,
-            project: settings.project,
-            home: settings.home,
-            site_config: None,
-            separator: settings.separator,
+            commands: Commands::new(settings.bin_dir.clone(), settings.env.clone()),
             time: TimeLeft::new(settings.submit_timeout, settings.query_timeout),
+            settings,
+            site_config: None,
             has_submit_line: None,
         }
     }
 
-    /// Takes what the configuration, the state and the calling process say.
     pub fn from_config(config: &Config, state: &Metadata) -> Self {
         Self::new(SlurmSettings::from_config(config, state))
     }
 
-    /// Returns an error for the first of Slurm's commands that cannot be found. Starts nothing.
-    pub fn check_programs(&self) -> Result<(), ExecutorError> {
-        PROGRAMS
-            .iter()
-            .filter(|program| **program != "sacct" || self.accounting)
-            .try_for_each(|program| self.commands.find(program).map(drop))
-    }
-
-    /// For showing: also if there is none.
+    /// For display, even if sbatch is missing.
     pub(super) fn find_sbatch(&self) -> PathBuf {
         self.commands
             .find("sbatch")
             .unwrap_or_else(|_| PathBuf::from("sbatch"))
     }
 
-    pub(super) fn look_for_script(&self, script: &str) -> Result<PathBuf, ExecutorError> {
-        let path = find_script(script, &self.script_dirs, self.path.as_deref())?;
-        check_header(&path)?;
-        Ok(path)
-    }
-
     fn try_submit(&self, request: &JobRequest) -> Result<Submission, String> {
-        let told = |error: ExecutorError| error.with_hint();
-        let sbatch = self.commands.find("sbatch").map_err(told)?;
-        let script = self.find_script(&request.script).map_err(told)?;
+        let explain = |error: ExecutorError| error.with_hint();
+        let sbatch = self.commands.find("sbatch").map_err(explain)?;
+        let script = self.find_script(&request.script).map_err(explain)?;
         make_log_dir(request)?;
         let header = header_of(&script);
         let argv = Line::of(request).argv(request, sbatch, script, &header);
         self.send(&argv, &request.env)
     }
 
-    /// Starts sbatch and judges its answer. An error means that nothing was sent.
+    /// Starts sbatch and interprets its answer. An error means that nothing was sent.
     pub(super) fn send(
         &self,
         argv: &[OsString],
@@ -169,7 +135,7 @@ impl SlurmExecutor {
         let Some(limit) = self.time.for_submission() else {
             return Ok(Submission::Refused {
                 kind: Refusal::Transient,
-                message: "sbatch was not started: the time of this pass is over".to_owned(),
+                message: "sbatch was not started: no time left in this pass".to_owned(),
             });
         };
         let ended = self.commands.submit(argv, env, limit);
@@ -179,7 +145,7 @@ impl SlurmExecutor {
                 stdout,
                 stderr,
             }) => Ok(sbatch_answer::judge(end, &stdout, &stderr)),
-            // No process, no memory: the next one may fare better. Nothing was sent.
+            // No free process or memory, which may be temporary. Nothing was sent.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -198,7 +164,10 @@ impl SlurmExecutor {
 
 impl Executor for SlurmExecutor {
     fn preflight(&self) -> Result<(), ExecutorError> {
-        self.check_programs()
+        PROGRAMS
+            .iter()
+            .filter(|program| **program != "sacct" || self.settings.accounting)
+            .try_for_each(|program| self.commands.find(program).map(drop))
     }
 
     fn command_line(&self, request: &JobRequest) -> Vec<String> {
@@ -210,7 +179,12 @@ impl Executor for SlurmExecutor {
     }
 
     fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError> {
-        self.look_for_script(script)
+        let mut env = self.settings.env.iter();
+        let search_path = env.find(|(name, _)| name == "PATH");
+        let search_path = search_path.map(|(_, value)| value.as_os_str());
+        let path = find_script(script, &self.settings.script_dirs, search_path)?;
+        check_header(&path)?;
+        Ok(path)
     }
 
     fn set_deadline(&mut self, left: Duration) {
@@ -248,24 +222,24 @@ impl Executor for SlurmExecutor {
     fn observe(&mut self, question: &Question) -> Observation {
         let clusters = clusters(question);
         let mut warnings = Vec::new();
-        let strange: Vec<&str> = question
+        let invalid: Vec<&str> = question
             .jobs
             .iter()
             .filter(|job| !parse::is_askable(&job.id) && job.id.executor() == ExecutorKind::Slurm)
             .map(|job| job.id.as_str())
             .collect();
-        if !strange.is_empty() {
+        if !invalid.is_empty() {
             warnings.push(format!(
-                "no job ids of Slurm's, so sacct was not asked about them: {}",
-                strange.join(", ")
+                "sacct was not asked about invalid job ids: {}",
+                invalid.join(", ")
             ));
         }
-        // The queue first: what ends between the two questions is then still found in the second.
+        // The queue first: jobs that end between the two queries are then found in the second.
         let mut queue = self.observe_queue(question, &clusters, &mut warnings);
-        // Without the queue nothing can change, and a Slurm that is away is waited for only once.
+        // Without the queue nothing can change, and waiting once for an unreachable Slurm is enough.
         let mut accounting = match queue {
             Answer::Failed(_) => {
-                Answer::Failed("not asked, since the queue did not answer".to_owned())
+                Answer::Failed("not asked because the queue did not answer".to_owned())
             }
             _ => self.observe_accounting(question, &clusters, &mut warnings),
         };
@@ -293,7 +267,7 @@ impl Executor for SlurmExecutor {
             accounting,
             of_other_executor: question.of_other_executor(ExecutorKind::Slurm),
             unnamed,
-            cluster: self.home.cluster.clone(),
+            cluster: self.settings.home.cluster.clone(),
             warnings,
         }
     }
@@ -310,15 +284,15 @@ impl Executor for SlurmExecutor {
                 arguments.extend(chunk.iter().map(|id| (*id).to_owned()));
                 match self.ask("scancel", &arguments) {
                     Ok(_) => {}
-                    // A job that has ended in the meantime is what was asked for.
-                    Err(text) if is_gone_already(&text) => {}
-                    // The others are asked for all the same; a scancel that hangs is not started again.
+                    // The job has ended meanwhile.
+                    Err(text) if has_ended_already(&text) => {}
+                    // Continues with the other jobs; a scancel that hung is not started again.
                     Err(text) => result = result.and(Err(failed(text))),
                 }
             }
         }
         if let Some(job) = jobs.iter().find(|job| !parse::is_askable(&job.id)) {
-            result = Err(failed(format!("'{}' is no job id of Slurm's", job.id)));
+            result = Err(failed(format!("'{}' is not a Slurm job id", job.id)));
         }
         result
     }
@@ -329,10 +303,10 @@ pub(super) fn make_log_dir(request: &JobRequest) -> Result<(), String> {
     let Some(dir) = &request.log_dir else {
         return Ok(());
     };
-    // In a file name pattern of Slurm's, a backslash anywhere switches `%j` off.
+    // A backslash anywhere in Slurm's file name pattern disables `%j`.
     if dir.as_os_str().as_bytes().contains(&b'\\') {
         return Err(format!(
-            "the log directory {} has a backslash in its name, which Slurm takes for an escape",
+            "the log directory {} has a backslash in its name, which Slurm treats as an escape",
             dir.display()
         ));
     }
@@ -346,10 +320,10 @@ fn texts(argv: Vec<OsString>) -> Vec<String> {
         .collect()
 }
 
-/// Returns true if every part of scancel's complaint is about a job that has ended.
-fn is_gone_already(text: &str) -> bool {
-    text.split_once(": ").is_some_and(|(_, said)| {
-        said.split("; ").all(|part| {
+/// True if every part of scancel's message is about a job that has ended.
+fn has_ended_already(text: &str) -> bool {
+    text.split_once(": ").is_some_and(|(_, message)| {
+        message.split("; ").all(|part| {
             part.contains("Invalid job id specified")
                 || part.contains("already completing or completed")
         })

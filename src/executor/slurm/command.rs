@@ -1,10 +1,10 @@
-//! Starts Slurm's commands: the only file that does. Finds them, cleans their environment, limits their time.
+//! Starts Slurm's commands: finds them, cleans their environment, limits their time. No other file starts them.
 //!
-//! Knows nothing of jobs. No shell stands between us and a command. Each runs in a process group of its
-//! own, so that a Ctrl-C meant for us does not end an sbatch between its request and the answer.
+//! Commands run without a shell, each in its own process group, so that Ctrl-C does not end an sbatch between its
+//! request and the answer.
 #![expect(
     clippy::disallowed_methods,
-    reason = "this is the leaf that starts Slurm's commands"
+    reason = "this leaf module starts Slurm's commands"
 )]
 
 use std::ffi::{OsStr, OsString};
@@ -18,8 +18,8 @@ use crate::base::regular::FileError;
 use crate::base::run::{Ended, run};
 use crate::executor::ExecutorError;
 
-/// Beginnings of inherited variables that change what Slurm's commands do or answer, without a word, or that make a
-/// job take itself for a process of the MPI job that the caller's shell runs in.
+/// Prefixes of inherited variables that silently change what Slurm's commands do or print, or that make a job believe
+/// that it is a process of the MPI job in which the caller's shell runs.
 const STEERING: [&str; 12] = [
     "SLURM_",
     "SBATCH_",
@@ -35,7 +35,7 @@ const STEERING: [&str; 12] = [
     "MPI_LOCAL",
 ];
 
-/// Variables without which Slurm cannot be reached: where its configuration is, and who asks.
+/// Variables that are needed to reach Slurm: the place of its configuration, and credentials.
 pub const KEPT: [&str; 6] = [
     "SLURM_CONF",
     "SLURM_CONF_SERVER",
@@ -45,23 +45,23 @@ pub const KEPT: [&str; 6] = [
     "SLURM_SACK_SOCKET",
 ];
 
-/// What the answers to queries are written in: words in English, times as epoch seconds, array tasks in full.
+/// The format of answers: words in English, times as epoch seconds, array tasks in full.
 const QUERY_ENV: [(&str, &str); 3] = [
     ("LC_ALL", "C"),
     ("SLURM_TIME_FORMAT", "%s"),
     ("SLURM_BITSTR_LEN", "0"),
 ];
 
-/// The most bytes that an answer of Slurm's may have: some hundred thousand jobs.
+/// Maximum bytes of an answer of Slurm: some hundred thousand jobs.
 pub const LARGEST_ANSWER: usize = 128 << 20;
 
-/// The most bytes that sbatch may print.
+/// Maximum bytes that sbatch may print.
 const LARGEST_RECEIPT: usize = 1 << 20;
 
-/// So many letters of what a command wrote are told.
+/// Maximum letters of a command's message that are reported.
 const LONGEST_MESSAGE: usize = 500;
 
-/// Knows where Slurm's commands are and in which environment they run.
+/// Slurm's commands and their environment.
 #[derive(Debug, Clone)]
 pub struct Commands {
     bin_dir: Option<PathBuf>,
@@ -70,13 +70,13 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// `bin_dir`: the only place to look in, if given; else `PATH` of `env`.
+    /// Searches only `bin_dir` if given, otherwise `PATH` of `env`.
     pub fn new(bin_dir: Option<PathBuf>, env: Vec<(OsString, OsString)>) -> Self {
         let path = env.iter().find(|(name, _)| name == "PATH");
         let search_path = path
             .map(|(_, path)| {
                 std::env::split_paths(path)
-                    // An empty or relative entry means the working directory: cron's, or anybody's.
+                    // An empty or relative entry means the working directory, which may be anything.
                     .filter(|dir| dir.is_absolute())
                     .collect()
             })
@@ -89,7 +89,7 @@ impl Commands {
         }
     }
 
-    /// Returns a command's path, or an error that names the places.
+    /// A command's path, or an error with the searched places.
     pub fn find(&self, program: &str) -> Result<PathBuf, ExecutorError> {
         let dirs = match &self.bin_dir {
             Some(dir) => std::slice::from_ref(dir),
@@ -108,9 +108,9 @@ impl Commands {
             })
     }
 
-    /// Runs sbatch with the caller's environment and what is added to it: the job gets both.
+    /// Runs sbatch with the caller's environment and the `added` variables; the job gets both.
     ///
-    /// An error means that it was never started.
+    /// An error means that sbatch was never started.
     pub fn submit<'a>(
         &self,
         argv: &[OsString],
@@ -125,7 +125,7 @@ impl Commands {
         run(command, limit, LARGEST_RECEIPT)
     }
 
-    /// Runs a query and returns what it wrote to stdout, or a text that says why there is no answer.
+    /// Runs a query.
     pub fn query(
         &self,
         program: &str,
@@ -149,7 +149,7 @@ impl Commands {
     }
 }
 
-/// Returns true if a variable would change the answers of Slurm's commands.
+/// True if a variable would change the answers of Slurm's commands.
 fn steers(name: &OsStr) -> bool {
     let bytes = name.as_bytes();
     STEERING
@@ -163,7 +163,7 @@ fn is_executable(path: &Path) -> bool {
         .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// Makes one line of what a command of Slurm's wrote to stderr, without its own name before each part.
+/// Joins the lines that a command of Slurm wrote to stderr into one, without the command's name before each.
 pub(super) fn one_line(stderr: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for line in stderr.lines() {

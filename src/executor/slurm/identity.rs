@@ -1,6 +1,6 @@
-//! Which reports are about one job, and what was submitted as it. Pure.
+//! Decides which reports are about the same job, and which submission it is. Pure.
 //!
-//! Scripts, plugins and people change a job's comment and its name; the command line in accounting stays.
+//! Scripts, plugins and people change a job's comment and name, but not its submit line in accounting.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::parse;
 use crate::executor::{ACCOUNTING_LAG, JobReport, Question};
 use crate::model::job::{JobId, JobRef, JobTag, array, name_of_study};
 
-/// The ids of living jobs, by cluster, that the question asks to identify.
+/// The ids of live jobs to identify, by cluster.
 pub(super) fn others<'a>(
     question: &Question,
     queue: &'a [JobReport],
@@ -45,7 +45,7 @@ pub(super) fn others<'a>(
     others
 }
 
-/// The ids of jobs by cluster, without those that no query can name.
+/// The ids of jobs by cluster, without ids that cannot be queried.
 pub(super) fn by_cluster(jobs: &[JobRef]) -> BTreeMap<&Option<Arc<str>>, Vec<&str>> {
     let mut ids: BTreeMap<_, Vec<&str>> = BTreeMap::new();
     for job in jobs.iter().filter(|job| parse::is_askable(&job.id)) {
@@ -54,7 +54,7 @@ pub(super) fn by_cluster(jobs: &[JobRef]) -> BTreeMap<&Option<Arc<str>>, Vec<&st
     ids
 }
 
-/// The living jobs that may be anybody's: Slurm shows no tag, and no command line although accounting has had its time.
+/// Live jobs of unknown origin: without a tag, and without a submit line although accounting has had time for it.
 pub(super) fn unnamed(queue: &[JobReport], now: DateTime<Utc>) -> Vec<JobId> {
     let live = queue.iter().filter(|job| job.phase.is_live());
     let is_old = |at: DateTime<Utc>| now - at >= ACCOUNTING_LAG;
@@ -64,21 +64,21 @@ pub(super) fn unnamed(queue: &[JobReport], now: DateTime<Utc>) -> Vec<JobId> {
         .collect()
 }
 
-/// Leaves one state per job, and gives each job in the queue the tag and the name that it was submitted with.
-/// `others`: records of jobs beside those in `records`.
+/// Keeps one state per job, and restores the submitted tag and name of each job in the queue. `others` are records of
+/// further jobs.
 pub(super) fn settle(
     queue: &mut Vec<JobReport>,
     records: &mut Vec<JobReport>,
     others: &[JobReport],
 ) {
     drop_revoked(queue, records);
-    // A job that is shown twice may still be writing if one of the lines says so.
-    let alive = Shown::of(queue, |job| job.phase.is_live());
-    queue.retain(|job| job.phase.is_live() || !alive.at_its_place(job));
+    // A job that is listed twice may still be writing if one of the lines shows it live.
+    let live = Shown::of(queue, |job| job.phase.is_live());
+    queue.retain(|job| job.phase.is_live() || !live.at_its_place(job));
     trust_submit_lines(queue, records, others);
 }
 
-/// Takes out what a federation's clusters say that do not run a job, where another one knows what became of it.
+/// Removes reports of a federation's clusters that do not run the job, if another cluster has its outcome.
 fn drop_revoked(queue: &mut Vec<JobReport>, records: &mut Vec<JobReport>) {
     if !queue.iter().chain(&*records).any(is_revoked) {
         return;
@@ -90,7 +90,7 @@ fn drop_revoked(queue: &mut Vec<JobReport>, records: &mut Vec<JobReport>) {
     records.retain(|job| !is_revoked(job) || !in_records.has(job));
 }
 
-/// A job's command line says whose it is, whatever its comment is now.
+/// A job's submit line identifies it, whatever its comment is now.
 fn trust_submit_lines(queue: &mut [JobReport], records: &[JobReport], others: &[JobReport]) {
     let with_line = || {
         let records = records.iter().chain(others);
@@ -110,7 +110,7 @@ fn trust_submit_lines(queue: &mut [JobReport], records: &[JobReport], others: &[
             job.tag.clone_from(&record.tag);
             job.name.clone_from(&record.name);
         }
-        // A wrapper may pass the comment otherwise, but this one is that of another job.
+        // A wrapper may pass the comment in another way, but this tag belongs to another job.
         let is_anothers = |tag: &JobTag| submitted.contains(tag.submission_id.as_str());
         if record.tag.is_none() && job.tag.as_ref().is_some_and(is_anothers) {
             job.tag = None;
@@ -118,7 +118,7 @@ fn trust_submit_lines(queue: &mut [JobReport], records: &[JobReport], others: &[
     }
 }
 
-/// Jobs that an answer shows.
+/// The jobs of an answer.
 struct Shown {
     places: HashSet<(JobId, Option<Arc<str>>)>,
     /// Clusters of a federation share ids and comments.

@@ -1,7 +1,6 @@
-//! Asks Slurm what a check of a site wants to know. Submits nothing: `sbatch --test-only` says what would come of a
-//! submission.
+//! Asks Slurm about a site, for `check`. Submits nothing: `sbatch --test-only` shows the outcome of a submission.
 //!
-//! Holds what was said, and judges none of it: that is `check::slurm`.
+//! Collects the answers; `setup::check::slurm` interprets them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -21,19 +20,19 @@ use crate::executor::{
 };
 use crate::model::job::JobId;
 
-/// Says what a check wants to know.
+/// The questions of a check.
 #[derive(Debug, Clone, Default)]
 pub struct Questions {
     /// One per procedure.
     pub requests: Vec<JobRequest>,
-    /// A job that accounting must know.
+    /// A job that accounting must have.
     pub canary: Option<JobId>,
-    /// Whose associations are looked at.
+    /// The user whose associations are queried.
     pub user: String,
     pub home: Home,
 }
 
-/// Holds what Slurm said. None: it was not asked, since something before it failed.
+/// The answers of Slurm; `None` if an earlier failure made the question pointless.
 #[derive(Debug, Default)]
 pub struct Report {
     /// In the order of [`PROGRAMS`].
@@ -43,7 +42,7 @@ pub struct Report {
     pub queue: Option<Result<Vec<JobReport>, String>>,
     pub accounting: Option<Result<String, String>>,
     pub config: Option<Result<String, String>>,
-    /// This host's time before and after the controller was asked for its own.
+    /// This host's time before and after the query for the controller's time.
     pub asked_at: Option<(DateTime<Utc>, DateTime<Utc>)>,
     pub partitions: Option<Result<String, String>>,
     pub associations: Option<Result<String, String>>,
@@ -52,33 +51,33 @@ pub struct Report {
     pub tried: Vec<(String, Tried)>,
 }
 
-/// Says where a command is, or the message and the way out.
+/// The path of a command, or an error message and a remedy.
 pub type Place = Result<PathBuf, (String, String)>;
 
-/// Says what came of a submission that was only tried.
+/// The outcome of a test submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tried {
-    /// What sbatch said.
+    /// With sbatch's message.
     Fine(String),
     Refused {
         kind: Refusal,
         message: String,
     },
-    /// Slurm gave no answer that counts.
+    /// Slurm gave no clear answer.
     Unclear(String),
-    /// The sbatch of this site does not know `--test-only`, and has submitted a job.
+    /// The site's sbatch does not support `--test-only`, and has submitted a job.
     Submitted(JobId),
-    /// The script is missing or unfit; that is told elsewhere.
+    /// The script is missing or unfit, which another check reports.
     NoScript,
 }
 
-/// What is looked for. Without the first four nothing works; the others tell more.
+/// The programs to find. The first four are required.
 pub const PROGRAMS: [&str; 6] = [
     "sbatch", "squeue", "sacct", "scancel", "scontrol", "sacctmgr",
 ];
 
 impl SlurmExecutor {
-    /// Asks all of it, one after the other; what comes after a queue that does not answer is left out.
+    /// Asks all questions in order; stops if the queue does not answer.
     pub fn inspect(&mut self, questions: &Questions) -> Report {
         let mut report = Report {
             programs: PROGRAMS.map(|name| (name, self.place_of(name))).to_vec(),
@@ -117,7 +116,7 @@ impl SlurmExecutor {
             report.partitions =
                 Some(self.ask("scontrol", &["--all", "--oneliner", "show", "partition"]));
         }
-        if has(&report, "sacctmgr") && self.accounting {
+        if has(&report, "sacctmgr") && self.settings.accounting {
             let user = format!("user={}", questions.user);
             let format = "format=account,partition,maxwall";
             let arguments = ["-n", "-P", "show", "assoc", "where", &user, format];
@@ -128,7 +127,7 @@ impl SlurmExecutor {
         if has(&report, "sbatch") {
             for request in &questions.requests {
                 let tried = self.try_only(request);
-                // A controller that has gone is not waited for again.
+                // Does not wait again for a controller that does not answer.
                 let is_over = matches!(tried, Tried::Unclear(_));
                 report
                     .tried
@@ -147,7 +146,7 @@ impl SlurmExecutor {
             .map_err(|error| (error.to_string(), error.hint().unwrap_or_default()))
     }
 
-    /// Asks what would come of a submission, with exactly the options of a real one.
+    /// Tests a submission with exactly the options of a real one.
     fn try_only(&self, request: &JobRequest) -> Tried {
         let places = self.commands.find("sbatch").and_then(|sbatch| {
             let script = self.find_script(&request.script)?;
@@ -164,7 +163,7 @@ impl SlurmExecutor {
         let mut argv = Line::of(request).argv(request, sbatch, script, &header);
         argv.insert(1, OsString::from("--test-only"));
         let Some(limit) = self.time.for_submission() else {
-            return Tried::Unclear("there was no time left to ask".to_owned());
+            return Tried::Unclear("no time left to ask".to_owned());
         };
         match self.commands.submit(&argv, &request.env, limit) {
             Err(error) => Tried::Unclear(format!("cannot start sbatch: {error}")),

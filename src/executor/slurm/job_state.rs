@@ -1,13 +1,12 @@
-//! Slurm's words for a job's state, and what each means for us: the one place where the two
-//! vocabularies meet.
+//! Translates Slurm's words for a job's state to ours; no other module does.
 //!
-//! Pure. A new word of Slurm's is one line in [`WORDS`]; until then it is alive for all we know
-//! ([`Phase::Unknown`]) and warned about, never failed.
+//! Pure. A new word of Slurm is one line in [`WORDS`]; until then it counts as live
+//! ([`Phase::Unknown`]) with a warning, never as failed.
 
 use crate::executor::{JobReport, Phase};
 use crate::model::state::Reason;
 
-/// Says who spoke: the two sources mean different things by the same word.
+/// The source of a word: the two use the same word for different things.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// squeue
@@ -16,21 +15,21 @@ pub enum Source {
     Accounting,
 }
 
-/// Holds what a source says of a job's state, in its own words.
+/// A job's state in the words of its source.
 #[derive(Debug, Clone, Copy)]
-pub struct Said<'a> {
+pub struct StateWords<'a> {
     pub source: Source,
     /// `RUNNING`, `R`, `CANCELLED by 1000`, `OUT_OF_ME+`.
     pub state: &'a str,
-    /// `code:signal`; only accounting prints it.
+    /// `code:signal`, only from accounting.
     pub exit_code: Option<&'a str>,
     pub reason: Option<&'a str>,
-    /// True if a start time and nodes are known. A start time alone is not enough: a job cancelled for
+    /// True if a start time and nodes are known. A start time alone is not enough: a job cancelled due to
     /// its dependency can have one.
     pub has_run: bool,
 }
 
-/// What a word of the list below means, before exit code and reason are looked at.
+/// The meaning of a word, before exit code and reason are considered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meaning {
     Pending,
@@ -49,7 +48,7 @@ use Meaning::{
     Cancelled, Completed, Failed, FailedByCode, Held, Pending, Queued, Running, Silent, Suspended,
 };
 
-/// Every word of Slurm 20.11 to 26.05: long, short, meaning. The last rows stand only in JSON and
+/// Every word of Slurm 20.11 to 26.05: long, short, meaning. The last rows appear only in JSON and
 /// in the complete form of newer releases.
 const WORDS: &[(&str, &str, Meaning)] = &[
     ("PENDING", "PD", Pending),
@@ -78,7 +77,7 @@ const WORDS: &[(&str, &str, Meaning)] = &[
     ("STOPPED", "ST", Running),
     ("REQUEUED_CRON", "RC", Queued),
     ("EXPEDITING", "EXPEDITING", Running),
-    // A sibling in a federation: says nothing of the job that runs.
+    // A sibling in a federation, without information on the running job.
     ("REVOKED", "RV", Silent),
     (
         "LAUNCH_FAILED",
@@ -95,8 +94,8 @@ const WORDS: &[(&str, &str, Meaning)] = &[
     ("UPDATE_DB", "UPDATE_DB", Silent),
 ];
 
-/// Reasons with which a pending job will not start unless a person acts; as letters and digits only,
-/// because releases differ in blanks, underscores and case.
+/// Reasons with which a pending job will not start until a person acts. Only letters and digits,
+/// because releases differ in spaces, underscores and case.
 const HOPELESS: &[&str] = &[
     "accountingpolicy",
     "badconstraints",
@@ -117,31 +116,33 @@ const HOPELESS: &[&str] = &[
 /// script never began.
 const NOT_LAUNCHED: &str = "0:53";
 
-/// Returns where a job stands. A warning is returned for a word that says nothing.
-pub fn phase(said: Said<'_>) -> (Phase, Option<String>) {
-    let Some((meaning, cancelled_by)) = meaning(said.state) else {
+/// The phase of a job, with a warning for an unknown or ambiguous word.
+pub fn phase(words: StateWords<'_>) -> (Phase, Option<String>) {
+    let Some((meaning, cancelled_by)) = meaning(words.state) else {
         let warning = format!(
-            "Slurm says '{}', a job state that this program does not know; such jobs are left alone",
-            said.state
+            "unknown job state '{}' in Slurm; such jobs are treated as running",
+            words.state
         );
         return (Phase::Unknown, Some(warning));
     };
     let phase = match meaning {
-        Pending if said.reason.is_some_and(is_hopeless) => Phase::Held,
+        Pending if words.reason.is_some_and(is_hopeless) => Phase::Held,
         Pending | Queued => Phase::Queued,
         Held => Phase::Held,
         Running => Phase::Running,
         Suspended => Phase::Suspended,
         Completed => Phase::Completed,
-        Cancelled => Phase::Failed(why_cancelled(said, cancelled_by)),
-        FailedByCode if said.exit_code == Some(NOT_LAUNCHED) => Phase::Failed(Reason::LaunchFailed),
+        Cancelled => Phase::Failed(why_cancelled(words, cancelled_by)),
+        FailedByCode if words.exit_code == Some(NOT_LAUNCHED) => {
+            Phase::Failed(Reason::LaunchFailed)
+        }
         // The queue's reason `JobLaunchFailure` proves nothing: a script ended by a signal has it too.
         FailedByCode => Phase::Failed(Reason::ExitCode),
         Failed(reason) => Phase::Failed(reason),
         Silent => {
             let warning = format!(
-                "Slurm says '{}', which tells nothing of the job itself; such jobs are left alone",
-                said.state
+                "job state '{}' in Slurm does not show whether the job runs; such jobs are treated as running",
+                words.state
             );
             return (Phase::Unknown, Some(warning));
         }
@@ -149,33 +150,34 @@ pub fn phase(said: Said<'_>) -> (Phase, Option<String>) {
     (phase, None)
 }
 
-/// True for the record of a job that another cluster of the federation took.
+/// True for a job that another cluster of the federation runs.
 pub fn is_revoked(job: &JobReport) -> bool {
     let word = job.facts.slurm_state.as_deref().unwrap_or_default();
     ["REVOKED", "RV"].contains(&word.to_ascii_uppercase().as_str())
 }
 
-fn why_cancelled(said: Said<'_>, cancelled_by: bool) -> Reason {
-    if said
+fn why_cancelled(words: StateWords<'_>, cancelled_by: bool) -> Reason {
+    if words
         .reason
         .is_some_and(|reason| squeeze(reason).starts_with("dependency"))
         && !cancelled_by
     {
         return Reason::Dependency;
     }
-    // Accounting notes who asked for the end of a job. Nobody did, and it had begun: the controller
-    // lost it in a restart. The queue never notes it; a cut word (`CANCELLED+`) may hide it.
-    if said.source == Source::Accounting
+    // Accounting records who cancelled a job. If it names no one although the job had begun, the
+    // controller lost the job in a restart. The queue never names anyone; a cut word (`CANCELLED+`)
+    // may hide the name.
+    if words.source == Source::Accounting
         && !cancelled_by
-        && said.has_run
-        && !said.state.ends_with('+')
+        && words.has_run
+        && !words.state.ends_with('+')
     {
         return Reason::NodeFail;
     }
     Reason::Cancelled
 }
 
-/// Finds a word in any of its forms, and says whether it names who cancelled the job.
+/// The meaning of a word in any form, and whether it names who cancelled the job.
 fn meaning(state: &str) -> Option<(Meaning, bool)> {
     let mut parts = state.split_ascii_whitespace();
     let word = parts.next()?.to_ascii_uppercase();
@@ -187,7 +189,7 @@ fn meaning(state: &str) -> Option<(Meaning, bool)> {
     {
         return Some((*meaning, by));
     }
-    // Columns of a fixed width cut words: `OUT_OF_ME+`.
+    // Columns of fixed width cut words: `OUT_OF_ME+`.
     let start = word.strip_suffix('+').filter(|start| !start.is_empty())?;
     let mut found = WORDS.iter().filter(|(long, _, _)| long.starts_with(start));
     match (found.next(), found.next()) {

@@ -1,10 +1,11 @@
-//! Slurm behind the [`Executor`](crate::executor::Executor) trait.
+//! The [`Executor`](crate::executor::Executor) for Slurm.
 //!
 //! [`client`] implements the trait: `array` submits job arrays, `query` asks squeue and sacct, `home` checks which
-//! cluster answers, `others` finds our jobs of other users, `usage` asks about steps. [`inspect`] and [`offers`] ask
-//! for `check` and `init`. `command` is the only file that starts Slurm's
-//! commands. `sbatch_line` writes sbatch's, [`parse`] reads the answers; [`sbatch_answer`] and [`job_state`] know
-//! what the answers mean; `identity` decides which of them are about one job. These five are pure.
+//! cluster answers, `others` finds our jobs under other users, `usage` asks about steps. [`inspect`] and [`offers`]
+//! serve `check` and `init`. Only `command` starts Slurm's commands.
+//!
+//! Five modules are pure: `sbatch_line` builds sbatch's command line, [`parse`] reads the answers, [`sbatch_answer`]
+//! and [`job_state`] interpret them, and `identity` decides which of them are about the same job.
 
 mod array;
 pub mod client;

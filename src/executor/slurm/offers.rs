@@ -1,4 +1,4 @@
-//! What Slurm has to offer a user: partitions and accounts. For choices, never for decisions about jobs.
+//! The partitions and accounts that a user can choose from in `init`. Not for decisions about jobs.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,38 +7,37 @@ use std::time::Duration;
 use super::command::Commands;
 use crate::base::run::End;
 
-/// Nobody waits longer than this for a list of choices.
+/// Longer would be too long for a list of choices.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Holds what was learnt. What could not be asked is empty, and `problems` says why.
+/// The choices. Empty where a query failed, for the reason in `problems`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Offers {
-    /// Where sbatch is; none: there is no Slurm here.
+    /// The directory of sbatch; `None` without Slurm.
     pub bin_dir: Option<PathBuf>,
-    /// Its commands are installed, and know no cluster.
+    /// True if Slurm's commands are installed, but no cluster is configured.
     pub has_no_cluster: bool,
     pub partitions: Vec<Partition>,
     /// Accounts that the user may use.
     pub accounts: Vec<String>,
     pub default_account: Option<String>,
-    /// There is no sacct, or it says that nothing is recorded.
+    /// True if sacct is missing or reports that accounting is disabled.
     pub has_no_accounting: bool,
     /// One sentence each.
     pub problems: Vec<String>,
 }
 
-/// Describes a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partition {
     pub name: String,
     pub is_default: bool,
-    /// It takes jobs.
+    /// Accepts jobs.
     pub is_up: bool,
     /// As Slurm writes it: `1-00:00:00`, `infinite`.
     pub time_limit: String,
 }
 
-/// Asks Slurm. `env`: the environment of the calling process. `user`: by name.
+/// Asks Slurm. `env` is the environment of the calling process, `user` a name.
 pub fn ask(env: Vec<(OsString, OsString)>, user: &str) -> Offers {
     let commands = Commands::new(None, env);
     let Ok(sbatch) = commands.find("sbatch") else {
@@ -51,9 +50,9 @@ pub fn ask(env: Vec<(OsString, OsString)>, user: &str) -> Offers {
     let arguments = ["--all", "--noheader", "--format=%P|%a|%l"];
     match answer(&commands, "sinfo", &arguments) {
         Ok(text) => offers.partitions = partitions(&text),
-        // What does not answer now is not asked again.
+        // If sinfo fails, the other queries probably fail too.
         Err(problem) => {
-            offers.has_no_cluster = knows_no_cluster(&problem);
+            offers.has_no_cluster = is_without_cluster(&problem);
             offers.problems.push(problem);
             return offers;
         }
@@ -71,7 +70,7 @@ pub fn ask(env: Vec<(OsString, OsString)>, user: &str) -> Offers {
     ];
     match answer(&commands, "sacctmgr", &arguments) {
         Ok(text) => (offers.default_account, offers.accounts) = accounts(&text),
-        // Without a database there are no accounts.
+        // There are no accounts without a database.
         Err(problem) if problem.contains("accounting_storage") => {}
         Err(problem) => offers.problems.push(problem),
     }
@@ -81,34 +80,34 @@ pub fn ask(env: Vec<(OsString, OsString)>, user: &str) -> Offers {
     offers
 }
 
-/// True if sacct says that this Slurm keeps no record of ended jobs.
+/// True for sacct's message that accounting is disabled.
 pub fn is_without_accounting(problem: &str) -> bool {
     problem.contains("accounting storage is disabled")
 }
 
-/// True for what Slurm's commands say (20.11 to 25.05) where `slurm.conf` is neither there nor to be had from a server.
-fn knows_no_cluster(problem: &str) -> bool {
+/// True for messages of Slurm's commands (20.11 to 25.05) if `slurm.conf` is neither a file nor provided by a server.
+fn is_without_cluster(problem: &str) -> bool {
     ["configuration source", "configuration file", "slurm.conf"]
         .iter()
-        .any(|words| problem.contains(words))
+        .any(|part| problem.contains(part))
 }
 
 fn answer(commands: &Commands, program: &str, arguments: &[&str]) -> Result<String, String> {
     let ended = commands
         .query(program, arguments, LIMIT)
         .map_err(|error| error.to_string())?;
-    let last_words = ended.stderr.trim().lines().next_back().unwrap_or_default();
+    let last = ended.stderr.trim().lines().next_back().unwrap_or_default();
     match ended.end {
         End::Exit(0) => Ok(ended.stdout),
         End::TimedOut { seconds } => Err(format!("{program} did not answer within {seconds} s")),
         _ => {
-            let words = last_words.strip_prefix(&format!("{program}: "));
-            Err(format!("{program} failed: {}", words.unwrap_or(last_words)))
+            let message = last.strip_prefix(&format!("{program}: "));
+            Err(format!("{program} failed: {}", message.unwrap_or(last)))
         }
     }
 }
 
-/// Reads lines `name*|up|1-00:00:00`. A partition has a line for each of its limits and states.
+/// Reads lines `name*|up|1-00:00:00`. A partition has a line per limit and state.
 fn partitions(text: &str) -> Vec<Partition> {
     let mut found: Vec<Partition> = Vec::new();
     for line in text.lines() {
@@ -157,12 +156,12 @@ mod tests {
     fn partitions_are_read_once_each() {
         let text =
             "debug*|up|1:00:00\nlong|up|7-00:00:00\nlong|up|7-00:00:00\nold|inact|infinite\n\n|\nx";
-        let told: Vec<String> = partitions(text)
+        let found: Vec<String> = partitions(text)
             .iter()
             .map(|p| format!("{} {} {} {}", p.name, p.is_default, p.is_up, p.time_limit))
             .collect();
         assert_eq!(
-            told,
+            found,
             [
                 "debug true true 1:00:00",
                 "long false true 7-00:00:00",

@@ -1,9 +1,8 @@
-//! The text of squeue and sacct, read into job reports.
+//! Parses the text of squeue and sacct into job reports.
 //!
-//! Pure. Any bytes are accepted. An answer with text that describes no job is not clean ([`Parsed::broken`]). A record
-//! that was cut is a job of which nothing is known ([`Phase::Unknown`]): never an absence.
+//! Pure; accepts any bytes. An answer with text that is not a job is broken ([`Parsed::broken`]). A record that was
+//! cut is a job in an unknown state ([`Phase::Unknown`]), never an absence.
 
-mod ids;
 mod records;
 pub mod steps;
 mod values;
@@ -12,14 +11,13 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::sync::Arc;
 
-pub use ids::is_askable;
-use ids::{Ids, ids};
-use records::records;
+pub use records::is_askable;
+use records::{Ids, ids, records};
 use values::{
     Twice, clock, known, old_name_in_submit_line, requested_memory, tag_of_submit_line, time,
 };
 
-use super::job_state::{self, Said, Source};
+use super::job_state::{self, Source, StateWords};
 use crate::executor::{JobReport, Phase};
 use crate::model::job::{JobId, JobTag, array};
 use crate::model::state::JobFacts;
@@ -27,18 +25,18 @@ use crate::model::state::JobFacts;
 /// The first and the last character of a separator.
 pub const SEPARATOR: &str = "\u{1f}";
 
-/// Makes a separator that no text of a job holds. It is the same at each call, so that a site's cache in front of
-/// Slurm finds its answers again.
+/// A separator that no text of a job contains. It stays the same, so that a site's cache in front of Slurm can reuse
+/// its answers.
 pub fn separator(study: &impl Hash) -> String {
     let mut hasher = DefaultHasher::new();
     study.hash(&mut hasher);
     format!("{SEPARATOR}{:016x}{SEPARATOR}", hasher.finish())
 }
 
-/// squeue's `--format`, without the separators. The texts of people are last.
+/// squeue's `--format`, without separators. Free texts are last.
 pub const QUEUE_FORMAT: [&str; 10] = ["%i", "%T", "%r", "%V", "%S", "%e", "%N", "%l", "%k", "%j"];
 
-/// sacct's `--format`: fields that exist since 20.11. The text of people is last.
+/// sacct's `--format`: fields that exist since 20.11. The free text is last.
 pub const ACCOUNTING_FIELDS: [&str; 14] = [
     "JobID",
     "State",
@@ -56,23 +54,22 @@ pub const ACCOUNTING_FIELDS: [&str; 14] = [
     "JobName",
 ];
 
-/// The field that holds the whole command line of a submission, since 21.08: before the name.
+/// The field with the complete submit line, since 21.08; before the name.
 pub const SUBMIT_LINE: &str = "SubmitLine";
 
-/// The jobs of an answer, and what a person should know about it.
+/// The jobs of an answer, with problems.
 #[derive(Debug, Default)]
 pub struct Parsed {
     pub jobs: Vec<JobReport>,
     pub warnings: Vec<String>,
-    /// Why the answer is not clean: something in it describes no job, or was cut. What is missing from such an
-    /// answer is not absent.
+    /// Set if the answer has text that is not a job, or was cut. Jobs that are missing from such an answer may exist.
     pub broken: Option<String>,
 }
 
-/// The number of squeue's fields before the texts of people.
+/// The number of squeue's fields before the free texts.
 const QUEUE_SAFE: usize = QUEUE_FORMAT.len() - 2;
 
-/// The number of sacct's fields before the texts of people.
+/// The number of sacct's fields before the free texts.
 const ACCOUNTING_SAFE: usize = ACCOUNTING_FIELDS.len() - 1;
 
 /// Reads squeue's answer to [`QUEUE_FORMAT`].
@@ -107,7 +104,7 @@ pub fn queue(text: &str, separator: &str, cluster: Option<&Arc<str>>) -> Parsed 
             tag: JobTag::parse(comment),
             has_submit_line: false,
             name,
-            is_whole: true,
+            is_complete: true,
         };
         (id, raw)
     });
@@ -140,7 +137,7 @@ fn accounting_of<const N: usize>(text: &str, separator: &str) -> Parsed {
     read("sacct", jobs, &found.foreign, separator)
 }
 
-/// Names the fields of one record of accounting.
+/// Assigns the fields of one record of accounting.
 fn record<'a>(
     head: [&'a str; ACCOUNTING_SAFE],
     submit_line: &'a str,
@@ -184,12 +181,12 @@ fn record<'a>(
             .filter(|_| tag.is_some())
             .unwrap_or(name),
         tag,
-        is_whole: !memory.contains('?'),
+        is_complete: !memory.contains('?'),
     };
     (id, raw)
 }
 
-/// Holds a line's fields as they came, with the few that are read differently per source.
+/// The raw fields of a record; those that differ between the sources are already parsed.
 struct Raw<'a> {
     source: Source,
     state: &'a str,
@@ -206,9 +203,9 @@ struct Raw<'a> {
     tag: Option<JobTag>,
     has_submit_line: bool,
     name: &'a str,
-    /// False for a record of accounting's whose first half has not arrived yet: for some seconds its
-    /// name is `allocation`, its memory `16?`, and nobody seems to have cancelled it.
-    is_whole: bool,
+    /// False for a record of accounting whose first half has not arrived yet: for some seconds its
+    /// name is `allocation`, its memory `16?`, and the canceller is missing.
+    is_complete: bool,
 }
 
 impl Parsed {
@@ -236,7 +233,7 @@ fn read<'a>(
     let mut ranges = Vec::new();
     for line in foreign {
         parsed.broken.get_or_insert_with(|| broken(program, line));
-        // A record that was cut: the job is there.
+        // A record that was cut: the job exists.
         if let Some((id, _)) = line.split_once(separator)
             && let Some(Ids::One(id)) = ids(id)
         {
@@ -252,10 +249,10 @@ fn read<'a>(
             Some(Ids::Tasks {
                 array,
                 tasks,
-                whole,
+                is_complete,
             }) => {
-                // The array is there, whichever of its tasks were cut off.
-                if !whole {
+                // The array exists, even if some of its tasks were cut off.
+                if !is_complete {
                     let array = raw.report(array, &mut parsed);
                     parsed.jobs.push(array);
                     let text = format!("{program} shows only a part of the array tasks '{id}'");
@@ -264,11 +261,11 @@ fn read<'a>(
                 }
                 ranges.push((tasks, raw));
             }
-            // No record begins with anything else.
+            // No record begins with other text.
             Some(Ids::Other) | None => {}
         }
     }
-    // A task can stand in a row of its own and in a range; its own row is the newer one.
+    // A task can be in its own row and in a range; its own row is newer.
     let single: HashSet<JobId> = parsed.jobs.iter().map(|job| job.id.clone()).collect();
     for (tasks, raw) in ranges {
         for id in tasks.into_iter().filter(|id| !single.contains(id)) {
@@ -279,12 +276,9 @@ fn read<'a>(
     parsed
 }
 
-/// Why an answer counts as none.
+/// Why an answer does not count.
 fn broken(program: &str, line: &str) -> String {
-    format!(
-        "{program} printed text that describes no job: '{}'",
-        shown(line)
-    )
+    format!("{program} printed unexpected text: '{}'", shown(line))
 }
 
 fn shown(line: &str) -> String {
@@ -297,19 +291,21 @@ fn shown(line: &str) -> String {
 impl Raw<'_> {
     fn report(&self, job: JobId, parsed: &mut Parsed) -> JobReport {
         let mut times = [
-            // A submission must not seem to be older than its intent: another job's record.
+            // A submission must not appear older than its intent, as if it were another job's record.
             (self.submit, Twice::Latest),
             (self.start, Twice::Earliest),
             (self.end, Twice::Earliest),
         ]
         .map(|(text, twice)| {
             time(text, twice).unwrap_or_else(|| {
-                parsed.warn(format!("'{text}' is no time of Slurm's (job {job})"));
+                parsed.warn(format!(
+                    "invalid time '{text}' in Slurm's answer (job {job})"
+                ));
                 None
             })
         });
         let reason = known(self.reason);
-        let (mut phase, warning) = job_state::phase(Said {
+        let (mut phase, warning) = job_state::phase(StateWords {
             source: self.source,
             state: self.state,
             exit_code: self.exit_code,
@@ -319,16 +315,16 @@ impl Raw<'_> {
         if let Some(warning) = warning {
             parsed.warn(warning);
         }
-        // An end without its time: accounting was told of the job's start when it had ended already, and the
-        // end itself (who cancelled it, its exit code) is still on its way.
+        // An end without its time: accounting got the job's start after the job had ended, and the end itself (who
+        // cancelled it, its exit code) has not arrived yet.
         let lacks_end = self.source == Source::Accounting
             && matches!(phase, Phase::Completed | Phase::Failed(_))
             && times[1].is_some()
             && times[2].is_none();
-        if !self.is_whole || lacks_end {
+        if !self.is_complete || lacks_end {
             phase = Phase::Unknown;
         }
-        // For a job that waits, the queue's start is a forecast, and so is the end of one that runs.
+        // The queue's start of a pending job is a forecast, and so is the end of a running one.
         if matches!(phase, Phase::Queued | Phase::Held) {
             times[1] = None;
         }
@@ -354,7 +350,7 @@ impl Raw<'_> {
                     Some((end - start).num_seconds().max(0))
                 }),
                 req_cpus: self.req_cpus,
-                // The rest comes with the steps.
+                // The other values come with the steps.
                 ..JobFacts::default()
             }
             .with_exit_code(self.exit_code),
@@ -365,7 +361,7 @@ impl Raw<'_> {
     }
 }
 
-/// All tasks of an array of ours carry the array's tag; the index makes it the task's own.
+/// All tasks of our arrays have the array's tag; adds the index.
 fn tag_of_task(tag: JobTag, job: &JobId) -> JobTag {
     match array::split_job_id(job) {
         Some((_, index)) if array::is_array_id(&tag.submission_id) => JobTag {

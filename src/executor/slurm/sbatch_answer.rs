@@ -1,9 +1,8 @@
-//! What sbatch's answer means: accepted, certainly refused, or in doubt.
+//! Interprets sbatch's answer: accepted, certainly refused, or in doubt.
 //!
-//! Pure. sbatch refuses what it cannot read before it sends a request, in lines of its own. A reply of the controller's
-//! that carries an error is a refusal as well: no job was made. Only a reply that was lost, or that could not
-//! be read, leaves a submission in doubt, and so does an sbatch that says nothing. `fixtures/slurm/sbatch-failures.tsv`
-//! lists the texts of all releases.
+//! Pure. If sbatch cannot read its options, it refuses before it sends a request, with its own message. An error in
+//! the controller's reply is a refusal too: no job was made. A submission is in doubt only if the reply was lost or
+//! unreadable, or if sbatch prints nothing. `fixtures/slurm/sbatch-failures.tsv` lists the texts of all releases.
 
 use std::sync::Arc;
 
@@ -12,10 +11,10 @@ use crate::base::run::End;
 use crate::executor::{Refusal, Submission};
 use crate::model::job::JobId;
 
-/// What stands before the text of an error that ended a request: of a submission, and of one that is only tried.
+/// Prefixes of the error that ended a request: of a submission, and of `--test-only`.
 const OUTCOMES: [&str; 2] = ["batch job submission failed: ", "allocation failure: "];
 
-/// Parts of texts about a reply that was lost or cannot be believed: the controller may have made the job.
+/// Parts of messages about a lost or unreliable reply: the controller may have made the job.
 const LOST: &[&str] = &[
     "timed out",
     "socket error",
@@ -55,8 +54,8 @@ const LOST: &[&str] = &[
     "success",
 ];
 
-/// Names of the functions that carry a request and its reply. sbatch writes them before what went wrong.
-const CARRIERS: &[&str] = &[
+/// Names of the functions that send a request and receive the reply. sbatch prints them before the error.
+const TRANSPORT: &[&str] = &[
     "slurm_unpack_received_msg:",
     "slurm_receive_msg",
     "slurm_msg_",
@@ -68,7 +67,7 @@ const CARRIERS: &[&str] = &[
     "unpack_header:",
 ];
 
-/// Lines of sbatch's own after which it goes on.
+/// Messages of sbatch after which it continues.
 const NOT_THE_END: &[&str] = &[
     "retrying",
     "in environment",
@@ -84,7 +83,7 @@ const NOT_THE_END: &[&str] = &[
     "thread value",
 ];
 
-/// Refusals that say something else than that this procedure's jobs cannot be had.
+/// Refusals that do not mean that this procedure's jobs are impossible.
 const SPECIAL: &[(&str, Refusal)] = &[
     (
         "could not establish a configuration source",
@@ -103,18 +102,20 @@ const SPECIAL: &[(&str, Refusal)] = &[
     ("invalid job array specification", Refusal::ArraySize),
 ];
 
-/// Judges how a started sbatch ended by its status and its two outputs.
+/// Interprets the exit status and the two outputs of sbatch.
 pub fn judge(end: End, stdout: &str, stderr: &str) -> Submission {
-    let said = one_line(stderr);
-    // What Slurm adds to the sentence of a site's plugin.
-    let said = said.strip_suffix("; Unspecified error").unwrap_or(&said);
+    let message = one_line(stderr);
+    // Slurm adds this to the message of a site's plugin.
+    let message = message
+        .strip_suffix("; Unspecified error")
+        .unwrap_or(&message);
     match end {
         End::Exit(0) => match job_id(stdout) {
             Some((job_id, cluster)) => Submission::Accepted { job_id, cluster },
-            None => in_doubt("sbatch ended well but gave no job id", said),
+            None => in_doubt("sbatch succeeded but printed no job id", message),
         },
         End::Exit(code) => {
-            // With an id on stdout a job exists, whatever else was said.
+            // With an id on stdout a job exists, whatever the message is.
             let refusal = match job_id(stdout) {
                 Some(_) => None,
                 None => refusal(code, stderr),
@@ -122,35 +123,35 @@ pub fn judge(end: End, stdout: &str, stderr: &str) -> Submission {
             match refusal {
                 Some(kind) => Submission::Refused {
                     kind,
-                    message: said.to_owned(),
+                    message: message.to_owned(),
                 },
-                None => in_doubt(&format!("sbatch ended with exit code {code}"), said),
+                None => in_doubt(&format!("sbatch ended with exit code {code}"), message),
             }
         }
-        End::Signal(signal) => in_doubt(&format!("sbatch was ended by signal {signal}"), said),
-        End::Unseen => in_doubt("the exit status of sbatch could not be had", said),
+        End::Signal(signal) => in_doubt(&format!("sbatch was killed by signal {signal}"), message),
+        End::Unseen => in_doubt("the exit status of sbatch is unknown", message),
         End::TooLong { bytes } => in_doubt(
-            &format!("sbatch printed more than {bytes} bytes and was ended"),
-            said,
+            &format!("sbatch printed more than {bytes} bytes and was killed"),
+            message,
         ),
         End::TimedOut { seconds } => in_doubt(
-            &format!("sbatch did not answer within {seconds} s and was ended"),
-            said,
+            &format!("sbatch did not answer within {seconds} s and was killed"),
+            message,
         ),
     }
 }
 
-fn in_doubt(what: &str, said: &str) -> Submission {
-    let message = if said.is_empty() {
-        what.to_owned()
-    } else {
-        format!("{what}: {said}")
-    };
-    Submission::InDoubt { message }
+fn in_doubt(what: &str, message: &str) -> Submission {
+    Submission::InDoubt {
+        message: match message {
+            "" => what.to_owned(),
+            message => format!("{what}: {message}"),
+        },
+    }
 }
 
 fn refusal(code: i32, stderr: &str) -> Option<Refusal> {
-    // 255 is sbatch's own for options that it cannot read; other high codes are those of `timeout`, a shell or a wrapper.
+    // sbatch ends with 255 if it cannot read its options; other high codes come from `timeout`, a shell or a wrapper.
     if code >= 124 && code != 255 {
         return None;
     }
@@ -165,11 +166,11 @@ fn refusal(code: i32, stderr: &str) -> Option<Refusal> {
     }
 }
 
-/// Judges the error that ended a request. What stands before it in the text are a site's words, or tries of sbatch's own
-/// that were refused too.
+/// Interprets the error that ended a request. The text before it is a site's message, or earlier tries of sbatch that
+/// were refused too.
 fn reply(outcome: &str, text: &str) -> Option<Refusal> {
     let contains = |needle: &&str| text.contains(needle);
-    // The controller was not reached, or there was no credential to send along.
+    // The controller was not reached, or there was no credential to send.
     let is_unsigned = outcome == "protocol authentication error"
         && ["munge encode failed", "auth_g_create:"]
             .iter()
@@ -177,24 +178,24 @@ fn reply(outcome: &str, text: &str) -> Option<Refusal> {
     if is_unsigned || outcome.contains("(connect failure)") {
         return Some(Refusal::Transient);
     }
-    // MaxJobCount: sbatch has waited two minutes by itself before it says so.
+    // MaxJobCount: sbatch itself has waited two minutes before this message.
     if outcome == "resource temporarily unavailable"
         && text.contains("temporarily unable to accept job")
     {
         return Some(Refusal::Limit);
     }
-    // Up to 22.05, a reply that cannot be read ends as `Unspecified error`, like one of a site's plugin.
-    if is_under_way(text) || is_lost(outcome) {
+    // Up to 22.05, an unreadable reply ends as `Unspecified error`, like a reply of a site's plugin.
+    if is_about_transport(text) || is_lost(outcome) {
         return None;
     }
     Some(kind(outcome, text))
 }
 
-/// Judges the words of an sbatch that ended before its request, if they say so.
+/// Interprets the message of an sbatch that ended before its request, if it shows that.
 fn own(text: &str) -> Option<Refusal> {
     let error = |line: &'_ str| {
-        let (program, said) = line.trim().split_once(": ")?;
-        // getopt(3) writes the path that the program was started by.
+        let (program, message) = line.trim().split_once(": ")?;
+        // getopt(3) prints the path by which the program was started.
         let name = program.rsplit('/').next().unwrap_or(program);
         let starts = [
             "error: ",
@@ -204,27 +205,27 @@ fn own(text: &str) -> Option<Refusal> {
             "option ",
         ];
         let is_error = name.starts_with("sbatch")
-            && starts.iter().any(|start| said.starts_with(start))
-            && !NOT_THE_END.iter().any(|part| said.contains(part));
-        is_error.then(|| is_lost(said))
+            && starts.iter().any(|start| message.starts_with(start))
+            && !NOT_THE_END.iter().any(|part| message.contains(part));
+        is_error.then(|| is_lost(message))
     };
-    // The last one ended it.
+    // The last error ended it.
     let is_lost = text.lines().rev().find_map(error)?;
-    (!is_lost && !is_under_way(text)).then(|| kind(text, text))
+    (!is_lost && !is_about_transport(text)).then(|| kind(text, text))
 }
 
-fn is_lost(words: &str) -> bool {
-    LOST.iter().any(|part| words.contains(part))
+fn is_lost(message: &str) -> bool {
+    LOST.iter().any(|part| message.contains(part))
 }
 
-fn is_under_way(text: &str) -> bool {
-    CARRIERS.iter().any(|name| text.contains(name))
+fn is_about_transport(text: &str) -> bool {
+    TRANSPORT.iter().any(|name| text.contains(name))
 }
 
-/// Returns what a refusal means, by its last words and the whole text.
+/// The kind of a refusal, from its last message and the complete text.
 fn kind(last: &str, text: &str) -> Refusal {
-    // `AssocMaxSubmitJobLimit`, `QOSGrpSubmitJobsLimit`: a quota. The same policy line without such a
-    // word means the size or time of this very job.
+    // `AssocMaxSubmitJobLimit`, `QOSGrpSubmitJobsLimit`: a quota. Without such a word, the same policy
+    // message is about the size or time of this job.
     let mut words = text.split(|c: char| !c.is_ascii_alphanumeric());
     if words.any(|word| word.contains("submitjob") && word.contains("limit")) {
         return Refusal::Limit;
@@ -233,9 +234,8 @@ fn kind(last: &str, text: &str) -> Refusal {
     special.map_or(Refusal::Permanent, |(_, kind)| *kind)
 }
 
-/// Returns the job that stdout names: `123`, `123;cluster` (which `--parsable` asks for), or the sentence that sbatch
-/// prints without it. Sites print banners around it, even lines of digits: the first of several counts, and
-/// the mark on the job corrects it.
+/// The job on stdout: `123`, `123;cluster` (requested by `--parsable`), or the sentence that sbatch prints without it.
+/// Sites print banners around it, even lines of digits: the first match counts, and the tag on the job corrects it.
 fn job_id(stdout: &str) -> Option<(JobId, Option<Arc<str>>)> {
     stdout.lines().find_map(|line| {
         let line = line.trim_end_matches('\r');

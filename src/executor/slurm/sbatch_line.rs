@@ -1,4 +1,4 @@
-//! The command line of sbatch. Pure.
+//! Builds the command line of sbatch. Pure.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -10,13 +10,13 @@ use crate::executor::JobRequest;
 use crate::model::job::JobTag;
 use crate::model::procedure::options::{self, Arguments};
 
-/// Holds what differs between the command lines of a single job and of an array.
+/// The differences between the command lines of a single job and of an array.
 pub(super) struct Line<'a> {
     pub submission_id: &'a str,
     pub job_name: &'a str,
-    /// Slurm's replacement symbols for the job's id in its logs' names.
+    /// Slurm's symbols for the job's id in the names of logs.
     pub log_symbols: &'a str,
-    /// The indexes.
+    /// The indexes of the array.
     pub array: Option<String>,
     pub arguments: &'a [String],
 }
@@ -32,7 +32,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Builds the command line of one sbatch. `header`: the options in the `#SBATCH` lines of the job script.
+    /// `header` has the options in the `#SBATCH` lines of the job script.
     pub(super) fn argv(
         &self,
         request: &JobRequest,
@@ -50,7 +50,7 @@ impl<'a> Line<'a> {
         let comment = comment.map(|text| beside(&tag, text));
         sbatch_args.remove("comment");
         let mut argv: Vec<OsString> = vec![sbatch.into(), "--parsable".into()];
-        // The first one is found in accounting's SubmitLine; the last one is the job's comment.
+        // The first one stays in accounting's SubmitLine; the last one becomes the job's comment.
         push(&mut argv, "comment", Some(&tag));
         push(&mut argv, "comment", comment);
         push(&mut argv, "export", Some(export(request, header)));
@@ -76,7 +76,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Writes the tag beside a comment that the site reads: into an object of JSON, or before the text.
+/// Adds the tag to a comment that the site reads: into a JSON object, or before the text.
 fn beside(tag: &JobTag, comment: &str) -> String {
     match serde_json::from_str::<Map<String, Value>>(comment) {
         Ok(mut object) => {
@@ -88,7 +88,7 @@ fn beside(tag: &JobTag, comment: &str) -> String {
     }
 }
 
-/// Returns which variables the job sees: all of the caller's, or those that the script names and our own.
+/// The variables of the job: all of the caller's, or those that the script selects and our own.
 fn export(request: &JobRequest, header: &Arguments) -> String {
     let Some(wanted) = header.value("export") else {
         return "ALL".to_owned();
@@ -105,7 +105,7 @@ fn export(request: &JobRequest, header: &Arguments) -> String {
     names.join(",")
 }
 
-/// Adds an option that has a value; an empty text in the configuration means none.
+/// Adds an option with a value; an empty text in the configuration means no option.
 fn push(argv: &mut Vec<OsString>, name: &str, value: Option<impl ToString>) {
     if let Some(value) = value
         .map(|value| value.to_string())
@@ -115,7 +115,7 @@ fn push(argv: &mut Vec<OsString>, name: &str, value: Option<impl ToString>) {
     }
 }
 
-/// Returns sbatch's file name pattern for a job's log: `%` starts a replacement symbol, so ours are doubled.
+/// sbatch's file name pattern for a job's log; `%` starts a symbol, so other ones are doubled.
 fn log_pattern(dir: &Path, job_name: &str, symbols: &str, ending: &str) -> OsString {
     let mut bytes = Vec::new();
     for byte in dir.join(job_name).as_os_str().as_bytes() {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a8_what_the_script_exports_is_honoured_and_our_variables_travel_along() {
+    fn a8_the_scripts_export_is_respected_and_our_variables_are_added() {
         for (header, expected) in [
             (&[][..], "--export=ALL"),
             (&["--export=NONE"], "--export=SNBB_SESSION,SNBB_SUBJECT"),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn weak_slurm_restarts_no_job_that_the_retry_rules_restart_unless_the_script_wants_it() {
+    fn weak_slurm_requeues_no_job_with_retry_rules_unless_the_script_wants_it() {
         let mut request = prepared("prep", 1).request;
         request.resources.no_requeue = true;
         for (header, is_passed) in [
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a10_a_comment_of_the_sites_stands_beside_the_tag() {
+    fn a10_a_comment_of_the_site_is_kept_beside_the_tag() {
         for (sbatch_args, header, expected) in [
             (&[][..], &[][..], "snbb:study:id"),
             (

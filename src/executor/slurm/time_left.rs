@@ -1,8 +1,8 @@
-//! How long the commands of one pass may take: each for itself, and all together.
+//! The time limits of a pass: of each command, and of all together.
 
 use std::time::{Duration, Instant};
 
-/// Holds the limits. Without a deadline, each command has its own only.
+/// The limits. Without a deadline, only those of each command apply.
 #[derive(Debug)]
 pub(super) struct TimeLeft {
     pub(super) submit: Duration,
@@ -22,29 +22,29 @@ impl TimeLeft {
         }
     }
 
-    /// Begins a pass that may take so long.
+    /// Begins a pass that may take this long.
     pub(super) fn set(&mut self, left: Duration) {
         self.end = Instant::now().checked_add(left);
         self.silent.clear();
     }
 
-    /// Returns how long a submission that starts now may take; none: it must not start.
+    /// The limit of a submission that starts now; `None` if it must not start.
     pub(super) fn for_submission(&self) -> Option<Duration> {
         self.within(self.submit)
     }
 
-    /// Returns how long a query that starts now may take, or why it must not start.
+    /// The limit of a query that starts now, or why it must not start.
     pub(super) fn for_query(&self, program: &str) -> Result<Duration, String> {
         if self.silent.iter().any(|silent| silent == program) {
             return Err(format!(
-                "{program} was not asked again: it did not answer in time before"
+                "{program} was not asked again because it did not answer in time before"
             ));
         }
         self.within(self.query)
-            .ok_or_else(|| format!("{program} was not asked: the time of this pass is over"))
+            .ok_or_else(|| format!("{program} was not asked: no time left in this pass"))
     }
 
-    /// Notes that a program did not answer in time: within a pass, it is not waited for twice.
+    /// Records that a program did not answer in time, so that a pass does not wait for it twice.
     pub(super) fn note_silence(&mut self, program: &str) {
         if self.end.is_some() {
             self.silent.push(program.to_owned());

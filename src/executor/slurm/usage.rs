@@ -1,7 +1,7 @@
-//! What ended jobs used, and who or what ended them: one more sacct per thousand of them.
+//! The resource usage of ended jobs, and what ended them: one more sacct per thousand jobs.
 //!
-//! The figures are a courtesy: without an answer there are none, and a warning. Only one verdict hangs on
-//! it: a prolog that failed looks like an administrator's scancel.
+//! Without an answer, the usage is missing, with a warning. Only one decision depends on it: whether a prolog failed,
+//! which looks like an administrator's scancel.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,15 +17,14 @@ use crate::executor::{ACCOUNTING_LAG, JobReport, Phase, Question};
 use crate::model::job::{JobId, JobRef};
 use crate::model::state::Reason;
 
-/// What is known of the runs on each cluster.
+/// The usage of the runs on each cluster.
 type Known = HashMap<Option<Arc<str>>, HashMap<Run, Usage>>;
 
-/// A prolog that takes longer than this before it fails, in seconds, is not believed: the node may have
-/// lost the steps of a job that ran.
+/// Seconds. After a longer run, the prolog has not failed: the node may have lost the steps of the job.
 const LONGEST_PROLOG_S: i64 = 900;
 
 impl SlurmExecutor {
-    /// Adds what the steps tell to the records of ended jobs that were asked about.
+    /// Adds the usage from the steps to the records of ended jobs of the question.
     pub(super) fn add_usage(
         &mut self,
         question: &Question,
@@ -39,7 +38,7 @@ impl SlurmExecutor {
             Ok(known) => known,
             Err(text) => {
                 warnings.push(format!(
-                    "what ended jobs used is not known, and who cancelled them not for certain: {text}"
+                    "resource usage of finished jobs is unavailable, and it is uncertain who cancelled them: {text}"
                 ));
                 Known::default()
             }
@@ -50,7 +49,7 @@ impl SlurmExecutor {
             .map(|job| (&job.id, job.facts.cluster.as_deref()))
             .collect();
         for record in records.iter_mut().filter(|job| !job.phase.is_live()) {
-            // Accounting does not always note the reason; that nobody asked for the end it does.
+            // Accounting does not always record the reason, but it shows that no one cancelled the job.
             if record.phase == Phase::Failed(Reason::Cancelled)
                 && record.facts.slurm_state.as_deref() == Some("CANCELLED")
                 && by_dependency.contains(&(&record.id, record.facts.cluster.as_deref()))
@@ -63,7 +62,7 @@ impl SlurmExecutor {
             let end = record.facts.ended_at;
             let may_still_come =
                 has_failed || end.is_some_and(|end| sys::now() - end < ACCOUNTING_LAG);
-            add(record, usage, self.owner, may_still_come);
+            add(record, usage, self.settings.owner, may_still_come);
         }
     }
 
@@ -73,7 +72,7 @@ impl SlurmExecutor {
             for jobs in jobs_options(&ids) {
                 let mut arguments = cluster_option(cluster.as_ref());
                 arguments.extend(["-D", "-n", "-p"].map(str::to_owned));
-                arguments.push(format!("--delimiter={}", self.separator));
+                arguments.push(format!("--delimiter={}", self.settings.separator));
                 arguments.push(jobs);
                 arguments.extend(since_option(since));
                 arguments.push(format!("--format={}", steps::FIELDS.join(",")));
@@ -81,14 +80,14 @@ impl SlurmExecutor {
                 known
                     .entry(cluster.clone())
                     .or_default()
-                    .extend(steps::steps(&text, &self.separator)?);
+                    .extend(steps::steps(&text, &self.settings.separator)?);
             }
         }
         Ok(known)
     }
 }
 
-/// Returns the jobs that were asked about and have ended, for accounting and for the queue.
+/// The jobs of the question that have ended according to accounting and queue.
 fn ended(question: &Question, queue: &[JobReport], records: &[JobReport]) -> Vec<JobRef> {
     let place = |job: &JobReport| (job.id.clone(), job.facts.cluster.clone());
     let mut ended: HashSet<(JobId, Option<Arc<str>>)> = records
@@ -99,7 +98,7 @@ fn ended(question: &Question, queue: &[JobReport], records: &[JobReport]) -> Vec
     for job in queue.iter().filter(|job| job.phase.is_live()) {
         ended.remove(&place(job));
     }
-    // Of a job whose end was known, only a later end is news.
+    // If a job's end was known, only a later end counts.
     let has_ended_again = |job: &JobRef, known: DateTime<Utc>| {
         records.iter().any(|record| {
             (&record.id, &record.facts.cluster) == (&job.id, &job.cluster)
@@ -131,7 +130,7 @@ fn add(record: &mut JobReport, usage: Option<&Usage>, own_uid: u32, may_still_co
         return;
     }
     record.phase = match usage {
-        // Once more at the next pass.
+        // Ask again at the next pass.
         None if may_still_come => Phase::Unknown,
         None => record.phase,
         Some(usage) if usage.has_begun => record.phase,
@@ -143,7 +142,7 @@ fn has_run(record: &JobReport) -> bool {
     record.facts.started_at.is_some() && record.facts.node_list.is_some()
 }
 
-/// When a prolog fails and the job may not be requeued, slurmctld ends it with the uid of who told it:
+/// If a prolog fails and the job may not be requeued, slurmctld ends it with the uid of the reporter:
 /// slurmd, which is root nearly everywhere.
 fn may_be_prolog_failure(record: &JobReport, own_uid: u32) -> bool {
     let by = record.facts.cancelled_by();
@@ -183,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cancel_by_another_uid_is_a_cancel_only_if_the_script_began() {
+    fn a_cancel_by_another_uid_counts_only_if_the_script_began() {
         let began = Usage {
             has_begun: true,
             ..Usage::default()
@@ -216,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_job_that_had_nodes_for_a_while_can_have_failed_in_its_prolog() {
+    fn only_a_short_job_with_nodes_can_have_failed_in_its_prolog() {
         let changes: [fn(&mut JobFacts); 4] = [
             |facts| facts.node_list = None,
             |facts| facts.started_at = None,

@@ -89,7 +89,7 @@ impl Inquiry {
                     // Any cluster may answer.
                     None => Home {
                         cluster: None,
-                        is_never_meant: true,
+                        is_unused: true,
                     },
                 },
             },

@@ -300,7 +300,7 @@ fn progress_of(
     let contents = match audit_log::read(log) {
         Ok(contents) => {
             let mut contents = contents?;
-            contents.leave_to_others(input.project);
+            contents.remove_other_studies(input.project);
             contents
         }
         Err(error) => {

@@ -1,11 +1,10 @@
-//! Old events in compressed files beside the log, one per month: `<stem>.<year>-<month>.jsonl.gz`.
+//! Archives of old events beside the log, compressed, one per month: `<stem>.<year>-<month>.jsonl.gz`.
 //!
-//! The archives are part of the log: [`super::read`] reads them too, so
-//! nothing is forgotten. An event is in its archive, synced, before it leaves the log; a crash in
-//! between leaves it in both, and readers then take it once.
+//! The archives are part of the log: [`super::read`] reads them too. An event is synced in its archive
+//! before it is removed from the log; a crash in between leaves it in both, and readers count it once.
 #![expect(
     clippy::disallowed_methods,
-    reason = "the archives of a log are looked for in its directory"
+    reason = "lists the archives in the directory of the log"
 )]
 
 use std::collections::{BTreeMap, HashSet};
@@ -25,33 +24,33 @@ use crate::base::durable::Replacement;
 use crate::base::regular::read_regular;
 use crate::store::state_file::StateError;
 
-/// Is a log whose old events may leave it.
+/// A log with the old events to archive.
 #[derive(Debug)]
 pub struct OldEvents {
     /// The log itself, links followed.
     log: PathBuf,
     before: Mark,
-    /// What stays in the log.
+    /// The lines that stay in the log.
     kept: Vec<u8>,
-    /// Whole lines by month, `2026-03`.
+    /// Lines by month, `2026-03`.
     months: BTreeMap<String, Vec<Vec<u8>>>,
 }
 
-/// Says what went into one archive.
+/// The part of the log that goes to one archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Archived {
     pub path: PathBuf,
     pub events: usize,
-    /// What they took in the log.
+    /// Their size in the log.
     pub bytes: u64,
 }
 
-/// Tells one content of a log or an archive from another: length and CRC-32.
+/// Length and CRC-32, to recognise the contents of a log.
 type Mark = (u64, u32);
 
 impl OldEvents {
-    /// Reads a log and chooses the events from before a point in time. Lines that cannot be read, and
-    /// events that do not say when they were, stay. None: there is no log.
+    /// Reads a log and selects the events before a point in time. Unreadable lines and events without
+    /// time stay in the log. `None` if there is no log.
     pub fn find(log: &Path, before: DateTime<Utc>) -> Result<Option<Self>, StateError> {
         let read = StateError::io("read", log);
         let log = match std::fs::canonicalize(log) {
@@ -67,7 +66,7 @@ impl OldEvents {
             months: BTreeMap::new(),
         };
         for line in bytes.split_inclusive(|&byte| byte == b'\n') {
-            // A last line without an end is still being written, or was cut.
+            // A last line without newline is still being written, or was cut.
             let at = if line.ends_with(b"\n") {
                 time_of(line)
             } else {
@@ -84,7 +83,6 @@ impl OldEvents {
         Ok(Some(old))
     }
 
-    /// Says what goes where.
     pub fn archives(&self) -> Vec<Archived> {
         self.months
             .iter()
@@ -96,8 +94,8 @@ impl OldEvents {
             .collect()
     }
 
-    /// Writes the archives, reads them back, and then takes their events out of the log. The lock must be
-    /// held: `check` looks whether it still is.
+    /// Writes the archives, reads them back, and then removes their events from the log. `check` checks
+    /// that the lock is still held.
     pub fn archive(&self, check: impl Fn() -> Result<(), StateError>) -> Result<(), StateError> {
         if self.months.is_empty() {
             return Ok(());
@@ -109,7 +107,7 @@ impl OldEvents {
         put(&self.log, &self.before, &self.kept)
     }
 
-    /// Adds lines to an archive, those that it does not hold yet.
+    /// Adds the lines that are not in the archive yet.
     fn add(&self, path: &Path, lines: &[Vec<u8>]) -> Result<(), StateError> {
         let packed = durable::read(path).map_err(StateError::io("read", path))?;
         let mut text = match &packed {
@@ -136,25 +134,22 @@ impl OldEvents {
         durable::replace(path, &bytes, packed.as_ref())
             .map_err(|error| StateError::from_replacement(path, error))?;
         if packed.is_none() {
-            // Whoever may not read the log may not read what was in it.
+            // The archive gets the log's permissions.
             let rights = self.log.metadata().map(|metadata| metadata.permissions());
             rights
                 .and_then(|rights| std::fs::set_permissions(path, rights))
-                .map_err(StateError::io("set the rights of", path))?;
+                .map_err(StateError::io("set the permissions of", path))?;
         }
-        let is_whole = read_regular(path)
-            .and_then(|bytes| unpack(&bytes))
-            .is_ok_and(|back| back == text);
-        if is_whole {
+        if read(path).is_ok_and(|back| back == text) {
             Ok(())
         } else {
-            let source = io::Error::other("it does not hold what was written");
+            let source = io::Error::other("the contents differ from what was written");
             Err(StateError::io("read back", path)(source))
         }
     }
 }
 
-/// Replaces a log that held `before`.
+/// Replaces a log with the contents `before`.
 pub(super) fn rewrite(log: &Path, before: &[u8], after: &[u8]) -> Result<(), StateError> {
     put(log, &mark_of(before), after)
 }
@@ -172,7 +167,7 @@ fn put(log: &Path, before: &Mark, after: &[u8]) -> Result<(), StateError> {
     }
     .run()
     .map_err(|error| StateError::from_replacement(log, error))?;
-    // Where the lock lies, somebody may have written to the old file in the last moment.
+    // If the lock does not work, another process may have written to the old file at the last moment.
     let mut late = Vec::new();
     old.seek(SeekFrom::Start(before.0))
         .and_then(|_| old.read_to_end(&mut late))
@@ -188,7 +183,7 @@ fn put(log: &Path, before: &Mark, after: &[u8]) -> Result<(), StateError> {
     Ok(())
 }
 
-/// Lists the archives of a log, the oldest month first.
+/// The archives of a log, oldest month first.
 pub fn archives_of(log: &Path) -> io::Result<Vec<PathBuf>> {
     let log = std::fs::canonicalize(log).unwrap_or_else(|_| log.to_owned());
     let entries = match log.parent().map(std::fs::read_dir) {
@@ -212,7 +207,6 @@ pub fn archives_of(log: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Reads an archive.
 pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
     unpack(&read_regular(path)?)
 }

@@ -1,4 +1,4 @@
-//! What an event tells of its row, so that a lost row can be made of the log again. Pure.
+//! Stores the values of a row in an event, so that a lost row can be rebuilt from the log. Pure.
 //!
 //! The keys are the columns of the state file.
 
@@ -10,7 +10,7 @@ use crate::model::state::TaskRow;
 use crate::model::state::columns::{self, COLUMNS, Column, Kind};
 use crate::store::journal::Intent;
 
-/// Columns that each event has under keys of its own, or that follow from others.
+/// Columns that events have under other keys, or that follow from others.
 const ELSEWHERE: [&str; 7] = [
     "subject",
     "session",
@@ -21,25 +21,25 @@ const ELSEWHERE: [&str; 7] = [
     "updated_at",
 ];
 
-/// Returns what is known of a row beside task, job and status.
+/// The values of a row except task, job and status.
 pub fn extras_of(row: &TaskRow) -> Vec<(&'static str, Value)> {
     logged()
         .filter_map(|column| Some((column.name, to_json(column.kind, (column.get)(row)?)?)))
         .collect()
 }
 
-/// Returns what is known of an attempt that is being submitted.
+/// The values of an attempt that is being submitted.
 pub fn extras_of_intent(intent: &Intent) -> Vec<(&'static str, Value)> {
     let mut extras = extras_of(&intent.row());
     extras.retain(|(name, _)| *name != "reason");
     extras
 }
 
-/// Fills in what an event says of its row; what it does not say stays. `missing_since` is the
-/// exception: it is null again once the job is found.
+/// Fills the values of an event into its row and keeps the others, except `missing_since`, which
+/// becomes null again once the job is found.
 pub fn fill(row: &mut TaskRow, fields: &Map<String, Value>) {
     row.missing_since = None;
-    // A reason counts only with its status.
+    // A reason is valid only together with its status.
     for column in logged().filter(|column| column.kind != Kind::Reason) {
         if let Some(json) = fields.get(column.name)
             && let Some(value) = from_json(column.kind, json)
@@ -75,7 +75,6 @@ fn from_json(kind: Kind, json: &Value) -> Option<columns::Value<'_>> {
     }
 }
 
-/// Reads a time as the log writes it.
 pub(super) fn parse_time(text: &str) -> Option<DateTime<Utc>> {
     DateTime::parse_from_rfc3339(text)
         .ok()
@@ -88,7 +87,7 @@ mod tests {
     use crate::model::state::columns::tests::full_row;
 
     #[test]
-    fn what_is_written_of_a_row_makes_it_again() {
+    fn a_row_is_rebuilt_from_its_event() {
         let full = full_row();
         let fields: Map<String, Value> = extras_of(&full)
             .into_iter()

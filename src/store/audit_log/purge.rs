@@ -1,4 +1,4 @@
-//! The log and its archives without one subject.
+//! Removes one subject from the log and its archives.
 
 use std::path::{Path, PathBuf};
 
@@ -9,18 +9,18 @@ use crate::base::durable;
 use crate::model::bids::{SubjectLabel, is_of_label};
 use crate::store::state_file::StateError;
 
-/// A log or an archive, and what it holds without the subject.
+/// A log or an archive, with its contents without the subject.
 #[derive(Debug)]
 pub(crate) struct Rewritten {
     path: PathBuf,
     is_archive: bool,
     before: Vec<u8>,
     after: Vec<u8>,
-    /// How many lines go or change.
+    /// The number of lines to remove or change.
     pub events: usize,
 }
 
-/// Reads the log and its archives; those that do not name the subject are left out.
+/// The log and its archives, except those that do not contain the subject.
 ///
 /// # Errors
 /// A file that cannot be read.
@@ -46,7 +46,7 @@ pub(crate) fn without(log: &Path, subject: &SubjectLabel) -> Result<Vec<Rewritte
                 None => after.extend_from_slice(line),
                 Some(other) => {
                     events += 1;
-                    // A line about others that names the subject keeps what it says about them.
+                    // A line about another subject is kept, without this subject's label.
                     if subject_of(line).as_deref() != Some(subject.as_str()) {
                         after.extend(other);
                     }
@@ -67,7 +67,7 @@ pub(crate) fn without(log: &Path, subject: &SubjectLabel) -> Result<Vec<Rewritte
 }
 
 impl Rewritten {
-    /// Puts the new content in place. An archive of which nothing is left goes.
+    /// Writes the new contents. Removes an archive that would be empty.
     ///
     /// # Errors
     /// It was changed meanwhile, or cannot be written.
@@ -85,14 +85,14 @@ impl Rewritten {
     }
 }
 
-/// Whom an event is about. `None`: the line is no event, or one of the whole study.
+/// The subject of an event; `None` if the line is not an event, or one of the whole study.
 fn subject_of(line: &[u8]) -> Option<String> {
     let event: Value = serde_json::from_slice(line).ok()?;
     Some(event.get("subject")?.as_str()?.to_owned())
 }
 
-/// Writes a subject's label out of a text: `sub-0001` becomes `sub-xxxx`. `None`: it is not in it. A label that only
-/// begins or ends so is another's.
+/// The text with a subject's label masked: `sub-0001` becomes `sub-xxxx`. `None` if the label is not in the text.
+/// Longer labels that contain it are not masked.
 pub(crate) fn without_label(text: &[u8], subject: &SubjectLabel) -> Option<Vec<u8>> {
     let label = subject.as_str().as_bytes();
     let is_letter = |at: Option<&u8>| at.is_some_and(|&at| is_of_label(at.into()));
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_whole_label_is_written_out() {
+    fn only_the_exact_label_is_masked() {
         let subject = SubjectLabel::new("sub-01").unwrap();
         let without = |text: &str| {
             without_label(text.as_bytes(), &subject).map(|text| String::from_utf8(text).unwrap())

@@ -1,8 +1,12 @@
-//! Reads the log back: what was recorded of which task, and when.
+//! Reads the log back.
 //!
-//! Lines of the Python program are read too. A line that a crash cut is counted and left out.
+//! Also reads lines of the Python program. Counts and skips lines that a crash cut.
+//!
+//! Studies may share a log: two configurations in one directory do unless they set `log_file`. A
+//! submission contains its study. Later events contain their submission, and all events of one invocation
+//! belong to one study. Events without study are kept, since they may belong to this one.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -13,10 +17,10 @@ use super::facts::parse_time;
 use super::{EventKind, archive};
 use crate::base::durable;
 use crate::base::regular::open_regular;
-use crate::model::job::JobId;
+use crate::model::job::{JobId, JobTag, is_same_study};
 use crate::model::state::{TaskKey, TaskStatus};
 
-/// Is one event of a task.
+/// One event of a task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     pub at: DateTime<Utc>,
@@ -29,21 +33,21 @@ pub struct Record {
     pub fields: Map<String, Value>,
 }
 
-/// Holds what a log says.
+/// The contents of a log.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Contents {
-    /// Those of the archives first; else in the order of the file. Events of the whole study and of kinds that this program does not
-    /// know are left out.
+    /// Those of the archives first, then in the order of the file. Without events of the whole study
+    /// and of unknown kinds.
     pub records: Vec<Record>,
-    /// Lines of the log itself that cannot be read, counted from 1.
+    /// Numbers of unreadable lines of the log itself, from 1.
     pub bad_lines: Vec<usize>,
-    /// Archives that cannot be read, and why.
+    /// Unreadable archives, with the error.
     pub bad_archives: Vec<(PathBuf, String)>,
 }
 
-/// Reads a log and its archives. None: there is neither.
+/// Reads a log and its archives; `None` if there is neither.
 pub fn read(path: &Path) -> io::Result<Option<Contents>> {
-    // Events go from the log to an archive: read in this order, none is missed.
+    // Events move from the log to an archive, so in this order none is missed.
     let log = durable::read(path)?;
     let archives = archive::archives_of(path)?;
     if log.is_none() && archives.is_empty() {
@@ -67,7 +71,7 @@ pub fn read(path: &Path) -> io::Result<Option<Contents>> {
     Ok(Some(contents))
 }
 
-/// Finds the newest event of a task that is wanted, from the end of the log. Archives are older.
+/// The newest matching event of a task in the log. Archives are older and not read.
 pub fn newest(path: &Path, is_wanted: impl Fn(&Record) -> bool) -> Option<Record> {
     let mut file = open_regular(path).ok()?;
     let length = file.metadata().ok()?.len();
@@ -77,7 +81,7 @@ pub fn newest(path: &Path, is_wanted: impl Fn(&Record) -> bool) -> Option<Record
         let mut bytes = Vec::new();
         file.seek(SeekFrom::Start(start)).ok()?;
         file.read_to_end(&mut bytes).ok()?;
-        // What is left of a line that was cut here cannot be parsed.
+        // A line that begins before `start` cannot be parsed.
         let lines = bytes.rsplit(|&byte| byte == b'\n');
         let mut records = lines.filter_map(|line| parse_line(line).ok().flatten());
         if let Some(found) = records.find(&is_wanted) {
@@ -90,7 +94,7 @@ pub fn newest(path: &Path, is_wanted: impl Fn(&Record) -> bool) -> Option<Record
     }
 }
 
-/// Reads a log's bytes; never fails on any.
+/// Parses the bytes of a log; never fails.
 pub fn parse(bytes: &[u8]) -> Contents {
     let mut contents = Contents::default();
     contents.take(bytes, &HashSet::new());
@@ -98,7 +102,7 @@ pub fn parse(bytes: &[u8]) -> Contents {
 }
 
 impl Contents {
-    /// Adds what a log says, but for lines that are known already.
+    /// Adds the events of a log, without known lines.
     fn take(&mut self, bytes: &[u8], known: &HashSet<&[u8]>) {
         for (index, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
             if line.iter().all(u8::is_ascii_whitespace) || known.contains(line) {
@@ -144,6 +148,71 @@ fn parse_line(line: &[u8]) -> Result<Option<Record>, Unreadable> {
     }))
 }
 
+/// The other studies whose events were removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherStudies {
+    /// The project words of those studies.
+    pub projects: BTreeSet<String>,
+    pub events: usize,
+}
+
+impl Contents {
+    /// Removes the events of other studies, if there are any.
+    pub fn remove_other_studies(&mut self, project: &str) -> Option<OtherStudies> {
+        let mut projects = BTreeSet::new();
+        let (mut submissions, mut calls) = (HashSet::new(), HashSet::new());
+        for record in &self.records {
+            let Some(other) = project_of(record).filter(|other| !is_same_study(other, project))
+            else {
+                continue;
+            };
+            projects.insert(other);
+            submissions.extend(text(record, "submission_id").map(str::to_owned));
+            calls.extend(text(record, "run_id").map(str::to_owned));
+        }
+        if projects.is_empty() {
+            return None;
+        }
+        let before = self.records.len();
+        self.records.retain(|record| {
+            // An event with a study belongs to it, whatever the other events suggest.
+            if let Some(named) = project_of(record) {
+                return is_same_study(&named, project);
+            }
+            let is_in = |known: &HashSet<String>, key| {
+                text(record, key).is_some_and(|word| known.contains(word))
+            };
+            !is_in(&submissions, "submission_id") && !is_in(&calls, "run_id")
+        });
+        Some(OtherStudies {
+            projects,
+            events: before - self.records.len(),
+        })
+    }
+
+    /// The studies that have submitted.
+    pub fn projects(&self) -> BTreeSet<String> {
+        self.records.iter().filter_map(project_of).collect()
+    }
+}
+
+/// The study of an event, from its `project` or from the job's comment.
+pub fn project_of(record: &Record) -> Option<String> {
+    if let Some(project) = text(record, "project") {
+        return Some(project.to_owned());
+    }
+    let argv = record.fields.get("argv")?.as_array()?;
+    argv.iter()
+        .filter_map(|word| word.as_str()?.strip_prefix("--comment="))
+        .find_map(JobTag::parse)
+        .map(|tag| tag.project)
+}
+
+/// A text value of an event.
+pub fn text<'a>(record: &'a Record, key: &str) -> Option<&'a str> {
+    record.fields.get(key)?.as_str()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -173,6 +242,38 @@ mod tests {
             found.records[0].at.timestamp(),
             found.records[1].at.timestamp()
         );
+    }
+
+    #[test]
+    fn submissions_of_other_studies_and_their_later_events_are_removed() {
+        let lines = [
+            r#""event":"submitted","job_id":"1","submission_id":"x","run_id":"r1","argv":["sbatch","--comment=snbb:own:x"]"#,
+            r#""event":"submitted","job_id":"2","submission_id":"y","run_id":"r2","project":"other""#,
+            r#""event":"error","submission_id":"z","run_id":"r2""#,
+            r#""event":"status_change","job_id":"2","new_status":"failed","submission_id":"y","run_id":"r3""#,
+            r#""event":"status_change","job_id":"1","new_status":"failed","submission_id":"x","run_id":"r4""#,
+            r#""event":"submitted","job_id":"9""#,
+        ];
+        let text: String = lines
+            .iter()
+            .map(|line| {
+                format!("{{\"timestamp\":\"2026-03-01T00:00:00+00:00\",\"subject\":\"sub-1\",\"session\":\"\",\"procedure\":\"a\",{line}}}\n")
+            })
+            .collect();
+        let mut contents = parse(text.as_bytes());
+        assert_eq!(
+            contents.projects(),
+            ["other", "own"].map(str::to_owned).into()
+        );
+        let other_studies = contents.remove_other_studies("own").unwrap();
+        assert_eq!((other_studies.projects.len(), other_studies.events), (1, 3));
+        let left: Vec<&str> = contents
+            .records
+            .iter()
+            .map(|record| record.job_id.as_ref().unwrap().as_str())
+            .collect();
+        assert_eq!(left, ["1", "1", "9"]);
+        assert_eq!(contents.remove_other_studies("own"), None);
     }
 
     proptest! {

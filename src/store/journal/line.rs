@@ -1,7 +1,7 @@
-//! The text of the journal: entries to lines, and any bytes to entries or to the place of the damage.
+//! Converts journal entries to lines, and any bytes to entries or to the position of damage.
 //!
 //! A line is `{"crc":"<8 hex>","batch":<offset>,"entry":{...}}`. The checksum is the CRC-32 of
-//! all that follows its comma; `batch` is the length of the file when the append began.
+//! everything after its comma; `batch` is the length of the file when the append began.
 //! Pure; never panics on any bytes.
 
 use std::path::Path;
@@ -10,17 +10,17 @@ use serde::{Deserialize, Serialize};
 
 use super::{Entry, JournalError, Salvaged};
 
-/// Holds what a file's bytes say.
+/// The contents of a journal.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct Scanned {
     pub entries: Vec<Entry>,
-    /// Bytes from the start that are whole lines.
-    pub whole: usize,
-    /// True if the last line is whole but for its newline.
+    /// Length of the complete lines at the start, in bytes.
+    pub complete: usize,
+    /// True if the last line is complete except for its newline.
     pub lacks_newline: bool,
 }
 
-/// Points to a line that should be whole and is not.
+/// A damaged line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Damage {
     pub line: usize,
@@ -37,7 +37,7 @@ impl Damage {
     }
 }
 
-/// True if what a crash has left of a first line is one of a journal: any other file is somebody else's.
+/// True if the torn first line is the beginning of a journal; otherwise the file is not a journal.
 fn begins(text: &[u8]) -> bool {
     text.starts_with(HEAD) || HEAD.starts_with(text)
 }
@@ -45,8 +45,8 @@ fn begins(text: &[u8]) -> bool {
 /// Adds the line of an entry, newline included.
 pub(super) fn write(out: &mut Vec<u8>, batch: u64, entry: &Entry) {
     let record = Record { batch, entry };
-    // Serializing numbers, texts and options into memory has no way to fail; an empty line would
-    // be found as damage by the next reader.
+    // Serializing numbers, texts and options into memory cannot fail; the next reader would find an
+    // empty line as damage.
     let text = serde_json::to_string(&record).unwrap_or_default();
     let rest = text.strip_prefix('{').unwrap_or_default();
     out.extend_from_slice(HEAD);
@@ -56,15 +56,15 @@ pub(super) fn write(out: &mut Vec<u8>, batch: u64, entry: &Entry) {
     out.push(b'\n');
 }
 
-/// Reads a file's bytes.
+/// Parses the bytes of a journal.
 ///
-/// What a crash can leave is tolerated and not counted: a last line that is cut or garbled, zeros
-/// at the end, and lines that are garbled within the last append (pages of one write reach the
-/// disk in any order). Everything else is damage.
-pub(super) fn scan(bytes: &[u8]) -> Result<Found, Damage> {
+/// Ignores what a crash can leave: a cut or garbled last line, zeros at the end, and garbled lines
+/// within the last append (the pages of one write reach the disk in any order). Everything else is
+/// damage.
+pub(super) fn scan(bytes: &[u8]) -> Result<Scanned, Damage> {
     let used = bytes.len() - bytes.iter().rev().take_while(|&&byte| byte == 0).count();
     let text = bytes.get(..used).unwrap_or_default();
-    let mut found = Found::default();
+    let mut found = Scanned::default();
     let mut first_bad: Option<(usize, Damage)> = None;
     let mut bad_lines = 0;
     let mut batch_after = None;
@@ -74,7 +74,7 @@ pub(super) fn scan(bytes: &[u8]) -> Result<Found, Damage> {
         match parse(body.unwrap_or(line)) {
             Ok((_, entry)) if first_bad.is_none() => {
                 found.entries.push(entry);
-                found.whole = start + line.len();
+                found.complete = start + line.len();
                 found.lacks_newline = body.is_none();
             }
             Ok((batch, _)) => batch_after = Some(batch),
@@ -102,7 +102,7 @@ pub(super) fn scan(bytes: &[u8]) -> Result<Found, Damage> {
     }
 }
 
-/// Reads every line that can be read.
+/// Reads every readable line.
 pub(super) fn salvage(bytes: &[u8]) -> Salvaged {
     let mut salvaged = Salvaged::default();
     for (index, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
@@ -124,7 +124,7 @@ fn parse(line: &[u8]) -> Result<(u64, Entry), String> {
     let split = || {
         let (crc, rest) = line.strip_prefix(HEAD)?.split_at_checked(8)?;
         let rest = rest.strip_prefix(NECK)?;
-        // Sign and capitals would pass the number's reader, yet are not what was written.
+        // `from_str_radix` also accepts signs and capitals, which are never written.
         if !crc
             .iter()
             .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
@@ -134,15 +134,15 @@ fn parse(line: &[u8]) -> Result<(u64, Entry), String> {
         let crc = u32::from_str_radix(std::str::from_utf8(crc).ok()?, 16).ok()?;
         Some((crc, rest))
     };
-    let (crc, rest) = split().ok_or("it does not begin as a line of the journal does")?;
+    let (crc, rest) = split().ok_or("it does not begin like a line of the journal")?;
     if crc32fast::hash(rest) != crc {
-        return Err("its checksum does not fit".to_owned());
+        return Err("its checksum is wrong".to_owned());
     }
     let mut json = Vec::with_capacity(rest.len() + 1);
     json.push(b'{');
     json.extend_from_slice(rest);
     let record: Record<Entry> = serde_json::from_slice(&json).map_err(|error| {
-        format!("it is whole but not understood ({error}); was it written by a newer version?")
+        format!("it is complete but not understood ({error}); was it written by a newer version?")
     })?;
     Ok((record.batch, record.entry))
 }

@@ -1,4 +1,4 @@
-//! Reading the journal: all that counts, or, of a damaged one, all that can be read.
+//! Reads the journal strictly, or salvages the readable part of a damaged one.
 
 use std::io;
 use std::path::Path;
@@ -7,13 +7,13 @@ use super::error::{JournalError, io_error};
 use super::{Entry, Salvaged, line, require_file};
 use crate::base::durable;
 
-/// Reads all entries. A missing file has none; a cut end is left out; any other line that
-/// cannot be read is an error.
+/// Reads all entries. A missing file has none, an end that a crash cut is ignored, and any other
+/// unreadable line is an error.
 pub fn read(path: &Path) -> Result<Vec<Entry>, JournalError> {
     let mut tries = 3;
     let bytes = loop {
         match read_file(path) {
-            // On NFS a file that was removed meanwhile: there may be a new one, or none.
+            // NFS: the file was removed meanwhile; there may be a new one.
             Err(JournalError::Io { source, .. }) if durable::is_stale(&source) && tries > 1 => {
                 tries -= 1
             }
@@ -27,7 +27,7 @@ pub fn read(path: &Path) -> Result<Vec<Entry>, JournalError> {
     Ok(found.entries)
 }
 
-/// Reads all entries that can be read, whatever is between them. None: there is no file.
+/// Reads all readable entries and skips damage; `None` without a file.
 pub fn salvage(path: &Path) -> Result<Option<Salvaged>, JournalError> {
     let bytes = match read_file(path) {
         Ok(bytes) => bytes,
@@ -46,7 +46,7 @@ pub fn salvage(path: &Path) -> Result<Option<Salvaged>, JournalError> {
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, JournalError> {
-    let file = durable::open_again(path).map_err(|source| io_error("open", path, source))?;
+    let file = durable::open_again(path).map_err(io_error("open", path))?;
     require_file(path, &file)?;
-    durable::content(&file).map_err(|source| io_error("read", path, source))
+    durable::content(&file).map_err(io_error("read", path))
 }

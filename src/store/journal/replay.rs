@@ -1,8 +1,8 @@
-//! What the journal's entries mean for the rows.
+//! Applies the journal's entries to the rows.
 //!
-//! Pure. Doing it twice, or on rows that hold the entries already and have gone on, changes
-//! nothing. What is less certain wins: a submission counts as never sent only if there is no trace
-//! of a sending, or every sending of it was refused.
+//! Pure. Applying entries twice, or to rows that have changed further since, changes nothing. In
+//! doubt, a submission counts as sent: it was never sent only if there is no `sending` entry, or if
+//! every one of them was refused.
 
 mod rows;
 
@@ -16,11 +16,11 @@ use crate::model::job::JobId;
 use crate::model::state::{State, TaskKey, TaskRow};
 use rows::{fill_intent, fill_job, is_later, is_of, new_row};
 
-/// Says what became of one submission.
+/// The outcome of one submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SubmissionState {
     NotSent,
-    /// It may have been accepted. `since` is the time of its first sending.
+    /// It may have been accepted. `since` is the time of its first `sending` entry.
     InDoubt {
         since: DateTime<Utc>,
     },
@@ -32,56 +32,51 @@ pub enum SubmissionState {
     Refused,
 }
 
-/// Says what one submission changed in the rows.
+/// The change that one sent submission made to the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
-    /// The rows said so already, or there is nothing to say.
+enum Effect {
+    /// The rows had it already, or there is nothing to record.
     Nothing,
     /// The task's row is in doubt now.
     InDoubt,
     /// The task's row has its job now.
     Accepted,
-    /// The row of a refused submission is gone again. If `restored`, the row before is back; else it
-    /// is in the attempts file already.
-    Withdrawn { restored: bool },
-    /// The task has a later attempt that the journal does not know: left as it is.
+    /// The task has a later attempt that is not in the journal; it was left unchanged.
     Overtaken,
 }
 
-/// Sums up what a replay changed, for messages and for the store.
+/// The changes of a replay, for messages and for the store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Replayed {
     /// Tasks whose row is in doubt now.
     pub in_doubt: Vec<TaskKey>,
     /// Tasks whose row has its job now.
     pub accepted: Vec<(TaskKey, JobId)>,
-    /// Tasks whose submission was refused after its row had been saved as in doubt: they have no
-    /// row now, the row before is the newest of their attempts file.
+    /// Tasks whose submission was refused after its row had been saved as in doubt. They have no row
+    /// now; the previous row is the newest in the attempts file.
     pub withdrawn: Vec<TaskKey>,
-    /// Jobs that were accepted for tasks that have a later attempt which the journal does not know.
+    /// Accepted jobs of tasks that have a later attempt which is not in the journal.
     pub overtaken: Vec<(TaskKey, JobId)>,
-    /// Submissions with a sending or a result, for which there is neither an intent nor a row.
+    /// Submissions that were sent, but have neither an intent nor a row.
     pub unknown: Vec<Arc<str>>,
 }
 
 impl Replayed {
-    /// True if the rows said all of it already.
+    /// True if the replay changed nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Applies entries to the rows. Doing it twice, or on a state that holds them already and has
-/// gone on, changes nothing.
+/// Applies entries to the rows.
 pub fn replay(entries: &[Entry], state: &mut State) -> Replayed {
-    let courses = Courses::of(entries);
+    let submissions = Submissions::of(entries);
     let mut replayed = Replayed::default();
-    // Refusals come first: a row that never was must not pass for a later attempt.
-    for course in &courses.list {
-        if course.fate() == SubmissionState::Refused
-            && let Some(key) = course.key(state, &courses)
-            && withdraw(&key, &course.submission_id, state)
-                == (Effect::Withdrawn { restored: false })
+    // Refusals come first: the row of a refused submission must not count as a later attempt.
+    for submission in &submissions.list {
+        if submission.outcome() == SubmissionState::Refused
+            && let Some(key) = submission.key(state, &submissions)
+            && withdraw(&key, &submission.submission_id, state)
         {
             replayed.withdrawn.push(key);
         }
@@ -91,61 +86,59 @@ pub fn replay(entries: &[Entry], state: &mut State) -> Replayed {
         .iter()
         .filter_map(|row| row.submission_id.clone())
         .collect();
-    for (at, course) in courses.list.iter().enumerate() {
-        let fate = course.fate();
-        if matches!(fate, SubmissionState::NotSent | SubmissionState::Refused) {
+    for (at, submission) in submissions.list.iter().enumerate() {
+        let outcome = submission.outcome();
+        if matches!(outcome, SubmissionState::NotSent | SubmissionState::Refused) {
             continue;
         }
-        let Some(intent) = course.intent else {
-            without_intent(course, &fate, state, &courses, &mut replayed);
+        let Some(intent) = submission.intent else {
+            without_intent(submission, &outcome, state, &submissions, &mut replayed);
             continue;
         };
         let row = state.get(&intent.key);
         let later_row = row
             .and_then(|row| row.submission_id.as_deref())
-            .and_then(|id| courses.index.get(id))
+            .and_then(|id| submissions.index.get(id))
             .is_some_and(|&of_row| of_row > at);
-        if superseded.contains(&course.submission_id) {
+        if superseded.contains(&submission.submission_id) {
             continue;
         }
         if later_row {
-            keep_beside(intent, &fate, state);
+            keep_beside(intent, &outcome, state);
             continue;
         }
-        let effect = settle(intent, &fate, state);
+        let effect = settle(intent, &outcome, state);
         if effect == Effect::Overtaken {
-            keep_beside(intent, &fate, state);
+            keep_beside(intent, &outcome, state);
         }
-        replayed.note(&intent.key, &fate, effect);
+        replayed.note(&intent.key, &outcome, effect);
     }
     replayed.withdrawn.retain(|key| state.get(key).is_none());
     replayed
 }
 
-/// Keeps a job that was accepted, and whose task has a later attempt by now: usually the attempts
-/// file has it already; not so if two calls wrote to the journal at once.
-fn keep_beside(intent: &Intent, fate: &SubmissionState, state: &mut State) {
-    if matches!(fate, SubmissionState::Accepted { .. }) {
-        state.add_overtaken(new_row(intent, fate, None));
+/// Keeps an accepted job whose task already has a later attempt. The attempts file usually has it,
+/// but not if two processes wrote to the journal at once.
+fn keep_beside(intent: &Intent, outcome: &SubmissionState, state: &mut State) {
+    if matches!(outcome, SubmissionState::Accepted { .. }) {
+        state.add_overtaken(new_row(intent, outcome, None));
     }
 }
 
-/// Applies what became of one submission to the row of its task.
-pub fn settle(intent: &Intent, fate: &SubmissionState, state: &mut State) -> Effect {
-    let done = match fate {
-        SubmissionState::NotSent => return Effect::Nothing,
-        SubmissionState::Refused => return withdraw(&intent.key, &intent.submission_id, state),
-        SubmissionState::InDoubt { .. } => Effect::InDoubt,
+/// Applies the outcome of one sent submission to the row of its task.
+fn settle(intent: &Intent, outcome: &SubmissionState, state: &mut State) -> Effect {
+    let done = match outcome {
         SubmissionState::Accepted { .. } => Effect::Accepted,
+        _ => Effect::InDoubt,
     };
     let Some(row) = state.get(&intent.key) else {
-        state.put(new_row(intent, fate, None));
+        state.put(new_row(intent, outcome, None));
         return done;
     };
-    if is_of(row, intent, fate) {
+    if is_of(row, intent, outcome) {
         let mut filled = row.clone();
         fill_intent(&mut filled, intent);
-        let got_job = fill_job(&mut filled, fate);
+        let got_job = fill_job(&mut filled, outcome);
         if filled != *row
             && let Some(row) = state.row_mut(&intent.key)
         {
@@ -156,7 +149,7 @@ pub fn settle(intent: &Intent, fate: &SubmissionState, state: &mut State) -> Eff
     if is_later(row, intent) {
         return Effect::Overtaken;
     }
-    let row = new_row(intent, fate, row.other_columns);
+    let row = new_row(intent, outcome, row.other_columns);
     state.put(row);
     done
 }
@@ -164,12 +157,12 @@ pub fn settle(intent: &Intent, fate: &SubmissionState, state: &mut State) -> Eff
 /// The job that Slurm made of a submission: its id, its cluster, and when the answer came.
 type Accepted<'a> = (&'a JobId, &'a Option<Arc<str>>, DateTime<Utc>);
 
-/// What the entries say of one submission.
+/// The entries of one submission.
 #[derive(Debug, Default)]
-struct Course<'a> {
+struct Submission<'a> {
     submission_id: Arc<str>,
     intent: Option<&'a Intent>,
-    /// Sendings without a result.
+    /// The number of `sending` entries without a result.
     open: usize,
     doubted: bool,
     refused: bool,
@@ -177,36 +170,39 @@ struct Course<'a> {
     accepted: Option<Accepted<'a>>,
 }
 
-/// Holds all submissions in the order of the journal.
+/// All submissions in the order of the journal.
 #[derive(Debug, Default)]
-struct Courses<'a> {
-    list: Vec<Course<'a>>,
+struct Submissions<'a> {
+    list: Vec<Submission<'a>>,
     index: HashMap<Arc<str>, usize>,
-    /// Some submission has no intent, so that its row must be looked for.
+    /// Some submission has no intent, so its row must be searched for.
     lacks_intent: bool,
 }
 
-impl<'a> Courses<'a> {
+impl<'a> Submissions<'a> {
     fn of(entries: &'a [Entry]) -> Self {
-        let mut courses = Self::default();
+        let mut submissions = Self::default();
         for entry in entries {
-            courses.add(entry);
+            submissions.add(entry);
         }
-        courses.lacks_intent = courses.list.iter().any(|course| course.intent.is_none());
-        courses
+        submissions.lacks_intent = submissions
+            .list
+            .iter()
+            .any(|submission| submission.intent.is_none());
+        submissions
     }
 
     fn add(&mut self, entry: &'a Entry) {
-        let Some(course) = self.course(entry.submission_id()) else {
+        let Some(submission) = self.submission(entry.submission_id()) else {
             return;
         };
         match entry {
             Entry::Intent(intent) => {
-                course.intent.get_or_insert(intent);
+                submission.intent.get_or_insert(intent);
             }
             Entry::Sending { at, .. } => {
-                course.open += 1;
-                course.since.get_or_insert(*at);
+                submission.open += 1;
+                submission.since.get_or_insert(*at);
             }
             Entry::Accepted {
                 job_id,
@@ -214,40 +210,40 @@ impl<'a> Courses<'a> {
                 at,
                 ..
             } => {
-                course.accepted.get_or_insert((job_id, cluster, *at));
+                submission.accepted.get_or_insert((job_id, cluster, *at));
             }
             Entry::Refused { .. } => {
-                course.open = course.open.saturating_sub(1);
-                course.refused = true;
+                submission.open = submission.open.saturating_sub(1);
+                submission.refused = true;
             }
             Entry::InDoubt { at, .. } => {
-                course.doubted = true;
-                course.since.get_or_insert(*at);
+                submission.doubted = true;
+                submission.since.get_or_insert(*at);
             }
         }
     }
 
-    fn course(&mut self, id: &Arc<str>) -> Option<&mut Course<'a>> {
+    fn submission(&mut self, id: &Arc<str>) -> Option<&mut Submission<'a>> {
         let next = self.list.len();
         let place = *self.index.entry(id.clone()).or_insert(next);
         if place == next {
-            self.list.push(Course {
+            self.list.push(Submission {
                 submission_id: id.clone(),
-                ..Course::default()
+                ..Submission::default()
             });
         }
         self.list.get_mut(place)
     }
 }
 
-impl Course<'_> {
-    fn fate(&self) -> SubmissionState {
+impl Submission<'_> {
+    fn outcome(&self) -> SubmissionState {
         match (self.accepted, self.since) {
             (Some((job_id, cluster, at)), since) => SubmissionState::Accepted {
                 job_id: job_id.clone(),
                 cluster: cluster.clone(),
-                // Never before its sending, whatever the clock did: a row from the one must not
-                // differ from a row that the other was filled into.
+                // Never before its sending, even if the clock was set back: a row made from the one must
+                // equal a row that was filled from the other.
                 at: since.map_or(at, |since| since.max(at)),
             },
             (None, Some(since)) if self.doubted || self.open > 0 => {
@@ -258,17 +254,17 @@ impl Course<'_> {
         }
     }
 
-    fn key(&self, state: &State, courses: &Courses<'_>) -> Option<TaskKey> {
+    fn key(&self, state: &State, submissions: &Submissions<'_>) -> Option<TaskKey> {
         match self.intent {
             Some(intent) => Some(intent.key.clone()),
-            None => row_of(&self.submission_id, state, courses).map(|row| row.key.clone()),
+            None => row_of(&self.submission_id, state, submissions).map(|row| row.key.clone()),
         }
     }
 }
 
 impl Replayed {
-    fn note(&mut self, key: &TaskKey, fate: &SubmissionState, effect: Effect) {
-        match (effect, fate) {
+    fn note(&mut self, key: &TaskKey, outcome: &SubmissionState, effect: Effect) {
+        match (effect, outcome) {
             (Effect::InDoubt, _) => self.in_doubt.push(key.clone()),
             (Effect::Accepted, SubmissionState::Accepted { job_id, .. }) => {
                 self.accepted.push((key.clone(), job_id.clone()));
@@ -281,32 +277,32 @@ impl Replayed {
     }
 }
 
-/// Handles results whose intent left the journal with an earlier fold: the row is there then.
+/// Applies a result whose intent was folded into a row earlier.
 fn without_intent(
-    course: &Course<'_>,
-    fate: &SubmissionState,
+    submission: &Submission<'_>,
+    outcome: &SubmissionState,
     state: &mut State,
-    courses: &Courses<'_>,
+    submissions: &Submissions<'_>,
     replayed: &mut Replayed,
 ) {
-    let Some(row) = row_of(&course.submission_id, state, courses) else {
-        replayed.unknown.push(course.submission_id.clone());
+    let Some(row) = row_of(&submission.submission_id, state, submissions) else {
+        replayed.unknown.push(submission.submission_id.clone());
         return;
     };
     let mut filled = row.clone();
-    if !fill_job(&mut filled, fate) {
+    if !fill_job(&mut filled, outcome) {
         return;
     }
     let key = filled.key.clone();
     if let Some(row) = state.row_mut(&key) {
         *row = filled;
-        replayed.note(&key, fate, Effect::Accepted);
+        replayed.note(&key, outcome, Effect::Accepted);
     }
 }
 
-fn row_of<'s>(id: &str, state: &'s State, courses: &Courses<'_>) -> Option<&'s TaskRow> {
-    // A search through all rows; in a sound journal nothing asks for it.
-    if !courses.lacks_intent {
+fn row_of<'s>(id: &str, state: &'s State, submissions: &Submissions<'_>) -> Option<&'s TaskRow> {
+    // A search through all rows, never needed for an intact journal.
+    if !submissions.lacks_intent {
         return None;
     }
     state
@@ -315,15 +311,11 @@ fn row_of<'s>(id: &str, state: &'s State, courses: &Courses<'_>) -> Option<&'s T
         .find(|row| row.submission_id.as_deref() == Some(id))
 }
 
-/// Takes the row of a refused submission out, if it stands there as in doubt.
-fn withdraw(key: &TaskKey, id: &str, state: &mut State) -> Effect {
-    let stands = state
+/// Removes the row of a refused submission if it is in doubt. True if the task has no row then: its
+/// previous row is already in the attempts file.
+fn withdraw(key: &TaskKey, id: &str, state: &mut State) -> bool {
+    let is_in_doubt = state
         .get(key)
         .is_some_and(|row| row.submission_id.as_deref() == Some(id) && row.is_in_doubt());
-    if !stands {
-        return Effect::Nothing;
-    }
-    Effect::Withdrawn {
-        restored: state.withdraw(key),
-    }
+    is_in_doubt && !state.withdraw(key)
 }

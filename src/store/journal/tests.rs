@@ -1,4 +1,4 @@
-//! Tests of the journal's file and of what its entries mean for the rows.
+//! Tests of the journal's file and of the replay of its entries.
 
 mod file;
 mod meaning;

@@ -1,4 +1,4 @@
-//! One call that wants the lock: it waits, judges who holds it, and takes over what a dead one left.
+//! One attempt to get the lock: waits, checks the holder, and takes over the lock of a dead one.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -8,18 +8,18 @@ use super::heartbeat::Heartbeat;
 use super::holder::{Holder, Life};
 use super::{LockError, Timing, describe, io_error};
 
-/// Is the lock while this call has it; released when it is dropped.
+/// The lock while this process has it; released when dropped.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) path: PathBuf,
     pub(super) token: String,
-    /// None while it is released.
+    /// `None` during release.
     pub(super) heartbeat: Option<Heartbeat>,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // Closes the descriptor too: NFS would keep a file that is still open under another name.
+        // Also closes the descriptor: NFS would keep an open file under another name.
         self.heartbeat.take();
         let release = || match file::observe(&self.path)? {
             Some(seen) if seen.is_of(&self.token) => {
@@ -29,19 +29,19 @@ impl Drop for Held {
         };
         if let Err(error) = release() {
             tracing::warn!(
-                "cannot remove the lock {}: {error}; it is taken over by itself once this process has ended",
+                "cannot remove the lock {}: {error}; the next command will take it over automatically",
                 self.path.display()
             );
         }
     }
 }
 
-/// Is one call that wants the lock.
+/// One attempt to get the lock.
 pub(super) struct Attempt<'a> {
     pub(super) path: &'a Path,
     pub(super) me: Holder,
     pub(super) timing: Timing,
-    /// The lock of another as it has been since the given moment.
+    /// The lock of another process, unchanged since the given moment.
     pub(super) watched: Option<(Seen, Instant)>,
 }
 
@@ -56,11 +56,11 @@ impl Attempt<'_> {
     /// Waits for the lock, and takes it over if its holder is dead.
     pub(super) fn wait(&mut self, timeout: Duration) -> Result<Held, LockError> {
         let deadline = Instant::now().checked_add(timeout);
-        // Granted once, so that a clock that is wrong cannot make a call wait for ever.
+        // Set only once, so that a wrong clock cannot make a process wait forever.
         let mut end_of_watch = None;
         let (mut pause, longest_pause) = (self.timing.pause, self.timing.pause * 10);
-        // A taker that died on this host may bar the way of another host's calls, which cannot tell that it did.
-        // An error is theirs who need the gate.
+        // A taker that died on this host may block processes of other hosts, which cannot find out that it died.
+        // An error matters only to a process that needs the gate.
         let _ = self.clear_gate(&self.gate());
         loop {
             let seen = self.observe()?;
@@ -81,7 +81,7 @@ impl Attempt<'_> {
                         is_suspect = true;
                         end_of_watch.get_or_insert_with(|| {
                             tracing::warn!(
-                                "the lock looks left over ({}); watching it for {} s before taking it",
+                                "the lock looks stale ({}); watching it for {} s before taking it over",
                                 describe(seen, None),
                                 self.timing.watch.as_secs()
                             );
@@ -118,7 +118,7 @@ impl Attempt<'_> {
             return Ok(None);
         };
         let heartbeat = Heartbeat::start(file, self.timing.heartbeat).map_err(|source| {
-            // The lock itself is left to the rules for left-overs if even this fails.
+            // If even this fails, the rules for stale locks apply.
             let _ = file::remove_if(self.path, &self.me.token, |moved| {
                 moved.is_of(&self.me.token)
             });
@@ -155,8 +155,8 @@ impl Attempt<'_> {
         }
     }
 
-    /// True if the last heartbeat is far from the file server's present, to either side: a clock
-    /// that was set back must not keep a dead lock for ever.
+    /// True if the last heartbeat is far from the file server's time in either direction: a clock
+    /// that was set back must not keep a dead lock forever.
     fn is_silent(&self, seen: &Seen) -> Result<bool, LockError> {
         let failed = io_error("touch a file beside", self.path);
         let now = self.server_time().map_err(failed)?;
@@ -179,7 +179,7 @@ impl Attempt<'_> {
         file::sibling(self.path, "takeover")
     }
 
-    /// Removes a lock that was judged dead. False: it is not, or another call is at it.
+    /// Removes a lock that was judged dead; false if it is not, or another process is taking it.
     pub(super) fn take_over(&self, judged: &Seen) -> Result<bool, LockError> {
         let gate = self.gate();
         let linked = file::link(&gate, &self.me).map_err(io_error("make the lock", &gate))?;
@@ -211,7 +211,7 @@ impl Attempt<'_> {
         Ok(removed)
     }
 
-    /// Removes the gate of a taker that died on the way.
+    /// Removes the gate of a taker that died.
     fn clear_gate(&self, gate: &Path) -> Result<(), LockError> {
         let failed = io_error("look at the lock", gate);
         if let Some(seen) = file::observe(gate).map_err(&failed)?
@@ -226,7 +226,7 @@ impl Attempt<'_> {
     fn held_by(&self, seen: Option<Seen>) -> LockError {
         let holder = match seen {
             Some(seen) => describe(&seen, self.server_time().ok()),
-            None => "several calls took it in turns".to_owned(),
+            None => "several processes took turns".to_owned(),
         };
         LockError::Held { holder }
     }

@@ -1,7 +1,7 @@
-//! The lock as a file: looked at, linked into place, moved aside and compared, and the file server's time.
+//! Operations on the lock file, and the file server's time.
 //!
-//! On NFS a request whose answer was lost is sent again, so that a `link`, `rename` or `unlink` that
-//! happened may report failure; each is looked at before its error is believed.
+//! On NFS a request whose answer was lost is sent again, so a `link`, `rename` or `unlink` that
+//! succeeded may report failure. The result of each is checked before its error is believed.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -20,7 +20,7 @@ use crate::base::durable;
 /// A lock file as it was at one moment.
 #[derive(Debug, Clone)]
 pub(super) struct Seen {
-    /// None if the text is cut, empty, of something else, or not readable for this user.
+    /// `None` if the text is incomplete, not a lock's, or unreadable for this user.
     pub holder: Option<Holder>,
     pub mtime: SystemTime,
     pub uid: u32,
@@ -61,12 +61,12 @@ impl Seen {
     }
 }
 
-/// The time between two moments, whichever is the later.
+/// The time between two moments in any order.
 pub(super) fn distance(a: SystemTime, b: SystemTime) -> Duration {
     a.duration_since(b).unwrap_or_else(|error| error.duration())
 }
 
-/// Looks at a lock file; none if there is none. Opening it anew each time makes NFS ask the server.
+/// Reads a lock file; `None` if it does not exist. Opening it again each time makes NFS ask the server.
 pub(super) fn observe(path: &Path) -> io::Result<Option<Seen>> {
     for _ in 0..3 {
         match try_observe(path) {
@@ -81,7 +81,7 @@ pub(super) fn observe(path: &Path) -> io::Result<Option<Seen>> {
 
 fn try_observe(path: &Path) -> io::Result<Seen> {
     let file = match open(path) {
-        // Of another user with a strict umask: what can be seen is when it was touched.
+        // The file of another user with a strict umask: only its times are visible.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             return Seen::new(&fs::symlink_metadata(path)?, Vec::new());
         }
@@ -99,7 +99,7 @@ fn try_observe(path: &Path) -> io::Result<Seen> {
     }
 }
 
-/// Puts a lock file of `me` in place. None: there is one already. Returns the open file.
+/// Creates the lock file of `me` and returns it open; `None` if there is one already.
 pub(super) fn link(path: &Path, me: &Holder) -> io::Result<Option<File>> {
     let temporary = temporary(path, &me.token, "tmp");
     let linked = write_and_link(&temporary, path, me);
@@ -107,13 +107,13 @@ pub(super) fn link(path: &Path, me: &Holder) -> io::Result<Option<File>> {
     if !linked? {
         return Ok(None);
     }
-    // Opened by its new name only now: NFS renames what is removed while it is open.
+    // Opened only now, by its new name: NFS renames a file that is removed while it is open.
     match (open(path), observe(path)?) {
         (Ok(file), Some(seen)) if seen.is_of(&me.token) => Ok(Some(file)),
         (Err(error), _) if error.kind() != io::ErrorKind::NotFound => Err(error),
         (_, Some(seen)) if seen.holder.is_none() => {
             remove_if(path, &me.token, |moved| seen.is_unchanged(moved))?;
-            Err(io::Error::other("the file system lost what was written"))
+            Err(io::Error::other("the file system lost the written text"))
         }
         _ => Ok(None),
     }
@@ -125,20 +125,20 @@ fn write_and_link(temporary: &Path, path: &Path, me: &Holder) -> io::Result<bool
         .create_new(true)
         .open(temporary)?;
     file.write_all(&me.to_line())?;
-    // NFS writes at the latest when the file is closed, so that others find it whole.
+    // NFS writes when the file is closed at the latest, so that others find it complete.
     drop(file);
     durable::link(temporary, path).map_err(|error| match Errno::from_io_error(&error) {
         // The temporary file has just been made there, so EPERM is not about permission.
         Some(Errno::PERM | Errno::NOTSUP | Errno::NOSYS | Errno::MLINK) => {
-            let what = format!("no hard links here ({error})");
+            let what = format!("this file system has no hard links ({error})");
             io::Error::new(io::ErrorKind::Unsupported, what)
         }
         _ => error,
     })
 }
 
-/// Moves a lock aside, and removes it if it is the one that is wanted; else it is linked back.
-/// Returns whether it was. `token` makes the name aside unique.
+/// Moves a lock aside and removes it if it is the wanted one; otherwise links it back and returns
+/// false. `token` makes the temporary name unique.
 pub(super) fn remove_if(
     path: &Path,
     token: &str,
@@ -156,7 +156,7 @@ pub(super) fn remove_if(
     unless(io::ErrorKind::NotFound, fs::remove_file(&aside)).map(|()| wanted)
 }
 
-/// Takes an error of one kind for success.
+/// Treats an error of one kind as success.
 fn unless(kind: io::ErrorKind, outcome: io::Result<()>) -> io::Result<()> {
     match outcome {
         Err(error) if error.kind() == kind => Ok(()),
@@ -164,7 +164,7 @@ fn unless(kind: io::ErrorKind, outcome: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Returns the file server's time: that of a file touched just now beside the lock.
+/// The file server's time: the time of a file touched just now next to the lock.
 pub(super) fn server_time(path: &Path, token: &str) -> io::Result<SystemTime> {
     let probe = temporary(path, token, "probe");
     let look = || {
@@ -181,13 +181,13 @@ pub(super) fn server_time(path: &Path, token: &str) -> io::Result<SystemTime> {
     time
 }
 
-/// Names a file of one call beside the lock. What a call that was killed leaves has a name that each save looks
-/// for, see [`durable::remove_leftovers`].
+/// The path of a temporary file next to the lock. If its process is killed, a later save removes it, see
+/// [`durable::remove_leftovers`].
 pub(super) fn temporary(path: &Path, token: &str, kind: &str) -> PathBuf {
     sibling(path, &format!("tmp-{token}.{kind}"))
 }
 
-/// Names a file beside the lock: `<lock>.<suffix>`.
+/// `<lock>.<suffix>`
 pub(super) fn sibling(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path.file_name().unwrap_or_default());
     name.push(".");
@@ -195,10 +195,10 @@ pub(super) fn sibling(path: &Path, suffix: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// What each lock file begins with; a crash may cut it, or leave zeros.
+/// The beginning of each lock file; a crash may cut it, or leave zeros.
 const HEAD: &[u8] = b"{\"token\":";
 
-/// More than any holder writes.
+/// More than any holder's text.
 const MAX_TEXT: u64 = 64 * 1024;
 
 fn open(path: &Path) -> io::Result<File> {
@@ -208,7 +208,7 @@ fn open(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// What stays behind does no harm and is removed later.
+/// A file that remains does no harm and is removed later.
 fn remove_quietly(path: &Path) {
     if let Err(error) = unless(io::ErrorKind::NotFound, fs::remove_file(path)) {
         tracing::debug!("cannot remove {}: {error}", path.display());

@@ -1,6 +1,6 @@
-//! The sign of life of a lock's holder: a thread that touches the lock file.
+//! The heartbeat of a lock's holder: a thread that touches the lock file.
 //!
-//! By descriptor, never by path: a lock that was taken over must not be kept fresh for its thief.
+//! By descriptor, never by path: after a takeover, the old holder must not touch the new lock.
 
 use std::fs::File;
 use std::io;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
 
-/// Touches a file until it is dropped, which ends the thread at once and closes the file.
+/// A thread that touches a file. Dropping it ends the thread at once and closes the file.
 #[derive(Debug)]
 pub(super) struct Heartbeat {
     file: Arc<File>,
@@ -39,7 +39,6 @@ impl Heartbeat {
         })
     }
 
-    /// Touches the file now.
     pub fn beat(&self) {
         touch_quietly(&self.file);
     }
@@ -49,14 +48,14 @@ impl Drop for Heartbeat {
     fn drop(&mut self) {
         self.running.take();
         if let Some(thread) = self.thread.take() {
-            // It ends by returning only.
+            // The thread cannot panic.
             let _ = thread.join();
         }
     }
 }
 
-/// Sets a file's times to now. With both times as "now" and no time of ours, an NFS client asks the
-/// server for the server's time.
+/// Sets a file's times to now. With "now" for both times instead of a local time, an NFS client uses
+/// the server's time.
 pub(super) fn touch(file: &File) -> io::Result<()> {
     let now = Timespec {
         tv_sec: 0,
@@ -69,7 +68,7 @@ pub(super) fn touch(file: &File) -> io::Result<()> {
     Ok(futimens(file, &times)?)
 }
 
-/// Whether the lock is lost is for [`super::Lock::check`] to find out; a single failed touch says nothing.
+/// A failed touch does not mean that the lock is lost: [`super::Lock::check`] finds that out.
 fn touch_quietly(file: &File) {
     if let Err(error) = touch(file) {
         tracing::debug!("cannot touch the lock file: {error}");

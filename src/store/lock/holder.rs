@@ -1,4 +1,4 @@
-//! Who holds a lock: what the lock file says of a process, and whether that process still lives.
+//! The holder of a lock: its description in the lock file, and whether the process still runs.
 
 use std::{fmt, fs, io};
 
@@ -10,7 +10,7 @@ use crate::base::printable::printable;
 use crate::base::process::{Stat, boot_id};
 use crate::base::sys;
 
-/// Names a process among all hosts, boots and containers, and the lock that it made.
+/// A process, identified among all hosts, boots and containers, with its lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Holder {
     /// Unique to one acquisition. Letters, digits and `-` only: it is part of file names.
@@ -30,12 +30,11 @@ pub(super) struct Holder {
     pub since: DateTime<Utc>,
 }
 
-/// Says whether a holder still runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Life {
     Alive,
     Dead,
-    /// This process cannot know: another host, boot or namespace, or hidden by `/proc`.
+    /// Another host, boot or namespace, or hidden by `/proc`.
     Unknown,
 }
 
@@ -55,20 +54,20 @@ impl Holder {
         }
     }
 
-    /// Reads a lock file's text; none if it is not whole.
+    /// `None` if the text is incomplete.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let holder: Self = serde_json::from_slice(bytes).ok()?;
         (!holder.token.is_empty()).then_some(holder)
     }
 
     pub fn to_line(&self) -> Vec<u8> {
-        // Texts, numbers and a time always serialize; an empty file would count as one that says nothing.
+        // Texts, numbers and a time always serialize; an empty file would count as unreadable.
         let mut line = serde_json::to_vec(self).unwrap_or_default();
         line.push(b'\n');
         line
     }
 
-    /// Looks whether the process lives, as seen from `me`.
+    /// Whether the process runs, as seen from `me`.
     pub fn life(&self, me: &Self) -> Life {
         let comparable = self.host == me.host
             && self.boot_id.is_some()
@@ -81,7 +80,7 @@ impl Holder {
         let Some(pid) = Pid::from_raw(self.pid) else {
             return Life::Unknown;
         };
-        // The kernel's word comes first: /proc may be hidden from other users (hidepid).
+        // The kernel is asked first: /proc may be hidden from other users (hidepid).
         if is_free(pid) {
             return Life::Dead;
         }
@@ -100,7 +99,7 @@ impl Holder {
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The texts come out of a file: they must not steer a terminal.
+        // The texts come from a file: they must not control the terminal.
         write!(
             f,
             "{} by {} on {}, pid {}, since {}",
@@ -147,7 +146,7 @@ mod tests {
         Holder::this_process("test")
     }
 
-    /// Returns the pid of a process that has ended and was waited for.
+    /// The pid of a process that has ended and was waited for.
     #[expect(
         clippy::disallowed_methods,
         reason = "a process of the test's own has to end"
@@ -186,24 +185,24 @@ mod tests {
     }
 
     #[test]
-    fn judges_by_pid_only_where_pids_mean_the_same() {
+    fn a_pid_counts_only_on_the_same_host_boot_and_namespace() {
         type Change = fn(&mut Holder);
         let free = free_pid();
         let cases: [(&str, Change, Life); 9] = [
             ("as it is", |_| {}, Life::Alive),
             (
-                "pid used again",
+                "reused pid",
                 |h| h.start_time = h.start_time.map(|t| t + 1),
                 Life::Dead,
             ),
-            ("start not known", |h| h.start_time = None, Life::Unknown),
+            ("unknown start", |h| h.start_time = None, Life::Unknown),
             ("other host", |h| h.host.push('x'), Life::Unknown),
             (
                 "other boot",
                 |h| h.boot_id = Some("x".into()),
                 Life::Unknown,
             ),
-            ("boot not known", |h| h.boot_id = None, Life::Unknown),
+            ("unknown boot", |h| h.boot_id = None, Life::Unknown),
             (
                 "other namespace",
                 |h| h.namespaces = Some("pid:[1] time:[1]".into()),
@@ -251,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn says_who_and_since_when() {
+    fn text_for_people_has_no_control_characters() {
         let holder = Holder {
             user: Some("alice".into()),
             host: "login1\u{1b}[31m".into(),

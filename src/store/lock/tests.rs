@@ -11,7 +11,7 @@ use super::*;
 
 const LONG: Duration = Duration::from_secs(100_000);
 
-/// Believes a silent lock at once, so that no test waits for the watch.
+/// Takes a silent lock at once, so that no test waits.
 fn no_watch() -> Timing {
     Timing {
         watch: Duration::ZERO,
@@ -36,7 +36,10 @@ impl Place {
         Lock::acquire_with(&self.lock, "test", Duration::ZERO, no_watch())
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the test looks what is left")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the test lists the remaining files"
+    )]
     fn names(&self) -> Vec<String> {
         let mut names: Vec<_> = fs::read_dir(self.directory.path())
             .unwrap()
@@ -84,7 +87,7 @@ fn other_host() -> Holder {
     }
 }
 
-/// Lives in this very process, yet began at another time: the pid was used again.
+/// This process's pid with another start time: the pid was reused.
 fn dead_here() -> Holder {
     let mut holder = Holder::this_process("run");
     holder.start_time = holder.start_time.map(|start| start + 1);
@@ -118,7 +121,7 @@ fn is_exclusive_and_leaves_nothing() {
 }
 
 #[test]
-fn who_waits_gets_it_after_release() {
+fn a_waiting_process_gets_the_lock_after_release() {
     let place = Place::new();
     let lock = place.try_acquire().unwrap();
     std::thread::scope(|scope| {
@@ -155,7 +158,7 @@ fn dead_holder_here_is_replaced_at_once() {
     let place = Place::new();
     for age in [Age::Past(0), Age::Past(10_000), Age::Future(10_000)] {
         place.write("state.lock", &dead_here().to_line(), age);
-        // With the program's own times: nothing is waited for.
+        // With the default times: no waiting.
         let lock = Lock::acquire(&place.lock, "test", Duration::ZERO).unwrap();
         lock.check().unwrap();
         assert_eq!(place.names(), ["state.lock"]);
@@ -171,7 +174,7 @@ fn live_holder_here_keeps_it_however_old_its_heartbeat() {
 }
 
 #[test]
-fn only_silence_speaks_where_the_process_cannot_be_asked() {
+fn only_the_heartbeat_counts_where_the_process_is_invisible() {
     let mut rebooted = dead_here();
     rebooted.boot_id = Some("00000000-0000-0000-0000-000000000000".into());
     let mut container = dead_here();
@@ -181,10 +184,7 @@ fn only_silence_speaks_where_the_process_cannot_be_asked() {
     whole.extend_from_slice(b"more");
     let texts: [(&str, Vec<u8>); 7] = [
         ("other host", other_host().to_line()),
-        (
-            "host of the same name that was booted again",
-            rebooted.to_line(),
-        ),
+        ("rebooted host", rebooted.to_line()),
         ("other namespace", container.to_line()),
         ("cut", cut),
         ("empty", Vec::new()),
@@ -208,7 +208,7 @@ fn only_silence_speaks_where_the_process_cannot_be_asked() {
 }
 
 #[test]
-fn e9_a_file_that_is_no_lock_is_never_taken_over() {
+fn e9_a_file_that_is_not_a_lock_is_never_taken_over() {
     let place = Place::new();
     for text in [
         &b"[1, 2]"[..],
@@ -234,7 +234,7 @@ fn every_cut_of_a_lock_file_is_respected_while_fresh() {
     place.write("state.lock", b"", Age::Past(60));
     let holder = held_by(place.try_acquire());
     assert!(
-        holder.starts_with("a call of ") && holder.contains("uid "),
+        holder.starts_with("a process of ") && holder.contains("uid "),
         "{holder}"
     );
 }
@@ -261,7 +261,7 @@ fn loss_is_found_by_check_and_the_new_holder_is_left_alone() {
 }
 
 #[test]
-fn holder_shows_signs_of_life() {
+fn the_holder_touches_the_lock_file() {
     let place = Place::new();
     let quick = Timing {
         heartbeat: Duration::from_millis(1),
@@ -275,7 +275,7 @@ fn holder_shows_signs_of_life() {
         std::thread::yield_now();
     }
     drop(lock);
-    // By itself only every 30 s, but at each check.
+    // The thread touches it only every 30 s, but each check does too.
     let lock = place.try_acquire().unwrap();
     set_age(&place.lock, Age::Past(5000));
     let old = mtime();
@@ -284,7 +284,7 @@ fn holder_shows_signs_of_life() {
 }
 
 #[test]
-fn what_is_no_file_is_an_error_that_names_it() {
+fn anything_but_a_regular_file_is_an_error() {
     let place = Place::new();
     let check = |what: &str| {
         let error = place.try_acquire().unwrap_err();
@@ -308,7 +308,7 @@ fn what_is_no_file_is_an_error_that_names_it() {
 }
 
 #[test]
-fn missing_directory_is_an_error_that_says_what_to_do() {
+fn a_missing_directory_is_an_error_with_a_hint() {
     let place = Place::new();
     let path = place.directory.path().join("gone/state.lock");
     let error = Lock::acquire(&path, "test", LONG).unwrap_err();
@@ -325,7 +325,7 @@ fn unlocked_locks_nothing() {
     second.check().unwrap();
 }
 
-/// Prints what the lock costs: `cargo test --lib lock::tests::cost -- --ignored --nocapture`.
+/// Measures the lock: `cargo test --lib lock::tests::cost -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement"]
 fn cost() {

@@ -1,4 +1,4 @@
-//! Rows that break a rule, and what becomes of them. Pure.
+//! Corrects rows that break a rule. Pure.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,20 @@ use super::{Origin, Rebuilt, is_same};
 use crate::model::job::JobId;
 use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
 
-/// Corrects what can be corrected for certain; everything else stays and is told of by `verify`.
+/// Makes the corrections that are certain; `verify` reports everything else.
 pub(super) fn fix(out: &mut Rebuilt, tasks: &BTreeMap<TaskKey, Vec<Attempt>>) {
     let broken: Vec<TaskRow> = out
         .state
         .rows()
         .iter()
-        .filter_map(|row| mended(row, tasks))
+        .filter_map(|row| fixed(row, tasks))
         .collect();
     for row in broken {
         replace(out, row);
     }
-    for row in with_a_job_of_others(out, tasks) {
-        let mut row = row;
+    for mut row in with_shared_jobs(out, tasks) {
         out.notes.push(format!(
-            "{}: job {} stands in two rows; this one is looked for by its submission id",
+            "{}: job {} also has another row; the next `run` will look for this row's job by its submission id",
             row.key,
             row.job_id.as_ref().map_or("?", |id| id.as_str()),
         ));
@@ -37,34 +36,34 @@ fn replace(out: &mut Rebuilt, row: TaskRow) {
     let key = row.key.clone();
     if let Some(place) = out.state.row_mut(&key) {
         *place = row;
-        out.origins.insert(key, Origin::Mended);
+        out.origins.insert(key, Origin::Fixed);
     }
 }
 
-fn mended(row: &TaskRow, tasks: &BTreeMap<TaskKey, Vec<Attempt>>) -> Option<TaskRow> {
-    let mut mended = row.clone();
+fn fixed(row: &TaskRow, tasks: &BTreeMap<TaskKey, Vec<Attempt>>) -> Option<TaskRow> {
+    let mut fixed = row.clone();
     if row.is_in_flight() && row.job_id.is_none() && !row.is_in_doubt() {
         let logged = tasks
             .get(&row.key)
             .and_then(|attempts| attempts.iter().find(|a| is_same(&a.row, row)));
         match logged.and_then(|a| a.row.job_id.clone()) {
-            Some(id) => mended.job_id = Some(id),
+            Some(id) => fixed.job_id = Some(id),
             None if row.submission_id.is_some() => {
-                mended.status = TaskStatus::Pending;
-                mended.reason = Some(Reason::Submitting);
+                fixed.status = TaskStatus::Pending;
+                fixed.reason = Some(Reason::Submitting);
             }
             None => {}
         }
     }
-    if let Some(reason) = mended.reason
-        && !reason.fits(mended.status)
+    if let Some(reason) = fixed.reason
+        && !reason.fits(fixed.status)
     {
-        mended.reason = Reason::usual(mended.status);
+        fixed.reason = Reason::usual(fixed.status);
     }
-    (mended != *row).then_some(mended)
+    (fixed != *row).then_some(fixed)
 }
 
-/// Finds the jobs that stand in several rows in flight.
+/// Jobs with several rows in flight.
 pub fn shared_jobs(rows: &[TaskRow]) -> impl Iterator<Item = (&JobId, Vec<&TaskRow>)> {
     let mut by_job: BTreeMap<(&JobId, Option<&str>), Vec<&TaskRow>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.is_in_flight()) {
@@ -79,9 +78,9 @@ pub fn shared_jobs(rows: &[TaskRow]) -> impl Iterator<Item = (&JobId, Vec<&TaskR
         .map(|((id, _), rows)| (id, rows))
 }
 
-/// Of several rows in flight with one job, the log's owner keeps it, else the newest; the others
-/// are returned, if they can be looked for.
-fn with_a_job_of_others(out: &Rebuilt, tasks: &BTreeMap<TaskKey, Vec<Attempt>>) -> Vec<TaskRow> {
+/// If several rows in flight share a job, the row in the log keeps it, otherwise the newest. Returns
+/// the others that have a submission id to find their job.
+fn with_shared_jobs(out: &Rebuilt, tasks: &BTreeMap<TaskKey, Vec<Attempt>>) -> Vec<TaskRow> {
     let mut found = Vec::new();
     for (_, mut rows) in shared_jobs(out.state.rows()) {
         let is_logged = |row: &TaskRow| {

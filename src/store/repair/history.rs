@@ -1,7 +1,7 @@
-//! The attempts of every task, as the audit log tells them. Pure.
+//! Reconstructs the attempts of every task from the audit log. Pure.
 //!
-//! An event names its attempt by submission id, else by job id (the Python program knew no other);
-//! an event that names none is about the task's newest attempt.
+//! An event identifies its attempt by submission id, otherwise by job id (the Python program had no
+//! other). An event without either is about the task's newest attempt.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,32 +14,32 @@ use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
 use crate::store::audit_log;
 use crate::store::audit_log::{EventKind, Record};
 
-/// Is one attempt of a task.
+/// One attempt of a task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
     pub row: TaskRow,
-    /// Time of the last event about it.
+    /// Time of its last event.
     pub touched: DateTime<Utc>,
     pub place: Place,
 }
 
-/// Says where an attempt's row belongs.
+/// Where an attempt's row belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// It is the task's row.
+    /// The task's row.
     Current,
-    /// A later attempt took its place.
+    /// Replaced by a later attempt.
     Followed,
-    /// `retry` or `clean` took it out.
+    /// Removed by `retry` or `clean`.
     Cleared,
-    /// Its submission never became a job: there is nothing to keep.
+    /// Its submission never became a job.
     Released,
 }
 
-/// Replays events in the order of their times. Returns each task's attempts, oldest first.
+/// Each task's attempts, oldest first.
 pub fn replay(records: &[Record]) -> BTreeMap<TaskKey, Vec<Attempt>> {
     let mut ordered: Vec<&Record> = records.iter().collect();
-    // Stable: events of one moment stay in the order of the log.
+    // Stable: events with equal times stay in the order of the log.
     ordered.sort_by_key(|record| record.at);
     let mut tasks: BTreeMap<TaskKey, Vec<Attempt>> = BTreeMap::new();
     for record in ordered {
@@ -53,7 +53,7 @@ pub fn replay(records: &[Record]) -> BTreeMap<TaskKey, Vec<Attempt>> {
     tasks
 }
 
-/// Fills in what the newest submission says of its study.
+/// Fills in the study of the newest submission.
 pub fn fill_meta(meta: &mut Metadata, records: &[Record]) {
     let submitted = |record: &&Record| record.kind == EventKind::Submitted;
     let newest = records
@@ -82,7 +82,7 @@ fn apply(record: &Record, attempts: &mut Vec<Attempt>) {
                 change(record, status, attempts);
             }
         }
-        // Rows that `clean` took out, and those that `retry` did.
+        // Rows that `retry` and `clean` removed.
         EventKind::RetryCleared | EventKind::Pruned => {
             if let Some(attempt) = of(record, attempts) {
                 audit_log::fill(&mut attempt.row, &record.fields);
@@ -106,12 +106,12 @@ fn apply(record: &Record, attempts: &mut Vec<Attempt>) {
     }
 }
 
-/// Begins an attempt, or gives the one that is known already its job.
+/// Begins an attempt, or adds the job to a known one.
 fn begin(record: &Record, reason: Reason, attempts: &mut Vec<Attempt>) {
     let status = record.new_status.unwrap_or(TaskStatus::Pending);
     let known = match (submission_id(record), &record.job_id) {
         (Some(id), _) => position(attempts, |row| row.submission_id.as_deref() == Some(id)),
-        // An adoption that does not say whose submission it found.
+        // An adoption without submission id.
         (None, Some(job_id)) if record.kind == EventKind::Adopted => attempts
             .iter()
             .rposition(|a| a.place == Place::Current && may_be(&a.row, job_id)),
@@ -148,7 +148,7 @@ fn change(record: &Record, status: TaskStatus, attempts: &mut Vec<Attempt>) {
     row.status = status;
     row.reason = reason_of(record, status).or(Reason::usual(status));
     if status.is_in_flight() {
-        // After a requeue, what the job's end told no longer holds.
+        // After a requeue, the values of the job's end no longer apply.
         if !record.fields.contains_key("ended_at") {
             row.facts.ended_at = None;
         }
@@ -160,7 +160,7 @@ fn change(record: &Record, status: TaskStatus, attempts: &mut Vec<Attempt>) {
     attempt.touched = record.at;
 }
 
-/// Adds an attempt that takes the place of the current one. Returns where it is.
+/// Adds an attempt that replaces the current one, and returns its index.
 fn follow(record: &Record, attempts: &mut Vec<Attempt>) -> usize {
     for attempt in attempts.iter_mut() {
         if attempt.place == Place::Current {
@@ -192,8 +192,7 @@ fn new_attempt(record: &Record, before: &[Attempt]) -> Attempt {
     }
 }
 
-/// Finds the attempt that an event is about. One that names a job or a submission that is not known
-/// has none.
+/// The attempt of an event; `None` if the event has an unknown job or submission.
 fn of<'a>(record: &Record, attempts: &'a mut [Attempt]) -> Option<&'a mut Attempt> {
     let at = match (submission_id(record), &record.job_id) {
         (Some(id), _) => position(attempts, |row| row.submission_id.as_deref() == Some(id)),
@@ -216,7 +215,7 @@ fn submission_id(record: &Record) -> Option<&str> {
     record.fields.get("submission_id")?.as_str()
 }
 
-/// Returns the event's reason, if it goes with the status.
+/// The event's reason, if it matches the status.
 fn reason_of(record: &Record, status: TaskStatus) -> Option<Reason> {
     let word = record.fields.get("reason")?.as_str()?;
     word.parse::<Reason>()
@@ -260,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn submissions_and_their_ends_are_told_apart_by_their_ids() {
+    fn ids_connect_submissions_and_their_ends() {
         assert_eq!(
             attempts(&[
                 r#""event":"submitted","job_id":"1","new_status":"pending","submission_id":"x""#,

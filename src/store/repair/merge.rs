@@ -1,12 +1,11 @@
-//! Puts together what the sources say of each task: the newest attempt is the row, all others are kept.
+//! Merges the sources: each task's newest attempt becomes its row, all others are kept.
 
 use std::collections::{BTreeMap, HashMap};
 
 use chrono::{DateTime, Utc};
 
 use super::history::{Attempt, Place};
-use super::same::{is_later, is_same, merge_rows};
-use super::{Origin, Rebuilt};
+use super::{Origin, Rebuilt, is_later, is_same, merge_rows};
 use crate::model::state::table::Identity;
 use crate::model::state::{CLOCK_SLACK, State, TaskKey, TaskRow};
 use crate::store::findings::{Findings, Level};
@@ -16,15 +15,15 @@ use crate::store::schema::Contents;
 use crate::store::sources::{Found, Sources};
 use crate::store::state_file::Rebuilding;
 
-/// Holds what has been put together so far.
+/// The rows merged so far.
 pub(super) struct Merge {
     pub(super) out: Rebuilt,
-    /// True if the state file could be read.
+    /// True if the state file was readable.
     sound: bool,
-    /// Earlier attempts: those of the attempts file, and the superseded ones that were counted.
+    /// Earlier attempts: from the attempts file, and the first `counted` superseded ones.
     known: HashMap<TaskKey, Vec<TaskRow>>,
     counted: usize,
-    /// Submissions before this time are older than all rows: nobody misses them.
+    /// Submissions before this time are older than all rows, and not missing.
     oldest: Option<DateTime<Utc>>,
 }
 
@@ -65,7 +64,7 @@ impl Merge {
         }
     }
 
-    /// A copy that is not older than a readable state file: the file was rolled back or deleted.
+    /// Adds the rows of a backup that is newer than a readable state file.
     pub(super) fn take_backup(&mut self, sources: &Sources) {
         let rolled_back = sources.rolled_back().into_iter();
         for row in rolled_back.flat_map(|(_, backup)| &backup.rows) {
@@ -86,7 +85,7 @@ impl Merge {
         for key in keys {
             self.out.origins.entry(key).or_insert(Origin::Journal);
         }
-        // The replay passes over jobs of tasks that have gone on: they are earlier attempts by now.
+        // The replay ignores jobs whose task has a later attempt: they are earlier attempts.
         let mut alone = State::default();
         journal::replay(entries, &mut alone);
         let earlier = alone.superseded().iter().chain(alone.overtaken());
@@ -98,7 +97,7 @@ impl Merge {
         }
     }
 
-    /// Without a readable state, the newest attempt may stand in the attempts file only.
+    /// Without a readable state, the newest attempt may be only in the attempts file.
     pub(super) fn take_attempts(
         &mut self,
         sources: &Sources,
@@ -140,10 +139,10 @@ impl Merge {
         if let Some(current) = self.out.state.get(&row.key)
             && is_same(current, row)
         {
-            // A readable state is the truth; so is what was saved after the last event.
-            let is_news = current.updated_at.is_none_or(|at| attempt.touched > at);
-            if !self.sound && is_news {
-                self.bring_up(attempt);
+            // A readable state is trusted, and so is a row saved after the last event.
+            let is_newer = current.updated_at.is_none_or(|at| attempt.touched > at);
+            if !self.sound && is_newer {
+                self.update(attempt);
             }
             return;
         }
@@ -155,8 +154,8 @@ impl Merge {
         }
     }
 
-    /// Brings a row of the copy to what the log says later.
-    fn bring_up(&mut self, attempt: &Attempt) {
+    /// Updates a row of the backup with later events.
+    fn update(&mut self, attempt: &Attempt) {
         let key = &attempt.row.key;
         match attempt.place {
             Place::Cleared => {
@@ -168,7 +167,7 @@ impl Merge {
                 }
             }
             Place::Followed => {
-                // The later attempt takes the place, unless it never became a job.
+                // The later attempt replaces it, unless it never became a job.
                 self.merge(attempt);
                 self.out.state.clear(key);
             }
@@ -181,7 +180,7 @@ impl Merge {
         self.out.origins.insert(key.clone(), Origin::AuditLog);
     }
 
-    /// Returns whether the log says anything that the row does not.
+    /// Returns whether the log changed the row.
     fn merge(&mut self, attempt: &Attempt) -> bool {
         let Some(row) = self.out.state.get(&attempt.row.key) else {
             return false;
@@ -198,8 +197,8 @@ impl Merge {
         true
     }
 
-    /// Takes an attempt that no row holds: as the task's row if it is the newest, else as an
-    /// earlier attempt.
+    /// Adds an attempt without a row: as the task's row if it is the newest, otherwise as an earlier
+    /// attempt.
     fn offer(&mut self, row: TaskRow, is_current: bool, origin: Origin) {
         if self.is_known(&row) {
             return;
@@ -213,7 +212,7 @@ impl Merge {
         } else {
             if !is_current && current.is_some_and(|current| is_later(&row, current)) && !self.sound
             {
-                // The task was cleared after a later attempt than the copy knows.
+                // The task was cleared after an attempt that is newer than the backup.
                 let key = row.key.clone();
                 self.out.state.clear(&key);
                 self.out.origins.insert(key, origin);
@@ -228,7 +227,7 @@ impl Merge {
         self.out.state.put(row);
     }
 
-    /// True if the attempt stands among the earlier ones.
+    /// True if the attempt is among the earlier ones.
     fn is_known(&mut self, row: &TaskRow) -> bool {
         let superseded = self.out.state.superseded();
         for row in superseded.get(self.counted..).unwrap_or_default() {
@@ -258,7 +257,7 @@ impl Merge {
             .max()
             .unwrap_or(0);
         let meta = &mut out.state.meta;
-        // A file that cannot be read was saved at least once more than the copy before it.
+        // An unreadable file was saved at least once more than its backup.
         meta.generation = meta.generation.max(generation) + u64::from(!self.sound);
         for finding in Findings::of_files(sources, out.state.len() + out.past).list {
             match finding.level {
@@ -298,8 +297,8 @@ fn rows_of(found: &Found<Contents>) -> impl Iterator<Item = &TaskRow> {
     found.read().into_iter().flat_map(|contents| &contents.rows)
 }
 
-/// Returns the count of saves that a file tells of. That of a damaged file may be wrong itself: a
-/// huge one must not end the counting.
+/// The number of saves in a file. A damaged file may have a wrong one: a huge number must not end the
+/// counting.
 fn generation_of(found: &Found<Contents>) -> Option<u64> {
     match (found, found.identity()?) {
         (Found::Read(contents), _) => Some(contents.meta.generation),

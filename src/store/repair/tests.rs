@@ -13,7 +13,7 @@ use crate::store::schema::Contents;
 use crate::store::sources::Found;
 use crate::store::state_file::StatePaths;
 
-/// One attempt and the sources that know it.
+/// One attempt and the sources that have it.
 #[derive(Debug, Clone)]
 struct Known {
     task: usize,
@@ -153,10 +153,10 @@ fn known() -> impl Strategy<Value = Vec<Known>> {
 }
 
 proptest! {
-    /// Whichever sources know an attempt, no job is lost, the newest attempt is the task's
-    /// row, and doing it again on what came out changes nothing.
+    /// Whichever sources have an attempt, no job is lost, the newest attempt is the task's row, and
+    /// repairing the result again changes nothing.
     #[test]
-    fn no_job_that_a_source_knows_is_lost(known in known(), sound: bool) {
+    fn no_job_of_any_source_is_lost(known in known(), sound: bool) {
         let out = rebuild(&sources(&known, sound));
         let attempts: Vec<TaskRow> = known.iter().filter(|k| k.attempts).map(Known::row).collect();
         let job = |row: &TaskRow| row.job_id.clone();

@@ -1,4 +1,4 @@
-//! The column of a batch, whatever its type, as values of its kind. Pure.
+//! Reads a column of any type as values of the expected kind. Pure.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -19,7 +19,7 @@ use crate::model::state::columns::{Column, Kind, Value};
 /// One column of a batch.
 pub enum Cells {
     Absent,
-    /// Texts that repeat, each stored once.
+    /// Repeated texts, each stored once.
     Shared {
         keys: Int32Array,
         values: Vec<Option<Arc<str>>>,
@@ -34,7 +34,7 @@ pub enum Cells {
     Flags(BooleanArray),
 }
 
-/// A value that its column cannot hold, and what it should be.
+/// A value that does not fit its column, and what is expected.
 pub struct Misfit(pub String, pub &'static str);
 
 impl Cells {
@@ -62,7 +62,7 @@ impl Cells {
         })
     }
 
-    /// `None`: no such values can be in a column of this type.
+    /// `None` if a column of this type cannot have such values.
     fn read(
         array: &ArrayRef,
         kind: Kind,
@@ -89,7 +89,7 @@ impl Cells {
         };
         Ok(Some(match (kind, array.data_type()) {
             (_, DataType::Null) => Self::Absent,
-            // A zone changes how a time is shown, not what is stored; without one it is UTC.
+            // A zone changes only how a time is shown, not its value; without one it is UTC.
             (Kind::Time, DataType::Timestamp(unit, _)) => Self::Times {
                 unit: *unit,
                 values: integers(array)?,
@@ -142,14 +142,14 @@ impl Cells {
         }
     }
 
-    /// Hands the values of some rows to `take` in their order; `None` for a null. Ends with the first misfit, and says
-    /// where it is.
+    /// Passes the values of some rows to `take` in order, `None` for a null. Stops at the first misfit and returns its
+    /// position.
     pub fn each(
         &self,
         rows: Range<usize>,
         mut take: impl FnMut(usize, Option<Value<'_>>) -> Result<(), Misfit>,
     ) -> Result<(), (usize, Misfit)> {
-        // The kind is looked up once, not for each value.
+        // Matches the kind once, not for each value.
         macro_rules! all {
             (|$at:ident| $value:expr) => {
                 for $at in rows {
@@ -175,7 +175,7 @@ impl Cells {
                 all!(|at| cell(values, at).map(|value| time(value, *unit)).transpose())
             }
             Self::Integers(values) => all!(|at| Ok(cell(values, at).map(Value::Number))),
-            Self::Floats(values) => all!(|at| cell(values, at).map(whole).transpose()),
+            Self::Floats(values) => all!(|at| cell(values, at).map(integer).transpose()),
             Self::Flags(values) => all!(|at| Ok(cell(values, at).map(Value::Flag))),
         }
         Ok(())
@@ -194,20 +194,20 @@ fn time(value: i64, unit: TimeUnit) -> Result<Value<'static>, Misfit> {
         TimeUnit::Nanosecond => Some(value.div_euclid(1_000)),
     };
     let time = micros.and_then(DateTime::from_timestamp_micros);
-    let misfit = || Misfit(value.to_string(), "a time that a calendar knows");
+    let misfit = || Misfit(value.to_string(), "a valid time");
     time.map(Value::Time).ok_or_else(misfit)
 }
 
-fn whole(value: f64) -> Result<Value<'static>, Misfit> {
-    // Up to 2^53 a float holds every whole number.
+fn integer(value: f64) -> Result<Value<'static>, Misfit> {
+    // Up to 2^53 a float represents every whole number.
     if value.fract() != 0.0 || value.abs() > 9_007_199_254_740_992.0 {
         return Err(Misfit(value.to_string(), "a whole number"));
     }
-    #[expect(clippy::cast_possible_truncation, reason = "whole and in range")]
+    #[expect(clippy::cast_possible_truncation, reason = "an integer in range")]
     Ok(Value::Number(value as i64))
 }
 
-/// Stores every text once.
+/// A store of texts that keeps each once.
 #[derive(Default)]
 pub struct Interner(HashSet<Arc<str>>);
 

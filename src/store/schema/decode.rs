@@ -1,8 +1,8 @@
-//! An Arrow batch to rows. Pure.
+//! Converts Arrow batches to rows. Pure.
 //!
 //! Files of this program have exactly the types of [`COLUMNS`]. Files of the Python program,
-//! pandas, polars and others are taken as they are, as long as their meaning is certain; a row
-//! that cannot be understood is an error, it never vanishes.
+//! pandas, polars and others are accepted if their meaning is certain. A row that cannot be
+//! understood is an error; it is never dropped.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,10 +16,10 @@ use super::cells::{Cells, Interner, Misfit};
 use crate::model::state::columns::{COLUMNS, Kind, Value};
 use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
 
-/// Reads the batches of one file, in order.
+/// A reader of the batches of one file, in order.
 pub struct Decoder {
     layout: Layout,
-    /// False: the file was written by another program.
+    /// False if another program wrote the file.
     own_file: bool,
     texts: Interner,
     /// A row without values.
@@ -31,11 +31,11 @@ pub struct Decoder {
 /// About 256 KB.
 const CACHED_ROWS: usize = 512;
 
-/// The places of the columns in a file.
+/// The positions of the columns in a file.
 pub struct Layout {
-    /// Those of [`COLUMNS`], in that order.
+    /// In the order of [`COLUMNS`].
     own: Vec<Option<usize>>,
-    /// Columns that are not ours; an index that pandas has saved is left out.
+    /// Other columns, without an index that pandas saved.
     other_columns: Vec<usize>,
 }
 
@@ -82,7 +82,7 @@ impl Decoder {
         }
     }
 
-    /// Appends the rows of a batch. Each gets its line in the table of columns of others, if there
+    /// Appends the rows of a batch. Each gets its line number in the table of other columns, if there
     /// are any.
     pub fn append(
         &mut self,
@@ -95,7 +95,7 @@ impl Decoder {
             columns.push(Cells::of(array, column, &mut self.texts)?);
         }
         rows.reserve(batch.num_rows());
-        // Column by column, for as many rows as the processor's cache holds.
+        // Column by column, for as many rows as fit into the processor's cache.
         for first in (0..batch.num_rows()).step_by(CACHED_ROWS) {
             let part = first..batch.num_rows().min(first + CACHED_ROWS);
             self.read(&columns, part, rows)?;
@@ -132,7 +132,7 @@ impl Decoder {
                     };
                 };
                 if column.kind == Kind::Reason {
-                    // After status and task, which it is compared with.
+                    // Status and task were read before; the reason is compared with them.
                     let word = value.text().unwrap_or_default();
                     row.reason = self.reason(word, row, self.first_row + at);
                 } else if !(column.set)(row, &value) {
@@ -152,7 +152,6 @@ impl Decoder {
         Ok(())
     }
 
-    /// Returns what a person should hear of.
     pub fn warnings(self) -> Vec<String> {
         self.strange_reasons
             .into_iter()
@@ -163,14 +162,14 @@ impl Decoder {
             .collect()
     }
 
-    /// Reads the reason of a row that is complete but for what follows it.
+    /// Reads the reason of a row whose earlier columns are complete.
     fn reason(&mut self, word: &str, row: &TaskRow, number: usize) -> Option<Reason> {
         let status = row.status;
         let strange = match word.parse::<Reason>() {
             Ok(reason) if self.own_file || reason.fits(status) => return Some(reason),
-            // A script has set the status by hand; the reason told of the one before.
+            // A script changed the status; the reason belongs to the previous status.
             Ok(reason) => {
-                format!("status {status} and reason '{reason}', which do not go together")
+                format!("status {status} and reason '{reason}', which do not match")
             }
             Err(_) if is_null_word(word.trim()) => return None,
             Err(_) => format!("the unknown reason '{word}'"),
@@ -181,7 +180,6 @@ impl Decoder {
     }
 }
 
-/// Describes a value that its field cannot hold.
 fn misfit(kind: Kind, value: Option<Value<'_>>) -> Misfit {
     let text = match &value {
         None => "null".to_owned(),
@@ -198,13 +196,13 @@ fn misfit(kind: Kind, value: Option<Value<'_>>) -> Misfit {
     Misfit(text, expected)
 }
 
-/// Reads a value of another program's file: some write words or an empty text in place of a null.
+/// Reads a value of another program's file; some write words or an empty text instead of null.
 fn from_others(kind: Kind, value: Value<'_>) -> Option<Value<'_>> {
     match (kind, value.text()) {
         (Kind::Text | Kind::UniqueText, Some("")) => None,
         (Kind::JobId, Some(text)) => {
             let text = text.trim();
-            // Numbers with empty places become floats in pandas, and these become texts.
+            // With missing values, pandas turns numbers into floats, and these become texts.
             let id = match text.strip_suffix(".0") {
                 Some(whole) if whole.bytes().all(|byte| byte.is_ascii_digit()) => whole,
                 _ => text,
@@ -215,7 +213,7 @@ fn from_others(kind: Kind, value: Value<'_>) -> Option<Value<'_>> {
     }
 }
 
-/// True for what other programs write in place of a null.
+/// True for words that other programs write instead of null.
 fn is_null_word(text: &str) -> bool {
     matches!(
         text,
@@ -223,7 +221,7 @@ fn is_null_word(text: &str) -> bool {
     )
 }
 
-/// Returns the columns that are not ours. None: there are none.
+/// The other columns, if any.
 pub fn part_of_others(
     batch: &RecordBatch,
     decoder: &Decoder,

@@ -1,7 +1,7 @@
 //! The hash of the rows: SHA-256 of a canonical form of every column and of the metadata.
 //!
 //! It does not depend on how Parquet stores the values (encoding, compression, row groups,
-//! dictionaries), and finds what Parquet itself lets through: most pages carry no checksum.
+//! dictionaries), and finds damage that Parquet itself misses: most pages have no checksum.
 
 use crate::base::hex::hex;
 use arrow::array::{Array, ArrayRef, AsArray, GenericStringArray, OffsetSizeTrait};
@@ -15,10 +15,10 @@ use arrow::record_batch::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use sha2::{Digest as _, Sha256};
 
-/// Names the canonical form; stands before the hash in the metadata.
+/// Name of the canonical form; precedes the hash in the metadata.
 pub const SCHEME: &str = "sha256-columns-1";
 
-/// Hashes batches of one file, in order.
+/// The hash of the batches of one file, in order.
 pub struct Digest {
     columns: Vec<Column>,
     rows: u64,
@@ -31,7 +31,7 @@ struct Column {
     hash: Sha256,
 }
 
-/// Stands for a null where a length would be.
+/// Written in place of a length for a null.
 const NULL: u32 = u32::MAX;
 
 impl Digest {
@@ -62,8 +62,8 @@ impl Digest {
         Ok(())
     }
 
-    /// Returns the hash over everything, with the name of its scheme before it. `metadata` are the
-    /// keys and values that belong to us, the hash itself left out.
+    /// The hash of everything, preceded by the name of its scheme. `metadata` are our keys and values
+    /// except the hash itself.
     pub fn finish(self, metadata: &[(String, String)]) -> String {
         let mut sorted: Vec<_> = metadata.iter().collect();
         sorted.sort();
@@ -87,8 +87,8 @@ impl Digest {
     }
 }
 
-/// Names a type as far as it changes the meaning of the canonical bytes. The words are written to
-/// files through the hash: they must never change.
+/// A name for each type whose canonical bytes differ in meaning. The words are part of the hash in
+/// files and must never change.
 fn kind(data_type: &DataType) -> String {
     let unit = |unit: &TimeUnit| match unit {
         TimeUnit::Second => "s",
@@ -134,7 +134,7 @@ fn canonical(array: &ArrayRef, out: &mut Vec<u8>) -> Result<(), ArrowError> {
                     let values = dictionary.values().as_string::<i32>();
                     out.reserve(array.len() * 16);
                     for key in keys {
-                        // A null may also stand in the dictionary itself.
+                        // The dictionary itself may also contain a null.
                         match key.and_then(|key| usize::try_from(key).ok()) {
                             Some(at) if values.is_valid(at) => {
                                 bytes(values.value(at).as_bytes(), out)
@@ -184,7 +184,7 @@ fn canonical(array: &ArrayRef, out: &mut Vec<u8>) -> Result<(), ArrowError> {
 }
 
 fn bytes(value: &[u8], out: &mut Vec<u8>) {
-    // A length of 4 GiB cannot occur: it would not fit into a page.
+    // 4 GiB cannot occur, since they would not fit into a page.
     let length = u32::try_from(value.len()).unwrap_or(NULL - 1);
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(value);
@@ -204,7 +204,7 @@ fn texts<O: OffsetSizeTrait>(array: &GenericStringArray<O>, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes which values are there, then the values themselves.
+/// Writes for each value whether it exists, then the value.
 fn numbers<T: ArrowPrimitiveType, const N: usize>(
     array: &ArrayRef,
     to_bytes: impl Fn(T::Native) -> [u8; N],
@@ -219,7 +219,7 @@ fn numbers<T: ArrowPrimitiveType, const N: usize>(
     }
 }
 
-/// Writes values of rare types (lists, structs) as they are shown.
+/// Writes values of rare types (lists, structs) as text.
 fn shown(array: &ArrayRef, out: &mut Vec<u8>) -> Result<(), ArrowError> {
     let options = FormatOptions::default();
     let formatter = ArrayFormatter::try_new(array.as_ref(), &options)?;

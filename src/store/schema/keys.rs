@@ -20,7 +20,6 @@ pub const BASELINES: &str = "snbb.baselines";
 pub const BEGUN_ANEW: &str = "snbb.begun_anew";
 pub const HASH: &str = "snbb.hash";
 
-/// Returns the pairs that are ours.
 pub fn own_keys(metadata: Option<&Vec<KeyValue>>) -> BTreeMap<String, String> {
     metadata
         .into_iter()
@@ -30,7 +29,7 @@ pub fn own_keys(metadata: Option<&Vec<KeyValue>>) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Returns the pairs to be written, the hash left out.
+/// The pairs to write, without the hash.
 pub fn pairs_of(meta: &Metadata) -> Result<Vec<(String, String)>, ParquetError> {
     let baselines = serde_json::to_string(&meta.baselines)
         .map_err(|error| ParquetError::External(Box::new(error)))?;
@@ -54,7 +53,7 @@ pub fn pairs_of(meta: &Metadata) -> Result<Vec<(String, String)>, ParquetError> 
 
 pub fn parse_metadata(keys: &BTreeMap<String, String>) -> Result<Metadata, ReadError> {
     let bad =
-        |key: &str, value: &str| ReadError::Damaged(format!("its metadata says {key} = '{value}'"));
+        |key: &str, value: &str| ReadError::Damaged(format!("its metadata has {key} = '{value}'"));
     let number = |key: &str| match keys.get(key) {
         Some(text) => text.parse::<u64>().map(Some).map_err(|_| bad(key, text)),
         None => Ok(None),
@@ -85,8 +84,8 @@ pub fn parse_metadata(keys: &BTreeMap<String, String>) -> Result<Metadata, ReadE
 mod tests {
     use super::*;
 
-    /// Reads what a file says whose version and generation are 1.
-    fn said(pairs: &[(&str, &str)]) -> Result<Metadata, ReadError> {
+    /// The metadata of a file with version and generation 1.
+    fn parsed(pairs: &[(&str, &str)]) -> Result<Metadata, ReadError> {
         let all = [(VERSION, "1"), (GENERATION, "1")];
         let all = all.iter().chain(pairs);
         parse_metadata(
@@ -97,25 +96,25 @@ mod tests {
 
     #[test]
     fn attack_a_state_remembers_its_cluster_and_its_path() {
-        let meta = said(&[(CLUSTER, "alpha"), (PATH, "/data/state.parquet")]).unwrap();
+        let meta = parsed(&[(CLUSTER, "alpha"), (PATH, "/data/state.parquet")]).unwrap();
         assert_eq!(meta.cluster.as_deref(), Some("alpha"));
         assert_eq!(meta.path.as_deref(), Some("/data/state.parquet"));
         let pairs: BTreeMap<String, String> = pairs_of(&meta).unwrap().into_iter().collect();
         assert_eq!(parse_metadata(&pairs).unwrap(), meta);
-        let before = said(&[]).unwrap();
+        let before = parsed(&[]).unwrap();
         assert_eq!((before.cluster, before.path), (None, None));
     }
 
     #[test]
-    fn a_state_begun_anew_is_known_by_its_mark() {
+    fn a_state_that_was_started_anew_is_marked() {
         let counts = (BASELINES, r#"{"sessions":4}"#);
-        let meta = said(&[counts, (BEGUN_ANEW, "1700000000")]).unwrap();
+        let meta = parsed(&[counts, (BEGUN_ANEW, "1700000000")]).unwrap();
         assert_eq!(meta.begun_anew, Some(1_700_000_000));
         assert_eq!(meta.baselines, [("sessions".to_owned(), 4)].into());
         let pairs: BTreeMap<String, String> = pairs_of(&meta).unwrap().into_iter().collect();
         assert_eq!(parse_metadata(&pairs).unwrap(), meta);
 
-        assert_eq!(said(&[]).unwrap().begun_anew, None);
-        assert!(said(&[(BEGUN_ANEW, "yesterday")]).is_err());
+        assert_eq!(parsed(&[]).unwrap().begun_anew, None);
+        assert!(parsed(&[(BEGUN_ANEW, "yesterday")]).is_err());
     }
 }

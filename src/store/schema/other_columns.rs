@@ -1,4 +1,4 @@
-//! Columns that are not ours: kept as they came, and put together when two files meet. Pure.
+//! Columns that are not ours: kept unchanged, and joined when two files are combined. Pure.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use arrow::record_batch::RecordBatch;
 
 use super::cast;
 
-/// Puts the lines of `second` after those of `first`. Returns them, and the number of lines before
-/// those of `second`. Where both have a column of one name with different types, both become
-/// texts, or if that cannot be, the second one gets another name.
+/// Appends the lines of `second` to `first`. Also returns the number of lines of `first`. If both have
+/// a column with the same name but different types, both become texts; if that is impossible, the
+/// second one is renamed.
 pub fn join(
     first: Option<&RecordBatch>,
     second: Option<&RecordBatch>,
@@ -69,7 +69,7 @@ fn named(batch: &RecordBatch) -> impl Iterator<Item = (String, ArrayRef)> {
     fields.map(|field| field.name().clone()).zip(columns)
 }
 
-/// Returns a type that holds the values of both.
+/// A type for the values of both.
 fn common(first: &ArrayRef, second: &ArrayRef) -> Option<DataType> {
     let (a, b) = (first.data_type(), second.data_type());
     if a == b || *b == DataType::Null {
@@ -79,7 +79,7 @@ fn common(first: &ArrayRef, second: &ArrayRef) -> Option<DataType> {
         return Some(b.clone());
     }
     let castable = can_cast_types(a, &DataType::Utf8) && can_cast_types(b, &DataType::Utf8);
-    // Bytes need not be a text.
+    // Bytes may not be text.
     let bytes =
         a.is_binary() || b.is_binary() || *a == DataType::BinaryView || *b == DataType::BinaryView;
     (castable && !bytes).then_some(DataType::Utf8)

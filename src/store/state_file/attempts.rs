@@ -1,4 +1,4 @@
-//! The attempts file: rows that were replaced or cleared, so that nothing that ran is lost.
+//! The attempts file: replaced and cleared rows, so that no attempt is lost.
 
 use std::collections::HashMap;
 
@@ -8,8 +8,8 @@ use crate::model::state::{AttemptId, State, TaskRow};
 use crate::store::schema::{Contents, FORMAT_VERSION, other_columns};
 use crate::store::state_file::StateError;
 
-/// Adds the superseded rows of a state. An attempt that is there already (a save was cut off after
-/// this file) is replaced by what is known now.
+/// Adds the superseded rows of a state. Replaces an attempt that is already there, because a save was
+/// interrupted after this file.
 pub(super) fn save(store: &Store, state: &State) -> Result<(), StateError> {
     if state.superseded().is_empty() && state.overtaken().is_empty() {
         return Ok(());
@@ -19,16 +19,8 @@ pub(super) fn save(store: &Store, state: &State) -> Result<(), StateError> {
     add(store, state, before, identity.as_ref())
 }
 
-/// Writes the superseded rows in place of a file that cannot be read.
-pub(super) fn write_anew(
-    store: &Store,
-    state: &State,
-    damaged: Option<&Identity>,
-) -> Result<(), StateError> {
-    add(store, state, None, damaged)
-}
-
-fn add(
+/// Adds the superseded rows to `before`; `identity` is the file that they replace.
+pub(super) fn add(
     store: &Store,
     state: &State,
     before: Option<Contents>,
@@ -90,7 +82,7 @@ fn add(
         .map_err(|error| StateError::from_replacement(path, error))
 }
 
-/// Takes attempts out for good.
+/// Removes attempts permanently.
 pub(super) fn forget(store: &Store, is_its: &dyn Fn(&TaskRow) -> bool) -> Result<(), StateError> {
     let path = &store.paths.attempts;
     let Some(mut before) = store.load(path)? else {

@@ -1,4 +1,4 @@
-//! What can be wrong with the files of the state, and the way out of it.
+//! Errors of the files of the state, with remedies.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,36 +10,36 @@ use crate::store::journal::JournalError;
 use crate::store::lock::LockError;
 use crate::store::schema::{FORMAT_VERSION, ReadError};
 
-/// Says what is wrong with the state. Each names the file.
+/// An error of a file of the state.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     #[error(transparent)]
     Io(#[from] FileError),
     #[error("{} is damaged: {error}", .path.display())]
     Damaged { path: PathBuf, error: ReadError },
-    #[error("{} is not a state file that can be read: {error}", .path.display())]
+    #[error("cannot read {} as a state file: {error}", .path.display())]
     NotUnderstood { path: PathBuf, error: ReadError },
-    #[error("{} has format version {found}, this program writes {FORMAT_VERSION}", .path.display())]
+    #[error("{} has format version {found}, but this program writes version {FORMAT_VERSION}", .path.display())]
     Newer { path: PathBuf, found: u32 },
     #[error("{} was changed by another process meanwhile; nothing was overwritten", .path.display())]
     Conflict { path: PathBuf },
-    /// All rows were saved all the same.
-    #[error("another call wrote to {} at the same time; it was left for the next call", .path.display())]
+    /// All rows were saved.
+    #[error("another process wrote to {} at the same time; the file was kept for the next run", .path.display())]
     Shared { path: PathBuf },
-    #[error("{} belongs to {}, this is {}", .path.display(), sys::user(*.owner), sys::user(*.user))]
+    #[error("{} belongs to {}, but this command runs as {}", .path.display(), sys::user(*.owner), sys::user(*.user))]
     OtherOwner {
         path: PathBuf,
         owner: u32,
         user: u32,
     },
-    #[error("{} is a copy of {}: the jobs in it are those of the study there", .path.display(), .original.display())]
+    #[error("{} is a copy of {}, and its jobs belong to the study there", .path.display(), .original.display())]
     Copied {
         path: PathBuf,
-        /// What begins another study here once it is gone.
+        /// The files to remove for a new study here.
         files: String,
         original: PathBuf,
     },
-    #[error("state file {} cannot be used: {reason}", .path.display())]
+    #[error("cannot use {} as state file: {reason}", .path.display())]
     Path { path: PathBuf, reason: &'static str },
     #[error("{} is a file of git-annex", .path.display())]
     Annexed { path: PathBuf },
@@ -47,7 +47,7 @@ pub enum StateError {
     Twin { path: PathBuf, twin: PathBuf },
     #[error("cannot write {}: {message}", .path.display())]
     Encode { path: PathBuf, message: String },
-    #[error("{} cannot be used: {message}", .path.display())]
+    #[error("cannot use {}: {message}", .path.display())]
     Control { path: PathBuf, message: String },
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -61,7 +61,7 @@ impl StateError {
         move |source| failed(source).into()
     }
 
-    /// Says what to do about it.
+    /// How to fix it.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Io(FileError { source, .. }) if source.kind() == io::ErrorKind::IsADirectory => {
@@ -77,32 +77,32 @@ impl StateError {
                 path.display()
             )),
             Self::Newer { .. } => Some(
-                "use the newer snbb-scheduler that wrote it; this one can read it, and does not write it"
+                "use the newer snbb-scheduler that wrote it; this version can read the file, but not write it"
                     .to_owned(),
             ),
             Self::Conflict { .. } => Some("run the command again".to_owned()),
             Self::Shared { .. } => Some(
-                "nothing is lost, but the lock beside the state does not work between these calls: let one host only call this program, then run again"
+                "run snbb-scheduler on one host only, since locks do not work between these processes; then run again (nothing is lost)"
                     .to_owned(),
             ),
             Self::OtherOwner { .. } => Some(
-                "run the command as that user; --as-owner goes on all the same (Slurm may hide the owner's jobs from you)"
+                "run the command as that user, or add --as-owner to continue anyway (Slurm may hide the owner's jobs from you)"
                     .to_owned(),
             ),
             Self::Copied { files, original, .. } => Some(format!(
-                "to continue that study here, move {} away; to begin another study here, remove {files}",
+                "to continue that study here, move {} away; to start a new study here, remove {files}",
                 original.display(),
             )),
             Self::Path { .. } => Some("set state_file to the path of a file, such as .scheduler_state.parquet".to_owned()),
             Self::Annexed { path } => Some(format!(
-                "it must not be changed: `git annex unlock {}`, and keep the state's files out of the dataset by .gitignore",
+                "run `git annex unlock {}`, since git-annex files must not change, and add the state's files to .gitignore",
                 path.display()
             )),
             Self::Twin { .. } => Some("keep only one of them in this directory".to_owned()),
             Self::Journal(error) => Some(error.hint().to_owned()),
             Self::Lock(error) => Some(error.hint().to_owned()),
             Self::Control { path, .. } => Some(format!(
-                "it says what is paused, so nothing is submitted without it; correct it, or move {} away and call `snbb-scheduler pause` for what is to stay paused",
+                "correct it, or move {} away and run `snbb-scheduler pause` for everything that should stay paused; until then nothing is submitted",
                 path.display()
             )),
             Self::Encode { .. } => None,
@@ -128,6 +128,6 @@ impl StateError {
     }
 }
 
-/// What to do about a file that is damaged.
-const DAMAGE_HINT: &str = "it was not changed; `snbb-scheduler state repair` shows what can be rebuilt from the copy before it, \
-     the journal, the audit log and Slurm";
+/// The remedy for a damaged file.
+const DAMAGE_HINT: &str = "run `snbb-scheduler state repair` to see what can be rebuilt from its backup, \
+     the journal, the audit log and Slurm; the file was not changed";

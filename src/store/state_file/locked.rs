@@ -1,21 +1,37 @@
-//! Writing under the lock: the order of files in which a crash leaves the old state or the new one.
+//! Writes under the lock, in an order of files in which a crash leaves the old state or the new one.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
 use super::{LockedStore, Opened, StateError, attempts, encode, refuse_newer, replace};
 use crate::base::durable;
 use crate::base::durable::ReplaceError;
 use crate::base::sys;
+use crate::model::state::table::{Identity, Origin};
 use crate::model::state::{State, TaskRow};
 use crate::store::journal::Journal;
 use crate::store::lock::LockError;
 use crate::store::schema;
 use crate::store::schema::FORMAT_VERSION;
 
+/// The files that a rebuilt state replaces.
+#[derive(Debug, Default)]
+pub struct Rebuilding {
+    /// The state file, readable or damaged; `None` if missing.
+    pub state: Option<Identity>,
+    /// True if the state file was readable: then it becomes the backup.
+    pub state_is_sound: bool,
+    /// The attempts file, if damaged: it is written anew from the superseded rows.
+    pub damaged_attempts: Option<Identity>,
+    /// The journal that was read, by inode and length.
+    pub journal: Option<(u64, u64)>,
+    /// Damaged files, kept under another name.
+    pub damaged: Vec<PathBuf>,
+}
+
 impl LockedStore {
-    /// Reads the state. What is to be saved must be read here, under the lock: [`Self::save`]
+    /// Reads the state. A state that will be saved must be read under the lock: [`Self::save`]
     /// removes the journal, and refuses if it is not the one that was read.
     pub fn read(&self) -> Result<State, StateError> {
         self.store.read()
@@ -24,8 +40,8 @@ impl LockedStore {
     /// Saves the attempts, then the rows, then removes the journal. Does nothing if nothing changed
     /// and there is no journal. Returns whether a file was written.
     ///
-    /// The rows must hold all that the journal says. A [`Journal`] that was opened before writes
-    /// into a removed file afterwards: open it anew.
+    /// The rows must include all entries of the journal. A [`Journal`] that was opened before must be
+    /// opened again, because its file was removed.
     pub fn save(&self, state: &mut State) -> Result<bool, StateError> {
         let paths = &self.store.paths;
         self.lock.check()?;
@@ -42,10 +58,10 @@ impl LockedStore {
         }
         refuse_newer(&paths.state, &state.meta)?;
         durable::make_directory_of(&paths.state)
-            .map_err(StateError::io("make the directory of", &paths.state))?;
+            .map_err(StateError::io("create the directory of", &paths.state))?;
         attempts::save(&self.store, state)?;
         self.save_rows(state, Some(&paths.backup))?;
-        // What another call has added meanwhile (the lock lies) is not in these rows.
+        // Entries that another process added meanwhile (the lock does not work) are not in these rows.
         let known = opened.map_or(state.origin.journal, |opened| Some(opened.now.mark()));
         let left = self.store.journal_mark()?;
         let is_shared = left.is_some() && left != known;
@@ -65,7 +81,6 @@ impl LockedStore {
         Ok(true)
     }
 
-    /// Opens the journal.
     pub fn journal(&self) -> Result<Journal, StateError> {
         let before = match &*self.opened() {
             Some(opened) => opened.before,
@@ -79,8 +94,8 @@ impl LockedStore {
         Ok(journal)
     }
 
-    /// Looks whether the files are still those that the rows were read from. Before anything is
-    /// submitted by these rows: where the lock lies, another call may have submitted it already.
+    /// Checks that the files have not changed since the rows were read. Called before a submission:
+    /// if the lock does not work, another process may have submitted the same tasks.
     pub fn check_unchanged(&self, state: &State) -> Result<(), StateError> {
         let paths = &self.store.paths;
         let conflict = |path: &Path| StateError::Conflict {
@@ -102,8 +117,7 @@ impl LockedStore {
         }
     }
 
-    /// Takes earlier attempts out for good. The copy of the state before the last save becomes one of
-    /// the state as it is.
+    /// Removes earlier attempts permanently. The backup becomes a copy of the current state.
     ///
     /// # Errors
     /// A file that cannot be read or replaced, or a lock that is lost.
@@ -118,7 +132,7 @@ impl LockedStore {
         }
     }
 
-    /// Looks whether the lock is still this process's own.
+    /// Checks that this process still holds the lock.
     pub fn check_lock(&self) -> Result<(), LockError> {
         self.lock.check()
     }
@@ -127,11 +141,54 @@ impl LockedStore {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn save_rows(
+    /// Writes a rebuilt state. Nothing is lost: a crash at any moment leaves either a damaged file or the
+    /// new one in its place.
+    ///
+    /// Keeps every damaged file under another name (ending in `stamp`), writes attempts and rows, and
+    /// removes the journal. Returns the kept files. Never overwrites a file that changed since it was
+    /// read.
+    pub fn save_rebuilt(
         &self,
         state: &mut State,
-        backup: Option<&Path>,
-    ) -> Result<(), StateError> {
+        found: &Rebuilding,
+        stamp: &str,
+    ) -> Result<Vec<PathBuf>, StateError> {
+        let paths = &self.store.paths;
+        self.lock.check()?;
+        if self.store.journal_mark()? != found.journal {
+            return Err(StateError::Conflict {
+                path: paths.journal.clone(),
+            });
+        }
+        refuse_newer(&paths.state, &state.meta)?;
+        let mut kept = Vec::new();
+        for path in &found.damaged {
+            let name =
+                durable::keep(path, stamp).map_err(StateError::io("keep a copy of", path))?;
+            kept.push(name);
+        }
+        state.origin = Origin {
+            state: found.state.clone(),
+            journal: found.journal,
+        };
+        match &found.damaged_attempts {
+            Some(damaged) => attempts::add(&self.store, state, None, Some(damaged))?,
+            None => attempts::save(&self.store, state)?,
+        }
+        // A damaged file must not replace the backup from which the rows were rebuilt.
+        self.save_rows(state, found.state_is_sound.then_some(&*paths.backup))?;
+        if found.journal.is_some() {
+            self.remove_journal()?;
+        }
+        if !found.state_is_sound && found.damaged.contains(&paths.backup) {
+            std::fs::remove_file(&paths.backup).map_err(StateError::io("remove", &paths.backup))?;
+        }
+        state.origin.journal = None;
+        state.mark_saved();
+        Ok(kept)
+    }
+
+    fn save_rows(&self, state: &mut State, backup: Option<&Path>) -> Result<(), StateError> {
         let paths = &self.store.paths;
         let mut meta = state.meta.clone();
         meta.format_version = FORMAT_VERSION;
@@ -163,9 +220,9 @@ impl LockedStore {
         outcome.map_err(|error| StateError::from_replacement(&paths.state, error))
     }
 
-    pub(super) fn remove_journal(&self) -> Result<(), StateError> {
+    fn remove_journal(&self) -> Result<(), StateError> {
         let path = &self.store.paths.journal;
-        // Whoever took the lock over may be writing to it.
+        // A process that took over the lock may be writing to it.
         self.lock.check()?;
         std::fs::remove_file(path)
             .or_else(|error| match error.kind() {

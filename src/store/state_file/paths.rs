@@ -1,4 +1,4 @@
-//! The names of a state's files.
+//! The paths of a state's files.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _};
@@ -8,15 +8,15 @@ use super::StateError;
 use crate::base::regular::open_regular;
 use crate::model::annex;
 
-/// Names the files of one study's state. All stand in the directory of the state file itself
-/// (links are followed, so that the link stays).
+/// The paths of one study's files. All are in the directory of the state file itself (links are
+/// followed, so that a save keeps the link).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatePaths {
     /// `<state_file>`
     pub state: PathBuf,
     /// `<state_file>.bak`
     pub backup: PathBuf,
-    /// `<stem>.attempts.parquet`; the stem is the state file's name without `.parquet`, any other name is whole.
+    /// `<stem>.attempts.parquet`; the stem is the state file's name without `.parquet`.
     pub attempts: PathBuf,
     /// `<stem>.journal.jsonl`
     pub journal: PathBuf,
@@ -24,7 +24,7 @@ pub struct StatePaths {
     pub lock: PathBuf,
     /// `<stem>.control.json`
     pub control: PathBuf,
-    /// `<stem>.calls.json`: what earlier calls said and did, for digests and metrics. Not part of the state.
+    /// `<stem>.calls.json`: a record of earlier invocations, for digests and metrics. Not part of the state.
     pub calls: PathBuf,
     /// `<stem>.local`: directory of the local executor's records.
     pub local: PathBuf,
@@ -33,8 +33,8 @@ pub struct StatePaths {
 }
 
 impl StatePaths {
-    /// Names the files for a state file of this path. Symbolic links of the file are followed,
-    /// also if there is nothing at their end yet.
+    /// The paths for this state file. Follows symbolic links of the file, even if their target does
+    /// not exist yet.
     pub fn of(state_file: &Path) -> Result<Self, StateError> {
         let state = resolve(state_file)?;
         let bad = |reason| StateError::Path {
@@ -71,13 +71,13 @@ impl StatePaths {
         };
         let name = name.as_encoded_bytes();
         if ENDS.iter().any(|end| name.ends_with(end.as_bytes())) {
-            return Err(bad("its name is that of another file of a state"));
+            return Err(bad("another file of the state has such a name"));
         }
         paths.check_names(stem)?;
         Ok(paths)
     }
 
-    /// Where the state file is, whatever links lead there. None if that is no text.
+    /// The path of the state file with all links resolved; `None` if it is not UTF-8.
     pub fn real_path(&self) -> Option<String> {
         let directory = std::fs::canonicalize(self.state.parent()?).ok()?;
         let path = directory.join(self.state.file_name()?);
@@ -96,10 +96,14 @@ impl StatePaths {
         ]
     }
 
-    /// Refuses a state file whose files beside it may be those of another one.
+    /// Refuses a state file that would share its other files with another state file.
     fn check_names(&self, stem: &OsStr) -> Result<(), StateError> {
-        let is_whole = self.state.file_name() == Some(stem);
-        let twin = beside(&self.state, stem, if is_whole { ".parquet" } else { "" });
+        let has_no_extension = self.state.file_name() == Some(stem);
+        let twin = beside(
+            &self.state,
+            stem,
+            if has_no_extension { ".parquet" } else { "" },
+        );
         match is_parquet(&twin) {
             true => Err(StateError::Twin {
                 path: self.state.clone(),
@@ -116,7 +120,7 @@ fn beside(state: &Path, stem: &OsStr, end: &str) -> PathBuf {
     state.with_file_name(name)
 }
 
-/// True for a file that may be a state. What else has such a name is nothing to this program.
+/// True for a file that may be a state; other files may have such a name too.
 fn is_parquet(path: &Path) -> bool {
     let mut mark = [0; 4];
     open_regular(path).is_ok_and(|mut file| file.read_exact(&mut mark).is_ok() && mark == *b"PAR1")
@@ -124,7 +128,7 @@ fn is_parquet(path: &Path) -> bool {
 
 const BACKUP: &str = ".bak";
 
-/// How the names of the files beside a state file end.
+/// Endings of the names of the other files.
 const ENDS: [&str; 8] = [
     BACKUP,
     ".attempts.parquet",
@@ -136,7 +140,7 @@ const ENDS: [&str; 8] = [
     ".arrays",
 ];
 
-/// Returns what the names of the files beside a state file begin with: its whole name, but for `.parquet`.
+/// The beginning of the names of the other files: the name of the state file without `.parquet`.
 fn stem_of(name: &OsStr) -> &OsStr {
     match Path::new(name).extension() {
         Some(end) if end == "parquet" => Path::new(name).file_stem().unwrap_or(name),
@@ -148,7 +152,7 @@ fn stem_of(name: &OsStr) -> &OsStr {
 pub(crate) fn resolve(path: &Path) -> Result<PathBuf, StateError> {
     let failed = StateError::io("follow", path);
     let mut now = std::path::absolute(path).map_err(&failed)?;
-    // The kernel's own limit.
+    // The kernel's limit.
     for _ in 0..40 {
         match now.symlink_metadata() {
             Ok(metadata) if metadata.is_symlink() => {

@@ -1,4 +1,4 @@
-//! The order of reading, with a journal that another process folds meanwhile.
+//! The order of reading while another process folds the journal.
 
 use super::*;
 use crate::model::state::{TaskKey, TaskStatus};
@@ -20,7 +20,7 @@ fn study(directory: &Path) -> (LockedStore, State) {
     (locked, state)
 }
 
-/// Plays the process that folds its journal: the state file first, the journal goes then.
+/// Acts as the process that folds its journal: writes the state file first, then removes the journal.
 fn fold(locked: &LockedStore, state: &mut State, subject: &str) {
     state.put(row(subject));
     state.origin.journal = locked.store.journal_mark().unwrap();
@@ -29,7 +29,7 @@ fn fold(locked: &LockedStore, state: &mut State, subject: &str) {
 }
 
 #[test]
-fn a_journal_that_is_folded_while_it_is_read_is_found_in_the_rows() {
+fn a_journal_folded_while_it_is_read_is_found_in_the_rows() {
     let directory = tempfile::tempdir().unwrap();
     let (locked, mut state) = study(directory.path());
     std::fs::write(&locked.store.paths.journal, "x\n").unwrap();
@@ -44,7 +44,7 @@ fn a_journal_that_is_folded_while_it_is_read_is_found_in_the_rows() {
 }
 
 #[test]
-fn a_reader_that_is_always_overtaken_ends_all_the_same() {
+fn a_reader_gives_up_after_a_few_tries() {
     let directory = tempfile::tempdir().unwrap();
     let (locked, mut state) = study(directory.path());
     let journal = locked.store.paths.journal.clone();
@@ -87,7 +87,7 @@ fn a_journal_that_cannot_be_read_is_an_error() {
     assert!(outcome.is_err());
 }
 
-/// The journal that was read goes with the save; one that has grown since stays.
+/// A save removes the journal that was read; one that has grown since is kept.
 #[test]
 fn only_the_journal_that_was_read_is_removed() {
     let directory = tempfile::tempdir().unwrap();
@@ -116,9 +116,9 @@ fn sending(id: &str) -> Entry {
     }
 }
 
-/// With a lock that lies: the rows are saved, and what is not in them stays in the journal.
+/// Without a working lock: the rows are saved, and entries that are not in them stay in the journal.
 #[test]
-fn what_another_call_adds_to_the_journal_meanwhile_is_left() {
+fn entries_of_another_process_stay_in_the_journal() {
     let directory = tempfile::tempdir().unwrap();
     let (locked, mut state) = study(directory.path());
     let path = locked.store.paths.journal.clone();
@@ -144,7 +144,7 @@ fn what_another_call_adds_to_the_journal_meanwhile_is_left() {
 }
 
 #[test]
-fn files_that_have_changed_are_noticed_before_anything_is_submitted() {
+fn changed_files_are_noticed_before_a_submission() {
     let directory = tempfile::tempdir().unwrap();
     let (locked, mut state) = study(directory.path());
     let paths = locked.store.paths.clone();
@@ -169,7 +169,7 @@ fn files_that_have_changed_are_noticed_before_anything_is_submitted() {
     assert_eq!(conflict(&none), paths.state);
 }
 
-/// Two calls submitted the same task: the job that is not in its row is in the attempts file, once.
+/// Two processes submitted the same task: the job that is not in the row is in the attempts file, once.
 #[test]
 fn a_second_job_of_one_attempt_is_kept_beside_the_first() {
     let directory = tempfile::tempdir().unwrap();
@@ -197,7 +197,7 @@ fn a_second_job_of_one_attempt_is_kept_beside_the_first() {
         cluster: None,
         at: crate::model::state::testing::at(9),
     };
-    // The winner's rows are saved; the loser's entries stand in the journal, in either order.
+    // The winner's rows are saved; the loser's entries are in the journal, in either order.
     let winner = [intent("w", 2), sending("w"), accepted("w", "1")];
     journal::replay(&winner, &mut state);
     locked.save(&mut state).unwrap();

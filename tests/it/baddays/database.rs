@@ -110,7 +110,8 @@ fn accounting_dies_freezes_and_breaks() {
         let said = study.call(&["monitor"]);
         assert_eq!(said.code, 5, "{}", said.err);
         assert!(
-            said.err.contains("its database is not whole"),
+            said.err
+                .contains("the accounting database may be incomplete"),
             "{}",
             said.err
         );

@@ -103,7 +103,7 @@ fn another_user_is_told_what_is_missing() {
     assert_eq!(output.status.code(), Some(1), "{text}");
     for part in [
         "this user may write nothing in it",
-        "belongs to root (uid 0), this is nobody (uid 65534)",
+        "belongs to root (uid 0), but this command runs as nobody (uid 65534)",
         "this user may make nothing in it",
     ] {
         assert!(text.contains(part), "{part}: {text}");

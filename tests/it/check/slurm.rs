@@ -210,5 +210,5 @@ fn a_query_that_is_killed_says_so() {
     study.write("bin/squeue", "#!/bin/bash\nkill -9 $$\n");
     executable(&study.at("bin/squeue"));
     study.path.insert(0, study.at("bin"));
-    only(&study, "error", "queue", "ended by signal 9");
+    only(&study, "error", "queue", "killed by signal 9");
 }

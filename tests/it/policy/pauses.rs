@@ -261,12 +261,12 @@ fn a_damaged_control_file_stops_submission_and_is_not_touched() {
         ] {
             let said = study.call(command);
             assert_eq!(said.code, 1, "{command:?}: {}", said.err);
-            says(&said, &["state.control.json cannot be used", "hint: "]);
+            says(&said, &["cannot use ", "state.control.json: ", "hint: "]);
         }
         // The jobs go on, and so does the look at them.
         for command in ["monitor", "status"] {
             let said = study.ok(&[command]);
-            says(&said, &["warning: ", "state.control.json cannot be used"]);
+            says(&said, &["warning: cannot use ", "state.control.json: "]);
         }
         assert_eq!(study.read("state.control.json"), text);
     }

@@ -110,7 +110,7 @@ fn a_state_that_was_rolled_back_or_made_anew_gets_its_rows_back() {
     study.ok(&["run", "--max-jobs", "0"]);
     let verify = study.call(&["state", "verify"]);
     assert!(
-        verify.out.contains("ended attempts that stand in no row"),
+        verify.out.contains("ended attempts without a row"),
         "{}",
         verify.out
     );

@@ -45,7 +45,7 @@ fn each_broken_rule_is_found_and_what_can_be_mended_is() {
     let wanted = rows(&study);
     type Case = (&'static str, fn(&mut Vec<TaskRow>));
     let cases: [Case; 4] = [
-        ("reasons that do not go with the status", |rows| {
+        ("reasons that do not match the status", |rows| {
             row(rows, "convert", "sub-01", "ses-01").reason = Some(Reason::Queued);
         }),
         ("in flight without a job", |rows| {
@@ -57,7 +57,7 @@ fn each_broken_rule_is_found_and_what_can_be_mended_is() {
             row.status = TaskStatus::Running;
             row.reason = Some(Reason::Running);
         }),
-        ("jobs in several rows", |rows| {
+        ("jobs with several rows in flight", |rows| {
             row(rows, "prep", "sub-01", "ses-01").job_id = Some(JobId::new("1003"));
         }),
     ];

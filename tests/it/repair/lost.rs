@@ -2,7 +2,7 @@
 
 use super::*;
 
-const MISSING: &str = "is missing although a copy of it is there";
+const MISSING: &str = "is missing although its backup is there";
 const ANEW: &str = "the state was begun anew on ";
 
 #[test]

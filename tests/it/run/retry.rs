@@ -264,8 +264,8 @@ fn attack_a_cleared_failure_that_only_the_log_knows_leaves_nothing_believed() {
     study.ok(&["run"]);
     assert_eq!(slurm.calls("sbatch"), 6);
     let said = study.call(&["state", "verify"]);
-    assert!(said.out.contains("begun anew"), "{}", said.out);
+    assert!(said.out.contains("started anew"), "{}", said.out);
     study.ok(&["state", "repair", "--yes"]);
     let said = study.ok(&["state", "verify"]);
-    assert!(!said.out.contains("begun anew"), "{}", said.out);
+    assert!(!said.out.contains("started anew"), "{}", said.out);
 }

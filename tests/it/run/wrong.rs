@@ -253,10 +253,7 @@ fn a_state_of_absurd_size_or_kind_is_an_error_that_names_it() {
         let said = study.call(command);
         assert_eq!(said.code, 1, "{command:?}: {}", said.err);
         let all = said.out + &said.err;
-        assert!(
-            all.contains("more than there is memory"),
-            "{command:?}: {all}"
-        );
+        assert!(all.contains("do not fit into memory"), "{command:?}: {all}");
         assert!(all.contains("state.parquet"), "{command:?}: {all}");
     }
     fs::remove_file(study.at("state.parquet")).unwrap();

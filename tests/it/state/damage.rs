@@ -131,8 +131,8 @@ fn what_stands_in_place_of_the_state_is_named() {
             .unwrap_err()
     };
     insta::with_settings!({filters => [(directory.path().to_str().unwrap(), "<dir>")]}, {
-        insta::assert_snapshot!(read("text.parquet"), @"<dir>/text.parquet is damaged: it is cut or no Parquet file (Parquet error: Invalid Parquet file. Corrupt footer)");
-        insta::assert_snapshot!(read("text.parquet").hint().unwrap(), @"it was not changed; `snbb-scheduler state repair` shows what can be rebuilt from the copy before it, the journal, the audit log and Slurm");
+        insta::assert_snapshot!(read("text.parquet"), @"<dir>/text.parquet is damaged: it is truncated or not a Parquet file (Parquet error: Invalid Parquet file. Corrupt footer)");
+        insta::assert_snapshot!(read("text.parquet").hint().unwrap(), @"run `snbb-scheduler state repair` to see what can be rebuilt from its backup, the journal, the audit log and Slurm; the file was not changed");
         insta::assert_snapshot!(read("dir.parquet"), @"cannot read <dir>/dir.parquet: it is a directory");
     });
 }

@@ -171,7 +171,7 @@ fn unknown_reasons_are_left_out_and_said() {
     assert_eq!(
         contents.warnings,
         [
-            "1 row with status running and reason 'queued', which do not go together (first: row 0, bids sub-0001 ses-01): read without a reason",
+            "1 row with status running and reason 'queued', which do not match (first: row 0, bids sub-0001 ses-01): read without a reason",
             "1 row with the unknown reason 'on_fire' (first: row 1, bids sub-0001 ses-02): read without a reason",
         ]
     );

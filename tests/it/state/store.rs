@@ -380,7 +380,7 @@ fn the_owner_is_the_one_who_made_it() {
     let error = check_owner(&paths, &meta, 4_000_000_007).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "/x/state.parquet belongs to uid 4000000006, this is uid 4000000007"
+        "/x/state.parquet belongs to uid 4000000006, but this command runs as uid 4000000007"
     );
     assert!(error.hint().unwrap().contains("--as-owner"));
     check_owner(

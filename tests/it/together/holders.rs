@@ -52,9 +52,9 @@ fn a_state_of_another_user_is_read_and_not_written() {
             let said = as_nobody(command);
             assert_eq!(said.code, 1, "{command:?}: {}", said.err);
             assert!(
-                said.err
-                    .contains("belongs to root (uid 0), this is nobody (uid 65534)")
-                    && said.err.contains("--as-owner"),
+                said.err.contains(
+                    "belongs to root (uid 0), but this command runs as nobody (uid 65534)"
+                ) && said.err.contains("--as-owner"),
                 "{command:?}: {}",
                 said.err
             );
@@ -120,7 +120,7 @@ fn a_lock_of_another_host_is_respected_while_its_heart_beats() {
         let line = errors(&said)[0];
         assert!(
             line.contains(
-                "another call holds the lock: run by alice on login9, pid 4242, \
+                "another process holds the lock: run by alice on login9, pid 4242, \
                  since 2026-01-02 03:04 UTC (heartbeat "
             ),
             "{line}"

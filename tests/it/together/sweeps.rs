@@ -44,7 +44,7 @@ fn calls_on_several_login_nodes_submit_each_task_once() {
                     let names_holder = lines[0].contains("holds the lock: run by ")
                         && lines[0].contains(" on login");
                     // It was released between the last look and the last try, and taken again.
-                    let in_turns = lines[0].contains("several calls took it in turns");
+                    let in_turns = lines[0].contains("several processes took turns");
                     assert!(names_holder || in_turns, "{lines:?}");
                     assert!(
                         lines[1..].iter().all(|line| line.starts_with("hint")),

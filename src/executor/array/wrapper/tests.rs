@@ -1,7 +1,7 @@
-//! The wrapper is run by real shells.
+//! Runs the wrapper with real shells.
 #![expect(
     clippy::disallowed_methods,
-    reason = "the tests start the wrapper and list what it made"
+    reason = "the tests start the wrapper and list its files"
 )]
 
 use std::fs;
@@ -12,7 +12,7 @@ use super::*;
 use crate::decide::request::batch::testing::prepared;
 use crate::executor::array::files;
 
-/// Values that a careless quoting would change.
+/// Values that careless quoting would change.
 const HOSTILE: &[&str] = &[
     "",
     " ",
@@ -143,7 +143,7 @@ fn files_of(
     files(array, tasks, script, common).unwrap()
 }
 
-const TELL: &str = r#"#!/bin/bash -f
+const REPORT_SCRIPT: &str = r#"#!/bin/bash -f
 printf '[%s]' "$@" "$SNBB_DICOM_PATH" "$SNBB_SUBJECT" "$SNBB_BIDS_ROOT" "$SLURM_JOB_NAME" "$-"
 env | grep snbb_array
 exit 7
@@ -151,7 +151,7 @@ exit 7
 
 #[test]
 fn every_value_arrives_whole_in_every_shell() {
-    let lab = Lab::new(TELL);
+    let lab = Lab::new(REPORT_SCRIPT);
     for shell in ["sh", "dash", "bash"] {
         for (index, value) in HOSTILE.iter().enumerate() {
             let output = lab.run(shell, &index.to_string());
@@ -174,10 +174,10 @@ fn every_value_arrives_whole_in_every_shell() {
 
 #[test]
 fn the_logs_get_the_name_of_the_task() {
-    let lab = Lab::new(TELL);
+    let lab = Lab::new(REPORT_SCRIPT);
     for end in ["out", "err"] {
         fs::write(lab.log("a_array_01234567_70_2", end), end).unwrap();
-        // Of an earlier start of the same job.
+        // The log of an earlier start of the same job.
         fs::write(lab.log("a_sub-0002_ses-01_70_2", end), "old").unwrap();
     }
     let output = lab.run("sh", "2");
@@ -190,8 +190,8 @@ fn the_logs_get_the_name_of_the_task() {
 }
 
 #[test]
-fn what_cannot_be_read_or_has_changed_is_said_with_a_code_of_its_own() {
-    let lab = Lab::new(TELL);
+fn unreadable_and_changed_files_have_their_own_exit_codes() {
+    let lab = Lab::new(REPORT_SCRIPT);
     let count = HOSTILE.len();
     for (index, code) in [
         (count.to_string(), NO_SUCH_TASK),
@@ -203,7 +203,7 @@ fn what_cannot_be_read_or_has_changed_is_said_with_a_code_of_its_own() {
         assert!(said.starts_with("snbb-scheduler: "), "{said}");
     }
     for name in [SCRIPT, SHELL_LIST] {
-        let lab = Lab::new(TELL);
+        let lab = Lab::new(REPORT_SCRIPT);
         let path = lab.path(name);
         let mut text = fs::read(&path).unwrap();
         text.push(b'#');
@@ -219,7 +219,7 @@ fn what_cannot_be_read_or_has_changed_is_said_with_a_code_of_its_own() {
 }
 
 #[test]
-fn only_the_lines_that_sbatch_reads_are_carried() {
+fn only_directives_that_sbatch_reads_are_copied() {
     let script = b"#!/bin/bash\n#SBATCH --time=5\n# words\n\n  \n#SBATCH --mem=1G # why\n #SBATCH --no\n##SBATCH --no\n\
                    #PBS -l x\n  #\nmodule load x\n#SBATCH --late=1\n";
     let found: Vec<&str> = directives(script)
@@ -245,7 +245,7 @@ fn only_the_lines_that_sbatch_reads_are_carried() {
 }
 
 #[test]
-fn what_cannot_be_an_array_is_refused() {
+fn tasks_that_cannot_be_an_array_are_refused() {
     let task = prepared("a", 0).request;
     let array = ArrayJob {
         submission_id: "array-0123456789abcdef".to_owned(),
@@ -269,8 +269,8 @@ fn what_cannot_be_an_array_is_refused() {
 
 #[test]
 fn shellcheck_has_nothing_to_say() {
-    let lab = Lab::new(TELL);
-    // Of the hostile directory's name.
+    let lab = Lab::new(REPORT_SCRIPT);
+    // The hostile directory's name causes this finding.
     let exclude = "--exclude=SC2016";
     let Ok(output) = Command::new("shellcheck")
         .arg(exclude)

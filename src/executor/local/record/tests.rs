@@ -77,7 +77,7 @@ fn environment_and_script_come_back_byte_for_byte() {
 }
 
 #[test]
-fn a_name_is_given_once() {
+fn each_number_is_used_once() {
     let dir = tempfile::tempdir().unwrap();
     let mut first = records(dir.path());
     let mut second = records(dir.path());
@@ -99,22 +99,22 @@ fn a_name_is_given_once() {
 }
 
 #[test]
-fn ended_jobs_move_to_the_list_and_numbers_are_never_given_again() {
+fn ended_jobs_move_to_the_list_and_numbers_are_not_reused() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = records(dir.path());
-    let mut onlooker = records(dir.path());
+    let mut observer = records(dir.path());
     for _ in 0..3 {
         let number = add(&mut writer);
         end(&mut writer, number);
     }
     let queued = add(&mut writer);
-    onlooker.refresh().unwrap();
+    observer.refresh().unwrap();
     writer.compact(4).unwrap();
     assert_eq!(writer.live().count(), 4, "not before there are enough");
     let before: Vec<Job> = writer.all().cloned().collect();
     writer.compact(3).unwrap();
     assert_eq!(writer.live().count(), 1);
-    for reader in [&mut writer, &mut onlooker, &mut records(dir.path())] {
+    for reader in [&mut writer, &mut observer, &mut records(dir.path())] {
         reader.refresh().unwrap();
         assert_eq!(reader.all().cloned().collect::<Vec<_>>(), before);
     }
@@ -124,7 +124,7 @@ fn ended_jobs_move_to_the_list_and_numbers_are_never_given_again() {
 }
 
 #[test]
-fn a_list_that_was_cut_anywhere_loses_nothing() {
+fn a_list_cut_anywhere_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("study.local").join(FINISHED);
     let mut first = records(dir.path());
@@ -144,7 +144,7 @@ fn a_list_that_was_cut_anywhere_loses_nothing() {
     let whole = std::fs::read(&path).unwrap();
 
     for len in line_one.len()..=whole.len() {
-        // As a crash in the middle of the append leaves it: the job's own files still stand.
+        // As after a crash during the append: the job's own files still exist.
         std::fs::write(&path, &whole[..len]).unwrap();
         for (path, bytes) in &two_files {
             std::fs::write(path, bytes).unwrap();
@@ -157,7 +157,7 @@ fn a_list_that_was_cut_anywhere_loses_nothing() {
 }
 
 #[test]
-fn what_cannot_be_understood_is_an_error_that_names_the_file() {
+fn an_invalid_file_is_an_error_with_its_path() {
     let dir = tempfile::tempdir().unwrap();
     let mut records = records(dir.path());
     let number = add(&mut records);
@@ -193,7 +193,7 @@ fn a_missing_directory_holds_no_jobs() {
     assert!(Records::at(&file).refresh().is_err());
 }
 
-/// Prints how long a look at many records takes: `cargo test --release -- --ignored --nocapture many`.
+/// Measures reading many records: `cargo test --release -- --ignored --nocapture many`.
 #[test]
 #[ignore = "a measurement"]
 fn many_records() {

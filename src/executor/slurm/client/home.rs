@@ -1,5 +1,5 @@
-//! The cluster that a study's jobs are on. Login nodes of two clusters may share a file system, and the Slurm of one
-//! answers cleanly that it knows nothing of the other's jobs.
+//! The home cluster of a study's jobs. Login nodes of two clusters may share a file system, and the Slurm of one
+//! cluster answers without error that it has none of the other's jobs.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use crate::model::job::{ExecutorKind, JobId, is_same_study};
 use crate::model::procedure::options;
 use crate::model::state::table::Metadata;
 
-/// The cluster of the jobs that name none.
+/// The cluster of jobs without `--clusters`.
 #[derive(Debug, Clone, Default)]
 pub struct Home {
-    /// Its ClusterName. None: not known yet.
+    /// Its ClusterName, once known.
     pub cluster: Option<Arc<str>>,
-    /// True if every procedure names the clusters of its jobs.
-    pub is_never_meant: bool,
+    /// True if every procedure sets `--clusters`.
+    pub is_unused: bool,
 }
 
 impl Home {
@@ -25,7 +25,7 @@ impl Home {
         let mut procedures = config.procedures.iter();
         Self {
             cluster: state.cluster.as_deref().map(Arc::from),
-            is_never_meant: procedures.all(|(_, procedure)| {
+            is_unused: procedures.all(|(_, procedure)| {
                 !options::clusters(&procedure.resources.sbatch_args).is_empty()
             }),
         }
@@ -43,23 +43,23 @@ impl SlurmExecutor {
 
     /// True for a job with a tag of this study.
     pub(crate) fn is_tagged(&self, job: &JobReport) -> bool {
-        let (Some(own), Some(tag)) = (&self.project, &job.tag) else {
+        let (Some(own), Some(tag)) = (&self.settings.project, &job.tag) else {
             return false;
         };
         is_same_study(&tag.project, own)
     }
 
-    /// Fails if the queue is that of another cluster than the study's. A job of the study in it proves that it is not,
-    /// without a further call; else the cluster is asked for its name.
+    /// Fails if the queue belongs to another cluster than the study's. If it has a job of the study, no further call
+    /// is needed; otherwise the cluster is asked for its name.
     pub(crate) fn check_home(
         &mut self,
         question: &Question,
         queue: &[JobReport],
     ) -> Result<(), String> {
         let mut jobs = question.jobs.iter();
-        let is_meant = !self.home.is_never_meant
+        let is_used = !self.settings.home.is_unused
             || jobs.any(|job| job.cluster.is_none() && job.id.executor() == ExecutorKind::Slurm);
-        // Jobs that were sent here by `--clusters` are also in the queue of the default cluster.
+        // Jobs that were submitted here with `--clusters` are also in the queue of the default cluster.
         let at_home: HashSet<&JobId> = question
             .jobs
             .iter()
@@ -69,25 +69,25 @@ impl SlurmExecutor {
         let is_here = |job: &JobReport| {
             job.facts.cluster.is_none() && at_home.contains(&job.id) && self.is_tagged(job)
         };
-        if !is_meant || self.home.cluster.is_some() && queue.iter().any(is_here) {
+        if !is_used || self.settings.home.cluster.is_some() && queue.iter().any(is_here) {
             return Ok(());
         }
         let name = self.site_config().map(|config| {
             let name = setting(config, "ClusterName").filter(|name| *name != "(null)");
             name.map(Arc::<str>::from)
         });
-        let Some(own) = &self.home.cluster else {
+        let Some(own) = &self.settings.home.cluster else {
             match name {
-                Ok(name) => self.home.cluster = name,
-                Err(error) => tracing::debug!("{error}; the cluster's name is not known"),
+                Ok(name) => self.settings.home.cluster = name,
+                Err(error) => tracing::debug!("{error}; the cluster's name is unknown"),
             }
             return Ok(());
         };
         match name {
             Ok(Some(name)) if name.eq_ignore_ascii_case(own) => Ok(()),
             Ok(Some(name)) => Err(format!(
-                "this is cluster '{name}', and the jobs of this study are on cluster '{own}': run the command on a \
-                 login node of '{own}', or `run --accept-cluster` if '{own}' is called '{name}' now"
+                "this is cluster '{name}', but this study's jobs are on cluster '{own}': run the command on a \
+                 login node of '{own}', or `run --accept-cluster` if '{own}' was renamed to '{name}'"
             )),
             Ok(None) => Err(format!(
                 "`scontrol show config` has no ClusterName, so this may not be cluster '{own}'"

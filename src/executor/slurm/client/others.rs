@@ -1,6 +1,6 @@
-//! Jobs of the study that belong to other users: a wrapper around sbatch submits as a service user, root with
-//! `--as-owner` as root. Queue and accounting are asked for the owner's jobs; what is missing from their answers is asked
-//! for once more, whoever owns it, and our tag alone makes it ours.
+//! Jobs of the study that belong to other users: a wrapper around sbatch may submit as a service user, and
+//! `--as-owner` as root. Queue and accounting are first asked for the owner's jobs. Jobs that are missing from the
+//! answers are then searched for under any user; only our tag makes a job ours.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::executor::{Answer, JobReport, Question};
 use crate::model::job::{JobId, array};
 
 impl SlurmExecutor {
-    /// Adds reports of jobs that may live and that neither answer shows alive or ended. While a submission has no known
+    /// Adds reports of jobs that may be running but are missing from both answers. While a submission has no known
     /// job, or rows may be missing, the whole queue is searched for the study's tag.
     pub(crate) fn add_others(
         &mut self,
@@ -50,11 +50,11 @@ impl SlurmExecutor {
                 continue;
             };
             let found = self.records(EVERYBODY, &ids, question.since, cluster.as_ref());
-            match found.and_then(whole) {
+            match found.and_then(complete) {
                 Ok(found) => {
                     let (own, others): (Vec<_>, Vec<_>) =
                         found.into_iter().partition(|record| self.is_tagged(record));
-                    // An untagged job whose command line is not ours.
+                    // Untagged jobs whose submit line is not ours.
                     let others = others.iter().filter(|record| record.has_submit_line);
                     let others: HashSet<_> = others.map(|record| &record.id).collect();
                     jobs.retain(|job| {
@@ -83,11 +83,11 @@ impl SlurmExecutor {
         let mut found = Vec::new();
         for filter in filters {
             match self.ask_queue(filter, cluster) {
-                // A site may have replaced the comment of a job that was asked for by its id.
-                Ok(parsed) => found.extend(whole(parsed)?.into_iter().filter(|job| {
+                // A site may have replaced the comment of a job that is searched for by its id.
+                Ok(parsed) => found.extend(complete(parsed)?.into_iter().filter(|job| {
                     self.is_tagged(job) || job.tag.is_none() && ids.contains(&number(job))
                 })),
-                // Of several ids squeue leaves out those that it does not know; with one it fails.
+                // squeue ignores unknown ids among several, but fails for a single one.
                 Err(text) if text.contains("Invalid job id specified") => {}
                 Err(text) => return Err(text),
             }
@@ -101,8 +101,8 @@ fn number(job: &JobReport) -> &str {
     array::split_job_id(&job.id).map_or(job.id.leader(), |(array, _)| array)
 }
 
-/// All jobs of an answer, unless it was cut.
-fn whole(parsed: Parsed) -> Result<Vec<JobReport>, String> {
+/// All jobs of an answer, or an error if it was cut.
+fn complete(parsed: Parsed) -> Result<Vec<JobReport>, String> {
     match parsed.broken {
         Some(text) => Err(text),
         None => Ok(parsed.jobs),

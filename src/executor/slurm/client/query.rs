@@ -1,7 +1,7 @@
-//! What is asked of squeue and sacct in one pass, and when their answer counts.
+//! The queries to squeue and sacct in one pass, and when their answers count.
 //!
-//! One squeue per cluster, one sacct per thousand jobs. A query that failed, or that does not know the
-//! job that it must know, is no answer.
+//! One squeue per cluster, one sacct per thousand jobs. A query does not count if it failed, or if it lacks the job
+//! that it must have.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -20,11 +20,11 @@ use crate::executor::slurm::{identity, parse};
 use crate::executor::{Answer, JobReport, Question};
 use crate::model::job::{JobId, JobRef, array};
 
-/// One argument holds 128 KiB at most, and the database is asked for so many rows at a time: a thousand, and a job that
-/// accounting must know.
+/// A thousand, and a job that accounting must have. Limits the rows per database query, and an argument has at most
+/// 128 KiB.
 pub(crate) const IDS_PER_CALL: usize = 1001;
 
-/// sacct shows everybody's jobs by itself to root only.
+/// By default, sacct shows the jobs of all users only to root.
 pub(crate) const EVERYBODY: &str = "--allusers";
 
 impl SlurmExecutor {
@@ -42,46 +42,46 @@ impl SlurmExecutor {
         if let End::TimedOut { .. } = ended.end {
             self.time.note_silence(program);
         }
-        let said = one_line(&ended.stderr);
+        let message = one_line(&ended.stderr);
         let what = match ended.end {
-            // squeue ends well although it could not ask for a user whose name is not known at the moment.
-            End::Exit(0) if is_complaint(&ended.stdout, &ended.stderr) => {
+            // squeue ends with 0 even if it cannot query a user whose name is unknown at the moment.
+            End::Exit(0) if is_incomplete(&ended.stdout, &ended.stderr) => {
                 format!("{program} ended with exit code 0")
             }
             End::Exit(0) => return Ok(ended.stdout),
             End::Exit(code) => format!("{program} ended with exit code {code}"),
-            End::Signal(signal) => format!("{program} was ended by signal {signal}"),
+            End::Signal(signal) => format!("{program} was killed by signal {signal}"),
             End::TimedOut { seconds } => {
-                format!("{program} did not answer within {seconds} s and was ended")
+                format!("{program} did not answer within {seconds} s and was killed")
             }
             End::TooLong { bytes } => {
                 format!(
-                    "{program} printed more than {} MiB and was ended",
+                    "{program} printed more than {} MiB and was killed",
                     bytes >> 20
                 )
             }
             End::Unseen => format!(
-                "the exit status of {program} could not be had (does the calling program ignore SIGCHLD?)"
+                "the exit status of {program} is unknown (does the calling program ignore SIGCHLD?)"
             ),
         };
-        Err(if said.is_empty() {
+        Err(if message.is_empty() {
             what
         } else {
-            format!("{what}: {said}")
+            format!("{what}: {message}")
         })
     }
 
-    /// Whose jobs are asked for: the owner's, and those that another caller submits.
+    /// The option for the users whose jobs are queried: the owner and the caller.
     pub(crate) fn users(&self, option: &str) -> String {
-        match self.owner == self.caller {
-            true => format!("{option}={}", self.owner),
-            false => format!("{option}={},{}", self.owner, self.caller),
+        match self.settings.owner == self.settings.caller {
+            true => format!("{option}={}", self.settings.owner),
+            false => format!("{option}={},{}", self.settings.owner, self.settings.caller),
         }
     }
 
-    /// Fails where Slurm hides the owner's jobs from the caller: their absence would mean nothing.
+    /// Fails if Slurm hides the owner's jobs from the caller, since their absence would mean nothing.
     fn check_view(&mut self) -> Result<(), String> {
-        if self.owner == self.caller || self.caller == 0 {
+        if self.settings.owner == self.settings.caller || self.settings.caller == 0 {
             return Ok(());
         }
         let hidden = setting(self.site_config()?, "PrivateData").unwrap_or_default();
@@ -89,29 +89,29 @@ impl SlurmExecutor {
             false => Ok(()),
             true => Err(format!(
                 "Slurm hides the jobs of {} from {} (PrivateData=jobs)",
-                sys::user(self.owner),
-                sys::user(self.caller)
+                sys::user(self.settings.owner),
+                sys::user(self.settings.caller)
             )),
         }
     }
 
-    /// `filter`: which jobs are wanted; none: all.
+    /// `filter` is an option that selects jobs.
     pub(crate) fn ask_queue(
         &mut self,
         filter: Option<String>,
         cluster: Option<&Arc<str>>,
     ) -> Result<Parsed, String> {
-        // One more at the end: what comes between two records is text of something else than Slurm.
-        let format = parse::QUEUE_FORMAT.map(|field| format!("{field}{}", self.separator));
+        // A separator also at the end: text between two records does not come from Slurm.
+        let format = parse::QUEUE_FORMAT.map(|field| format!("{field}{}", self.settings.separator));
         let mut arguments = cluster_option(cluster);
         arguments.extend(["--all", "-h", "-r", "--states=all"].map(str::to_owned));
         arguments.extend(filter);
         arguments.push(format!("--format={}", format.concat()));
         let text = self.ask("squeue", &arguments)?;
-        Ok(parse::queue(&text, &self.separator, cluster))
+        Ok(parse::queue(&text, &self.settings.separator, cluster))
     }
 
-    /// Asks accounting for these jobs of `users`, in as many calls as that takes.
+    /// Asks accounting for these jobs of `users`, in as many calls as needed.
     pub(crate) fn records(
         &mut self,
         users: &str,
@@ -129,7 +129,7 @@ impl SlurmExecutor {
         Ok(all)
     }
 
-    /// Asks accounting for jobs of `users` (none named: all), with their submit lines, which hold our tag.
+    /// Asks accounting for jobs of `users` (all without `jobs`), with their submit lines, which have our tag.
     fn ask_accounting(
         &mut self,
         users: &str,
@@ -150,9 +150,9 @@ impl SlurmExecutor {
             fields.insert(fields.len() - 1, parse::SUBMIT_LINE);
         }
         let mut arguments = cluster_option(cluster);
-        // All jobs that ever had an id: ids are recycled, and sacct alone would show the newest only.
+        // -D: all jobs that ever had an id. Ids are recycled, and sacct shows only the newest by default.
         arguments.extend(["-X", "-D", "-n", "-p"].map(str::to_owned));
-        arguments.push(format!("--delimiter={}", self.separator));
+        arguments.push(format!("--delimiter={}", self.settings.separator));
         arguments.push(users.to_owned());
         arguments.extend(jobs);
         arguments.extend(since_option(since));
@@ -160,7 +160,7 @@ impl SlurmExecutor {
         let text = self.ask("sacct", &arguments)?;
         Ok(parse::accounting(
             &text,
-            &self.separator,
+            &self.settings.separator,
             with_submit_line,
             cluster,
         ))
@@ -201,7 +201,7 @@ impl SlurmExecutor {
         clusters: &[Option<Arc<str>>],
         warnings: &mut Vec<String>,
     ) -> Answer<Vec<JobReport>> {
-        if !self.accounting {
+        if !self.settings.accounting {
             return Answer::Off;
         }
         match self.accounting_of(question, clusters, warnings) {
@@ -219,12 +219,12 @@ impl SlurmExecutor {
     ) -> Result<Vec<JobReport>, String> {
         let mut found: Vec<JobReport> = Vec::new();
         let ended = || question.ended.iter().map(|(job, _)| job);
-        let is_about_nothing = question.jobs.is_empty() && question.ended.is_empty();
-        if is_about_nothing && question.search_from.is_none() {
+        let has_no_jobs = question.jobs.is_empty() && question.ended.is_empty();
+        if has_no_jobs && question.search_from.is_none() {
             return Ok(found);
         }
         let own = self.users("--uid");
-        // What is missing from an answer that was cut is not absent.
+        // A job that is missing from a cut answer may exist.
         let mut cut: Option<String> = None;
         let mut note = |parsed: Parsed, found: &mut Vec<JobReport>| {
             found.extend(parsed.jobs);
@@ -236,7 +236,7 @@ impl SlurmExecutor {
                 .canary
                 .as_ref()
                 .filter(|canary| canary.cluster == *cluster && parse::is_askable(&canary.id));
-            // One id stands for all tasks of an array; their records come with it.
+            // The id of an array also returns the records of its tasks.
             let mut ids: Vec<&str> = question
                 .jobs
                 .iter()
@@ -248,18 +248,18 @@ impl SlurmExecutor {
             let mut seen = HashSet::new();
             ids.retain(|id| seen.insert(*id));
             let parsed = self.records(&own, &ids, question.since, cluster.as_ref())?;
-            // Any job that is known proves that it answers. The canary alone does not have to be there
-            // for ever: sites purge old records.
+            // Any job in the answer proves that accounting works. The canary may be missing then, since
+            // sites purge old records.
             if let Some(canary) = canary
                 && parsed.jobs.is_empty()
             {
-                // It may have ended before the time that the others are asked from.
-                // The wrapper around sbatch may have submitted it as another user.
+                // It may have ended before the start time of the query.
+                // A wrapper around sbatch may have submitted it as another user.
                 let ids = [canary.id.as_str()];
                 let alone = self.records(EVERYBODY, &ids, None, cluster.as_ref())?;
                 if !alone.jobs.iter().any(|job| job.id == canary.id) {
                     return Err(format!(
-                        "sacct answers, but does not know job {} that it has known: its database is not whole",
+                        "sacct no longer lists job {}, which it listed before: the accounting database may be incomplete",
                         canary.id
                     ));
                 }
@@ -283,8 +283,8 @@ impl SlurmExecutor {
         }
     }
 
-    /// Asks for the submit lines of living jobs that the question does not name: a plugin may have replaced their
-    /// comments, and scripts change names. These records prove nothing about accounting as a whole.
+    /// Asks for the submit lines of live jobs that are not in the question: a plugin may have replaced their
+    /// comments, and scripts change names. These records do not prove that accounting works.
     pub(crate) fn submit_lines_of_others(
         &mut self,
         question: &Question,
@@ -300,7 +300,9 @@ impl SlurmExecutor {
             match self.records(EVERYBODY, ids, None, cluster.as_ref()) {
                 Ok(parsed) => found.extend(parsed.jobs),
                 Err(text) => {
-                    warnings.push(format!("jobs of this user that have no row were not looked up in accounting: {text}"));
+                    warnings.push(format!(
+                        "cannot look up this user's jobs without a row in accounting: {text}"
+                    ));
                     return found;
                 }
             }
@@ -309,13 +311,13 @@ impl SlurmExecutor {
     }
 }
 
-/// The option that names the jobs, once per call.
+/// The option that selects the jobs, once per call.
 pub(crate) fn jobs_options(ids: &[&str]) -> impl Iterator<Item = String> {
     let chunks = ids.chunks(IDS_PER_CALL);
     chunks.map(|ids| format!("--jobs={}", ids.join(",")))
 }
 
-/// The number and the cluster of each job that no report is about. A report of an array is about all its tasks.
+/// The number and the cluster of each job without a report. A report of an array covers all its tasks.
 pub(crate) fn missing<'a>(
     jobs: &'a [JobRef],
     reports: impl Iterator<Item = &'a JobReport>,
@@ -333,8 +335,7 @@ pub(crate) fn missing<'a>(
         .collect()
 }
 
-/// Leaves one report per record. Of one id there is a record per submission: it was requeued, or recycled for
-/// another job.
+/// Keeps one report per record. An id has a record per submission: it was requeued, or recycled for another job.
 pub(crate) fn each_once(mut jobs: Vec<JobReport>) -> Vec<JobReport> {
     let mut seen = HashSet::new();
     jobs.retain(|job| {
@@ -345,7 +346,7 @@ pub(crate) fn each_once(mut jobs: Vec<JobReport>) -> Vec<JobReport> {
     jobs
 }
 
-/// Returns the clusters that a question is about: the default one, and those of its jobs and its own.
+/// The clusters of a question: the default one, its own, and its jobs'.
 pub(crate) fn clusters(question: &Question) -> Vec<Option<Arc<str>>> {
     let mut clusters: Vec<Option<Arc<str>>> = vec![None];
     let ended = question.ended.iter().map(|(job, _)| job);
@@ -368,19 +369,19 @@ pub(crate) fn cluster_option(cluster: Option<&Arc<str>>) -> Vec<String> {
         .collect()
 }
 
-/// Bounds the search in time: records that ended before are another job's.
+/// Limits the search in time: earlier records belong to other jobs.
 pub(crate) fn since_option(since: Option<DateTime<Utc>>) -> Option<String> {
-    // Slurm refuses a time to come, which a wrong clock may have written into the state.
+    // Slurm refuses a future time, which a wrong clock may have written into the state.
     since.map(|since| format!("--starttime={}", a_day_before(since.min(sys::now()))))
 }
 
-/// True if a program that ended well says that it did not answer the question, or answered only a part of it.
-fn is_complaint(answer: &str, stderr: &str) -> bool {
-    let said = stderr.to_lowercase();
-    said.contains("invalid user") || answer.trim().is_empty() && said.contains("error:")
+/// True if a program exited with 0 but reports that it did not answer all of the query.
+fn is_incomplete(answer: &str, stderr: &str) -> bool {
+    let stderr = stderr.to_lowercase();
+    stderr.contains("invalid user") || answer.trim().is_empty() && stderr.contains("error:")
 }
 
-/// Returns the local time, a day earlier: clocks differ, and summer time has an hour twice.
+/// The local time a day earlier: clocks differ, and the end of summer time repeats an hour.
 fn a_day_before(time: DateTime<Utc>) -> String {
     let earlier = time.checked_sub_days(Days::new(1)).unwrap_or(time);
     earlier

@@ -1,4 +1,4 @@
-//! Scripted commands do what a real cluster cannot be made to do: hang, lie, print banners.
+//! Scripted commands that do what a real cluster cannot be made to do: hang, lie, print banners.
 #![expect(
     clippy::disallowed_methods,
     reason = "the fakes are written by a shell"
@@ -43,7 +43,7 @@ impl Fakes {
         self.dir.path().join(name)
     }
 
-    /// Writes a script. A shell does it: a file that this process has open for writing cannot be
+    /// Writes a script with a shell: a file that this process has open for writing cannot be
     /// executed by the child of another test's thread.
     fn write(&self, name: &str, body: &str) {
         let text = format!("#!/bin/sh\nhere={}\n{body}\n", self.dir.path().display());
@@ -112,7 +112,7 @@ fn asked(jobs: &[&str], canary: Option<&str>) -> Question {
     }
 }
 
-/// A shell line that prints one row of sacct's.
+/// A shell line that prints one row of sacct.
 fn row(id: &str, state: &str, name: &str) -> String {
     format!(
         "printf '{id}\\037{state}\\0370:0\\0371700000000\\0371700000010\\0371700000070\\03760\\03760\\03750M\\0371\\0371\\037n1\\037None\\037{name}\\n'"
@@ -182,7 +182,7 @@ fn sbatch_gets_exactly_the_command_line_that_is_shown() {
 }
 
 #[test]
-fn a4_e24_only_the_variables_that_reach_slurm_are_passed_on_of_those_that_steer_it() {
+fn a4_e24_of_the_variables_of_slurm_only_those_to_reach_it_are_passed_on() {
     let fakes = Fakes::new();
     for name in ["sbatch", "squeue", "sacct"] {
         let answer = if name == "sbatch" { "echo 7" } else { "" };
@@ -261,7 +261,7 @@ fn a4_e24_only_the_variables_that_reach_slurm_are_passed_on_of_those_that_steer_
 }
 
 #[test]
-fn an_sbatch_that_hangs_is_in_doubt_and_does_not_stay() {
+fn an_sbatch_that_hangs_is_in_doubt_and_is_killed() {
     let fakes = Fakes::new();
     let mut settings = fakes.settings();
     settings.submit_timeout = Duration::from_millis(400);
@@ -269,7 +269,7 @@ fn an_sbatch_that_hangs_is_in_doubt_and_does_not_stay() {
     for body in [
         "echo $$ > \"$here/pid\"; exec sleep 600",
         "echo $$ > \"$here/pid\"; trap '' TERM; while :; do sleep 600; done",
-        // Answers, and hangs nevertheless.
+        // Answers, then hangs.
         "echo $$ > \"$here/pid\"; echo 5; exec sleep 600",
     ] {
         fakes.write("sbatch", body);
@@ -281,7 +281,7 @@ fn an_sbatch_that_hangs_is_in_doubt_and_does_not_stay() {
 }
 
 #[test]
-fn a_pipe_that_stays_open_does_not_hold_us() {
+fn a_pipe_that_stays_open_does_not_block() {
     let fakes = Fakes::new();
     fakes.write(
         "sbatch",
@@ -311,7 +311,7 @@ fn a_lying_sbatch_is_in_doubt() {
 }
 
 #[test]
-fn what_cannot_be_started_is_refused() {
+fn a_submission_that_cannot_start_is_refused() {
     let fakes = Fakes::new();
     let mut executor = fakes.executor();
     let refused = |submission: Submission| match submission {
@@ -340,13 +340,13 @@ fn what_cannot_be_started_is_refused() {
     let message = refused(executor.submit(&request()));
     assert!(message.contains("slurm_bin_dir"), "{message}");
     assert!(matches!(
-        executor.check_programs(),
+        executor.preflight(),
         Err(ExecutorError::ProgramMissing { program, .. }) if program == "sbatch"
     ));
 }
 
 #[test]
-fn scripts_are_looked_for_in_order() {
+fn scripts_are_searched_for_in_order() {
     let fakes = Fakes::new();
     for dir in ["own", "config", "path", "own/step.sh"] {
         fs::create_dir_all(fakes.path(dir)).unwrap();
@@ -378,7 +378,7 @@ fn scripts_are_looked_for_in_order() {
 }
 
 #[test]
-fn a_job_that_has_ended_is_no_failed_cancel() {
+fn cancelling_an_ended_job_is_no_error() {
     let fakes = Fakes::new();
     let mut executor = fakes.executor();
     fakes.write(

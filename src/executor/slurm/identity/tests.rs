@@ -23,7 +23,7 @@ fn job(id: &str, comment: Option<&str>) -> JobReport {
     }
 }
 
-/// What accounting has: the tag in the command line, and the name there.
+/// A record of accounting, with tag and name from the submit line.
 fn record(id: &str, tag: Option<&str>) -> JobReport {
     JobReport {
         name: "a_sub-01".into(),
@@ -38,7 +38,7 @@ fn tags(queue: &[JobReport]) -> Vec<Option<&str>> {
 }
 
 #[test]
-fn attack_the_submit_line_wins_over_a_comment_that_was_changed() {
+fn attack_the_submit_line_wins_over_a_changed_comment() {
     let settled = |comment: Option<&str>, records: &[JobReport]| {
         let mut queue = vec![job("1", comment)];
         settle(&mut queue, &mut records.to_vec(), &[]);
@@ -53,7 +53,7 @@ fn attack_the_submit_line_wins_over_a_comment_that_was_changed() {
         );
         assert_eq!(job.name, "a_sub-01", "the name that it was submitted with");
     }
-    // A forged comment; a wrapper that passes ours in another way than by the command line.
+    // A forged comment, and a wrapper that passes ours in another way than on the command line.
     let forged = [record("1", None), record("2", Some(OURS))];
     assert_eq!(tags(&[settled(Some(OURS), &forged)]), [None]);
     assert_eq!(tags(&[settled(Some(OURS), &forged[..1])]), [Some(OURS)]);
@@ -64,7 +64,7 @@ fn attack_the_submit_line_wins_over_a_comment_that_was_changed() {
 }
 
 #[test]
-fn attack_comments_that_two_jobs_have_exchanged_go_back() {
+fn attack_exchanged_comments_of_two_jobs_are_corrected() {
     let mut queue = vec![job("1", Some(SECOND)), job("2", Some(OURS))];
     let records = &mut vec![record("1", Some(OURS))];
     settle(&mut queue, records, &[record("2", Some(SECOND))]);
@@ -97,14 +97,14 @@ fn attack_a_revoked_sibling_hides_no_end() {
         left(vec![], vec![revoked(Some(OURS)), ended(Some("b"))]),
         (0, 1)
     );
-    // Nothing else is known, or the job of another cluster by chance; and the true one still runs.
+    // Nothing else is known, or another cluster has a job with this id; and the true one still runs.
     assert_eq!(left(own(), own()), (1, 1));
     assert_eq!(left(vec![], vec![revoked(None), ended(Some("b"))]), (0, 2));
     assert_eq!(left(own(), vec![record("1", Some(OURS))]), (1, 1));
 }
 
 #[test]
-fn attack_a_job_that_is_shown_twice_lives_if_it_lives_in_one_of_the_lines() {
+fn attack_a_job_listed_twice_is_live_if_one_line_is() {
     let mut ended = job("1", Some(OURS));
     ended.phase = Phase::Failed(Reason::NodeFail);
     for mut queue in [
@@ -117,7 +117,7 @@ fn attack_a_job_that_is_shown_twice_lives_if_it_lives_in_one_of_the_lines() {
 }
 
 #[test]
-fn living_jobs_beside_those_of_rows_are_identified_once_per_array() {
+fn live_jobs_without_a_row_are_identified_once_per_array() {
     let mut ended = job("5", None);
     ended.phase = Phase::Completed;
     let mut queue: Vec<JobReport> = ["1", "2", "3_1", "3_2", "4+1", "local-7"]

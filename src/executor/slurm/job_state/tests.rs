@@ -1,12 +1,12 @@
-//! Every word of Slurm and what it means here.
+//! Every word of Slurm and its meaning.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::model::state::JobFacts;
 
-fn accounting(state: &str) -> Said<'_> {
-    Said {
+fn accounting(state: &str) -> StateWords<'_> {
+    StateWords {
         source: Source::Accounting,
         state,
         exit_code: Some("0:0"),
@@ -77,7 +77,7 @@ fn words_are_listed_once() {
 }
 
 #[test]
-fn words_that_say_nothing_are_alive_and_warned_about() {
+fn ambiguous_words_count_as_live_with_a_warning() {
     for word in ["REVOKED", "RV", "UPDATE_DB", "?", "", "FINE", "REQUEUE+"] {
         let (phase, warning) = phase(accounting(word));
         assert_eq!(phase, Phase::Unknown, "{word}");
@@ -87,7 +87,7 @@ fn words_that_say_nothing_are_alive_and_warned_about() {
 }
 
 #[test]
-fn cut_words_are_known_where_only_one_fits() {
+fn cut_words_are_recognised_if_only_one_fits() {
     for (word, reason) in [
         ("OUT_OF_ME+", Reason::OutOfMemory),
         ("CANCELLED+", Reason::Cancelled),
@@ -138,7 +138,7 @@ fn a_cancelled_job_has_one_of_three_reasons() {
             Reason::Dependency,
         ),
     ] {
-        let said = Said {
+        let said = StateWords {
             source,
             state,
             exit_code: None,
@@ -150,7 +150,7 @@ fn a_cancelled_job_has_one_of_three_reasons() {
 }
 
 #[test]
-fn who_cancelled_a_job_stands_in_its_word() {
+fn the_word_names_who_cancelled_a_job() {
     for (word, uid) in [
         ("CANCELLED by 1000", Some(1000)),
         ("CANCELLED by 0", Some(0)),
@@ -172,7 +172,7 @@ fn who_cancelled_a_job_stands_in_its_word() {
 }
 
 #[test]
-fn a_failure_to_launch_is_known_by_its_exit_code_only() {
+fn only_the_exit_code_shows_a_failed_launch() {
     let mut said = accounting("FAILED");
     for (code, reason, expected) in [
         (Some("0:53"), None, Reason::LaunchFailed),
@@ -187,7 +187,7 @@ fn a_failure_to_launch_is_known_by_its_exit_code_only() {
 }
 
 #[test]
-fn a_pending_job_is_held_when_it_cannot_start_by_itself() {
+fn a_pending_job_that_cannot_start_is_held() {
     for (reason, expected) in [
         ("JobHeldUser", Phase::Held),
         ("JobHeldAdmin", Phase::Held),
@@ -214,7 +214,7 @@ fn a_pending_job_is_held_when_it_cannot_start_by_itself() {
         ("None", Phase::Queued),
     ] {
         for source in [Source::Queue, Source::Accounting] {
-            let said = Said {
+            let said = StateWords {
                 source,
                 state: "PENDING",
                 exit_code: None,
@@ -229,7 +229,7 @@ fn a_pending_job_is_held_when_it_cannot_start_by_itself() {
 proptest! {
     #[test]
     fn any_words_are_accepted(state in ".*", reason in ".*", code in ".*", has_run: bool, queue: bool) {
-        let said = Said {
+        let said = StateWords {
             source: if queue { Source::Queue } else { Source::Accounting },
             state: &state,
             exit_code: Some(&code),

@@ -1,25 +1,24 @@
-//! Splits an answer of squeue or sacct into records of fields. Pure.
+//! Splits an answer of squeue or sacct into records of fields, and parses the ids of jobs. Pure.
 //!
-//! Slurm prints a separator after each field and a line break after each record, and lets people put line breaks into
-//! the texts of their jobs. The separator is ours, so no text holds it: counting separators finds the end of a
-//! record, whatever its texts hold.
+//! Slurm prints a separator after each field and a line break after each record, but free texts may contain line
+//! breaks. No text contains our separator, so counting separators finds the end of a record, whatever its texts are.
 
-use super::ids::ids;
+use crate::model::job::JobId;
 
 /// An answer in parts.
 pub(super) struct Records<'a, const N: usize> {
     pub(super) records: Vec<[&'a str; N]>,
-    /// Lines that belong to no record, and records that were cut: an answer with one of these is not clean.
+    /// Lines outside of records, and records that were cut. An answer with any of these is broken.
     pub(super) foreign: Vec<&'a str>,
 }
 
-/// A record of which further lines may follow.
+/// A record that may have further lines.
 struct Open {
     start: usize,
     separators: usize,
 }
 
-/// Splits an answer whose records have N fields; only those after the first `safe` ones are people's texts.
+/// Splits an answer whose records have N fields; those after the first `safe` ones are free texts.
 pub(super) fn records<'a, const N: usize>(
     text: &'a str,
     separator: &str,
@@ -36,8 +35,8 @@ pub(super) fn records<'a, const N: usize>(
         let is_start = line
             .split_once(separator)
             .is_some_and(|(id, _)| ids(id).is_some());
-        // The rest of a name holds one separator, at its end. Any other start of a record means that a program in
-        // front of Slurm's has dropped the last separator of the record before.
+        // The rest of a name has one separator, at its end. Any other start of a record means that a wrapper around
+        // Slurm's command dropped the last separator of the previous record.
         let ends_name = separators == 1 && line.trim_end().ends_with(separator);
         let is_next = |record: &Open| {
             record.separators < safe || record.separators == N - 1 && is_start && !ends_name
@@ -83,6 +82,100 @@ impl<'a, const N: usize> Records<'a, N> {
     }
 }
 
+/// True for an id that can be queried (`123`, `123_4`): an id that sacct cannot read makes the complete query fail.
+pub fn is_askable(id: &JobId) -> bool {
+    match id.as_str().split_once('_') {
+        Some((job, task)) => is_number(job) && is_number(task),
+        None => is_number(id.as_str()),
+    }
+}
+
+/// True for a number of a job or task, which has 32 bits.
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.len() <= 10 && text.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// The contents of an id field.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Ids {
+    One(JobId),
+    /// `123_[1-5%2]`; not complete if the list was cut.
+    Tasks {
+        array: JobId,
+        tasks: Vec<JobId>,
+        is_complete: bool,
+    },
+    /// A step (`123.batch`).
+    Other,
+}
+
+/// More than any array of ours; an invalid line must not fill the memory.
+pub(super) const MOST_TASKS: usize = 100_000;
+
+pub(super) fn ids(text: &str) -> Option<Ids> {
+    let text = text.trim();
+    let id = JobId::new(text);
+    if is_askable(&id) {
+        return Some(Ids::One(id));
+    }
+    if let Some((job, _step)) = text.split_once('.')
+        && (is_askable(&JobId::new(job)) || job.split('+').all(is_number))
+    {
+        return Some(Ids::Other);
+    }
+    // sbatch prints the leader's id, and the leader is part 0.
+    if let Some((leader, part)) = text.split_once('+') {
+        return match (is_number(leader), part) {
+            (true, "0") => Some(Ids::One(JobId::new(leader))),
+            (true, part) if is_number(part) => Some(Ids::One(id)),
+            _ => None,
+        };
+    }
+    let (array, list) = text.split_once("_[")?;
+    if !is_number(array) {
+        return None;
+    }
+    let (list, mut is_complete) = match list.strip_suffix(']') {
+        Some(list) => (list, true),
+        None => (list.trim_end_matches('.'), false),
+    };
+    let list = list.split('%').next().unwrap_or_default();
+    let mut tasks = Vec::new();
+    let parts: Vec<&str> = list.split(',').collect();
+    for (place, part) in parts.iter().enumerate() {
+        let is_cut = !is_complete && place + 1 == parts.len();
+        // The last number of a cut list may lack digits.
+        match task_range(part).filter(|_| !is_cut) {
+            Some((first, last, step)) => {
+                for task in (first..=last).step_by(step) {
+                    if tasks.len() == MOST_TASKS {
+                        return Some(Ids::Tasks {
+                            array: JobId::new(array),
+                            tasks,
+                            is_complete: false,
+                        });
+                    }
+                    tasks.push(JobId::new(&format!("{array}_{task}")));
+                }
+            }
+            None => is_complete = false,
+        }
+    }
+    Some(Ids::Tasks {
+        array: JobId::new(array),
+        tasks,
+        is_complete,
+    })
+}
+
+/// Reads `7`, `1-5` or `1-99:2`.
+fn task_range(text: &str) -> Option<(u32, u32, usize)> {
+    let (range, step) = text.split_once(':').unwrap_or((text, "1"));
+    let (first, last) = range.split_once('-').unwrap_or((range, range));
+    let step: usize = step.parse().ok()?;
+    Some((first.parse().ok()?, last.parse().ok()?, step.max(1)))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -96,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_may_hold_line_breaks_and_what_looks_like_a_record() {
+    fn texts_may_contain_line_breaks_and_record_lookalikes() {
         let text = "1|R|a\n2|x\ny|\n3|R||\n4|\n";
         assert_eq!(
             fields(text, "|"),
@@ -108,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn e4_text_between_records_belongs_to_none() {
+    fn e4_text_between_records_is_foreign() {
         for (text, records, foreign) in [
             ("", 0, 0),
             ("\n\n", 0, 0),

@@ -1,6 +1,6 @@
-//! sacct's answer with steps: what a job used, and whether its script ever began. Pure.
+//! Parses sacct's answer with steps: a job's usage, and whether its script began. Pure.
 //!
-//! The figures are for people; only one thing here is evidence: that a batch step has left a trace.
+//! The usage is only for display; decisions use only whether a batch step left a trace.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,8 +8,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::broken;
-use super::ids::{Ids, ids};
-use super::records::records;
+use super::records::{Ids, ids, records};
 use super::values::{Twice, cpu_time_ms, known, time, used_memory};
 use crate::model::job::JobId;
 
@@ -27,26 +26,26 @@ pub const FIELDS: [&str; 10] = [
     "QOS",
 ];
 
-/// Holds what the steps of one run of a job tell together.
+/// The usage of all steps of one run of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Usage {
     pub alloc_cpus: Option<i64>,
     pub partition: Option<Arc<str>>,
     pub account: Option<Arc<str>>,
     pub qos: Option<Arc<str>>,
-    /// The most that one step used, in MB of 2^20 bytes, rounded up.
+    /// The maximum of a step, in MB of 2^20 bytes, rounded up.
     pub max_rss_mb: Option<i64>,
-    /// Of all steps together, in seconds.
+    /// The sum of all steps, in seconds.
     pub cpu_time_s: Option<i64>,
-    /// True if the batch script began: its step has an exit code, or has used something. slurmctld
-    /// notes the step before the node has tried to start it, so that there is one proves nothing.
+    /// True if the batch script began: its step has an exit code, or used something. slurmctld
+    /// records the step before the node tries to start it, so a step alone proves nothing.
     pub has_begun: bool,
 }
 
 /// One run of a job: a requeue gives the same id a new submit time.
 pub type Run = (JobId, Option<DateTime<Utc>>);
 
-/// Reads the answer to [`FIELDS`]: each job's row is followed by those of its steps.
+/// Reads the answer to [`FIELDS`]: the rows of a job's steps follow the job's row.
 pub fn steps(text: &str, separator: &str) -> Result<HashMap<Run, Usage>, String> {
     let answer = records::<{ FIELDS.len() }>(text, separator, FIELDS.len());
     if let Some(line) = answer.foreign.first() {
@@ -176,9 +175,9 @@ mod tests {
         assert!(!begun("32", 1_795_827_313));
     }
 
-    /// What a job has used is proof enough, whichever of it accounting knows.
+    /// Any usage proves that the step began.
     #[test]
-    fn each_trace_of_work_by_itself_shows_that_a_step_has_begun() {
+    fn any_usage_shows_that_a_step_began() {
         for (fields, begun) in [
             ("||00:00:00", false),
             ("|0K|00:00:00", false),
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn no_cpus_are_no_figure() {
+    fn zero_cpus_count_as_unknown() {
         for (cpus, expected) in [("0", None), ("1", Some(1)), ("", None), ("x", None)] {
             let found = read(&format!("7|RUNNING|0:0|1795827101|{cpus}||00:00:00\n"));
             let usage = &found[&run("7", 1_795_827_101)];
@@ -204,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn e4_text_that_is_no_row_spoils_the_answer() {
+    fn e4_an_answer_with_other_text_is_an_error() {
         let row = "7|RUNNING|0:0|1795827101|1||00:00:00|||";
         for (text, is_read) in [
             ("", true),
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_array_tasks_and_heterogeneous_jobs_are_those_of_their_rows() {
+    fn array_tasks_and_heterogeneous_jobs_have_the_ids_of_their_rows() {
         let found = read(
             "5_3|COMPLETED|0:0|1795827101|2||00:10.000\n\
              5_3.batch|COMPLETED|0:0|1795827101|2|100M|00:10.000\n\
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_read_in_all_their_forms() {
+    fn values_are_read_in_all_forms() {
         for (text, mb) in [
             ("1234K", Some(2)),
             ("12.50M", Some(13)),

@@ -68,7 +68,7 @@ fn a_recorded_queue_is_read() {
     assert_eq!(
         job(&parsed, "48").facts.started_at,
         None,
-        "a forecast is no start"
+        "a forecast is not a start time"
     );
     assert_eq!(job(&parsed, "41").facts.time_limit_s, Some(60));
     assert_eq!(job(&parsed, "31").facts.time_limit_s, Some(365 * 86_400));
@@ -86,7 +86,7 @@ fn recorded_accounting_is_read() {
         ("33", Phase::Failed(Reason::ExitCode), "0:9"),
         ("34", Phase::Failed(Reason::OutOfMemory), "0:125"),
         ("36", Phase::Failed(Reason::LaunchFailed), "0:53"),
-        // Ended for its dependency: the queue says so, this record does not.
+        // Ended due to its dependency: the queue shows that, this record does not.
         ("39", Phase::Failed(Reason::Cancelled), "0:0"),
         ("41", Phase::Failed(Reason::Timeout), "0:0"),
         ("45", Phase::Failed(Reason::Cancelled), "0:0"),
@@ -105,7 +105,7 @@ fn recorded_accounting_is_read() {
 }
 
 #[test]
-fn a_record_whose_first_half_is_missing_says_nothing() {
+fn a_record_without_its_first_half_is_ignored() {
     let text = fixture(include_str!(
         "../../../../fixtures/slurm/sacct-22.05-early.txt"
     ));
@@ -118,7 +118,7 @@ fn a_record_whose_first_half_is_missing_says_nothing() {
 }
 
 #[test]
-fn e22_steps_are_no_jobs_and_parts_are() {
+fn e22_parts_are_jobs_but_steps_are_not() {
     for text in ["7.batch", "7_3.batch", "7+1.0"] {
         assert_eq!(ids(text), Some(Ids::Other), "{text}");
     }
@@ -129,24 +129,22 @@ fn e22_steps_are_no_jobs_and_parts_are() {
     }
 }
 
-/// A terminal must not act on what a line holds.
+/// The text of a line must not control the terminal.
 #[test]
-fn a_line_that_cannot_be_read_is_shown_short_and_without_control_characters() {
+fn an_unreadable_line_is_shown_short_and_without_control_characters() {
     let line = format!("7{SEPARATOR}\u{1b}[31m{}", "x".repeat(200));
     let parsed = queue(&line, SEPARATOR, None);
     let shown = format!("7\\u{{1f}}\\u{{1b}}[31m{}", "x".repeat(73));
     assert_eq!(
         parsed.broken,
-        Some(format!(
-            "squeue printed text that describes no job: '{shown}'"
-        ))
+        Some(format!("squeue printed unexpected text: '{shown}'"))
     );
 }
 
 /// Seen on Slurm 22.05.8: a job that root cancelled as it started was for seconds `CANCELLED`, with nodes and
 /// without `by`, as if the controller had lost it.
 #[test]
-fn a_record_of_an_end_that_lacks_its_time_says_nothing() {
+fn an_end_without_its_time_is_ignored() {
     for (word, code, end, phase) in [
         ("CANCELLED", "0:0", "Unknown", Phase::Unknown),
         ("FAILED", "0:0", "Unknown", Phase::Unknown),
@@ -175,7 +173,7 @@ fn a_record_of_an_end_that_lacks_its_time_says_nothing() {
 }
 
 #[test]
-fn a_submit_line_gives_the_mark() {
+fn the_tag_is_read_from_the_submit_line() {
     let text = fixture(include_str!(
         "../../../../fixtures/slurm/sacct-22.05-by-name.txt"
     ));
@@ -191,7 +189,7 @@ fn a_submit_line_gives_the_mark() {
         ),
         ("sbatch --parsable --comment='snbb:p:1' x", tag("p", "1")),
         ("sbatch --comment=snbb:p:1:2", tag("p", "1")),
-        // A wrapper's own comes first.
+        // A wrapper's own comment comes first.
         ("sbatch --comment=mine --comment=snbb:p:1", tag("p", "1")),
         ("sbatch --comment=mine x.sh snbb:p:1", None),
         ("sbatch x.sh", None),
@@ -232,9 +230,9 @@ fn queues_of_other_releases_are_read() {
     assert_eq!(job(&parsed, "1").facts.time_limit_s, Some(3600));
     assert_eq!(job(&parsed, "2").facts.time_limit_s, Some(86_400));
     assert!(job(&parsed, "7").submitted_at.is_some(), "a local time");
-    let told = parsed.warnings.join("\n");
+    let warnings = parsed.warnings.join("\n");
     for part in ["REVOKED", "soon", "a part of the array tasks"] {
-        assert!(told.contains(part), "{told}");
+        assert!(warnings.contains(part), "{warnings}");
     }
 }
 
@@ -274,7 +272,7 @@ fn accounting_of_other_releases_is_read() {
 }
 
 #[test]
-fn only_ids_of_slurms_are_asked_for() {
+fn only_valid_ids_are_queried() {
     for id in ["1", "123_4", "67043328"] {
         assert!(is_askable(&JobId::new(id)), "{id}");
     }
@@ -286,7 +284,7 @@ fn only_ids_of_slurms_are_asked_for() {
 }
 
 #[test]
-fn the_mark_of_an_array_of_ours_becomes_that_of_each_task() {
+fn the_tag_of_our_array_gets_the_index_of_each_task() {
     let array = "array-0123456789abcdef";
     let line = |id: &str, mark: &str| {
         let fields = [
@@ -309,7 +307,7 @@ fn the_mark_of_an_array_of_ours_becomes_that_of_each_task() {
         ("9_2", ours(2)),
         ("10_3", tag("p", "0123456789abcdef")),
         ("11_1", ours(1)),
-        // What was cut off is in the array still.
+        // The tasks that were cut off are still in the array.
         ("11", tag("p", array)),
     ] {
         assert_eq!(job(&parsed, id).tag, expected, "{id}");
@@ -324,11 +322,14 @@ fn the_mark_of_an_array_of_ours_becomes_that_of_each_task() {
 }
 
 #[test]
-fn a_huge_range_fills_no_memory() {
-    let Some(Ids::Tasks { tasks, whole, .. }) = ids("1_[0-4294967295]") else {
+fn a_huge_range_does_not_fill_the_memory() {
+    let Some(Ids::Tasks {
+        tasks, is_complete, ..
+    }) = ids("1_[0-4294967295]")
+    else {
         panic!("no range");
     };
-    assert_eq!((tasks.len(), whole), (ids::MOST_TASKS, false));
+    assert_eq!((tasks.len(), is_complete), (records::MOST_TASKS, false));
 }
 
 proptest! {
@@ -341,7 +342,7 @@ proptest! {
     }
 
     #[test]
-    fn lines_of_odd_fields_are_accepted(
+    fn lines_of_any_fields_are_accepted(
         fields in proptest::collection::vec("[0-9_+.,:%\\[\\]A-Zc-n -]{0,12}", 0..20),
     ) {
         let line = fields.join(SEPARATOR);

@@ -1,10 +1,10 @@
-//! Single values of squeue and sacct: times, durations, sizes, our tag. Pure.
+//! Parses single values of squeue and sacct: times, durations, sizes, our tag. Pure.
 
 use chrono::{DateTime, Local, MappedLocalTime, NaiveDateTime, TimeZone, Utc};
 
 use crate::model::job::JobTag;
 
-/// Returns none for the words with which Slurm says that there is nothing.
+/// `None` for Slurm's words for a missing value.
 pub(super) fn known(text: &str) -> Option<&str> {
     let text = text.trim();
     let nothing = [
@@ -19,27 +19,27 @@ pub(super) fn known(text: &str) -> Option<&str> {
     (!nothing.contains(&text)).then_some(text)
 }
 
-/// Says which one is meant of the local times that a night has twice.
+/// Which of two equal local times at the end of summer time is meant.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Twice {
     Earliest,
     Latest,
 }
 
-/// Reads a time: epoch seconds as asked for (`SLURM_TIME_FORMAT=%s`), or the local time that a wrapper
-/// which drops that variable lets through. The outer none: neither.
+/// Reads a time: epoch seconds as requested (`SLURM_TIME_FORMAT=%s`), or the local time if a wrapper drops that
+/// variable. The outer `None` means an invalid time.
 pub(super) fn time(text: &str, twice: Twice) -> Option<Option<DateTime<Utc>>> {
     let Some(text) = known(text) else {
         return Some(None);
     };
     if let Ok(seconds) = text.parse::<i64>() {
-        // 0: never set.
+        // 0 means never set.
         return DateTime::from_timestamp(seconds, 0).map(|time| Some(time).filter(|_| seconds > 0));
     }
     let naive = NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S").ok()?;
     let local = match (Local.from_local_datetime(&naive), twice) {
         (MappedLocalTime::Single(time), _) => time,
-        // Compared: chrono's order of the two is not always theirs.
+        // chrono does not always order the two by time.
         (MappedLocalTime::Ambiguous(a, b), Twice::Earliest) => a.min(b),
         (MappedLocalTime::Ambiguous(a, b), Twice::Latest) => a.max(b),
         (MappedLocalTime::None, _) => return None,
@@ -47,13 +47,13 @@ pub(super) fn time(text: &str, twice: Twice) -> Option<Option<DateTime<Utc>>> {
     Some(Some(local.with_timezone(&Utc)))
 }
 
-/// Reads squeue's time limit (`1:00`, `4:00:00`, `3-00:00:00`) in seconds; none: no limit, or not known.
+/// Reads squeue's time limit (`1:00`, `4:00:00`, `3-00:00:00`) in seconds; `None` if unlimited or unknown.
 pub(super) fn clock(text: &str) -> Option<i64> {
-    // A lone number is minutes.
+    // A number alone is minutes.
     seconds(text.trim(), 60)
 }
 
-/// Reads `[days-][[hours:]minutes:]seconds`. `lone`: how many seconds a number without a colon counts.
+/// Reads `[days-][[hours:]minutes:]seconds`. `lone` is the unit of a number without a colon, in seconds.
 fn seconds(text: &str, lone: i64) -> Option<i64> {
     let (days, rest) = text.split_once('-').unwrap_or(("0", text));
     let mut seconds: i64 = 0;
@@ -68,8 +68,8 @@ fn seconds(text: &str, lone: i64) -> Option<i64> {
     days.checked_mul(86_400)?.checked_add(seconds)
 }
 
-/// Reads ReqMem in megabytes for the whole job. Newer releases print the total (`4000M`), those before
-/// 21.08 a value per node (`4Gn`) or per CPU (`50Mc`). None: not known, or 0 (all of the node's).
+/// Reads ReqMem in megabytes for the complete job. Newer releases print the total (`4000M`), those before
+/// 21.08 a value per node (`4Gn`) or per CPU (`50Mc`). `None` if unknown, or 0 (all memory of the node).
 pub(super) fn requested_memory(text: &str, nodes: &str, cpus: &str) -> Option<i64> {
     let text = text.trim();
     let (text, times) = match text.strip_suffix(['n', 'c']) {
@@ -78,18 +78,18 @@ pub(super) fn requested_memory(text: &str, nodes: &str, cpus: &str) -> Option<i6
         None => (text, 1.0),
     };
     let total = (megabytes(text, 'M')? * times).ceil();
-    // Larger than any machine: noise.
+    // Larger than the memory of any machine.
     (1.0..1e15).contains(&total).then_some(total as i64)
 }
 
-/// Reads memory used, in megabytes rounded up: `3244K`, `12.50M`, `1.2G`; a number alone is bytes. None:
+/// Reads used memory in megabytes, rounded up: `3244K`, `12.50M`, `1.2G`; a number alone is bytes. `None` if
 /// not measured.
 pub(super) fn used_memory(text: &str) -> Option<i64> {
     let total = megabytes(text.trim(), 'B')?.ceil();
     (1.0..1e15).contains(&total).then_some(total as i64)
 }
 
-/// `bare`: the unit of a number without one.
+/// `bare` is the unit of a number without one.
 fn megabytes(text: &str, bare: char) -> Option<f64> {
     let (number, unit) = match text.char_indices().next_back()? {
         (place, unit) if unit.is_ascii_alphabetic() => (text.get(..place)?, unit),
@@ -120,19 +120,19 @@ pub(super) fn cpu_time_ms(text: &str) -> Option<i64> {
         .checked_add(thousandths)
 }
 
-/// Finds our tag in the command line of a submission. A wrapper may have put a comment of its own before it.
+/// Finds our tag in a submit line. A wrapper may have added its own comment before it.
 pub(super) fn tag_of_submit_line(line: &str) -> Option<JobTag> {
     values_of(line, "--comment=").find_map(JobTag::parse)
 }
 
-/// The job name in the command line of a submission, if it is not the job's `name` any more. Our own comes first.
+/// The job name in a submit line, if the job's `name` has changed since. Ours comes first.
 pub(super) fn old_name_in_submit_line<'a>(line: &'a str, name: &str) -> Option<&'a str> {
-    // Of a name with blanks, only this shows where it ends.
-    let is_still_its = line.split("--job-name=").skip(1).any(|rest| {
+    // Finds the end of a name with spaces.
+    let is_unchanged = line.split("--job-name=").skip(1).any(|rest| {
         let rest = rest.trim_start_matches(['\'', '"']).strip_prefix(name);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(is_end_of_value))
     });
-    match is_still_its {
+    match is_unchanged {
         true => None,
         false => values_of(line, "--job-name=").find(|name| !name.is_empty()),
     }
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_a_moment_or_none_or_nonsense() {
+    fn times_are_valid_missing_or_invalid() {
         let moment = DateTime::from_timestamp(1_795_827_101, 0).unwrap();
         for (text, expected) in [
             ("1795827101", Some(Some(moment))),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_read_in_all_its_forms() {
+    fn time_limits_are_read_in_all_forms() {
         for (text, seconds) in [
             ("1:00", Some(60)),
             ("4:00:00", Some(14_400)),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_is_read_in_each_unit() {
+    fn used_memory_is_read_in_each_unit() {
         for (text, megabytes) in [
             ("5242880", 5),
             ("5242881", 6),
@@ -207,7 +207,7 @@ mod tests {
 
     /// Slurm before 21.08: per node or per CPU.
     #[test]
-    fn what_was_asked_for_is_that_of_the_whole_job() {
+    fn requested_memory_is_for_the_whole_job() {
         for (text, nodes, cpus, megabytes) in [
             ("4000M", "2", "8", Some(4000)),
             ("4G", "2", "8", Some(4096)),

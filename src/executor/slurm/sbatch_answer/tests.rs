@@ -1,4 +1,4 @@
-//! Texts of sbatch, of all its versions, and what they mean.
+//! Messages of all versions of sbatch, and their meaning.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ fn accepted(id: &str, cluster: Option<&str>) -> Submission {
 }
 
 #[test]
-fn attack_a6_an_id_is_the_first_line_that_is_nothing_else_or_slurms_sentence() {
+fn attack_a6_the_id_is_the_first_line_with_only_an_id_or_slurms_sentence() {
     for (stdout, expected) in [
         ("123\n", Some(("123", None))),
         ("123", Some(("123", None))),
@@ -59,7 +59,7 @@ fn warnings_beside_an_id_change_nothing() {
     assert_eq!(judge(End::Exit(0), "9\n", warning), accepted("9", None));
 }
 
-/// Judges a failed sbatch; none: in doubt.
+/// The refusal of a failed sbatch; `None` if in doubt.
 fn refused(code: i32, stderr: &str) -> Option<Refusal> {
     match judge(End::Exit(code), "", stderr) {
         Submission::Refused { kind, .. } => Some(kind),
@@ -99,7 +99,7 @@ fn a1_every_text_of_every_release_has_its_meaning() {
         assert_eq!(refused(1, &stderr), expected, "{row}");
         if place == "reply" {
             replies += 1;
-            // What a site's plugin says before it decides nothing.
+            // The message of a site's plugin before it changes nothing.
             let sentence = "sbatch: error: Use --account, or the socket timed out.\n";
             assert_eq!(
                 refused(1, &(sentence.to_owned() + &stderr)),
@@ -115,9 +115,9 @@ fn a1_every_text_of_every_release_has_its_meaning() {
 }
 
 #[test]
-fn a1_the_last_word_counts_and_what_stands_before_it_explains() {
+fn a1_the_last_message_counts_and_earlier_ones_explain_it() {
     for (stderr, kind) in [
-        // An sbatch that was ended while it tried again.
+        // An sbatch that was killed while it tried again.
         ("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying\n".to_owned(), None),
         // No credential could be made, so nothing was sent.
         (
@@ -127,7 +127,7 @@ fn a1_the_last_word_counts_and_what_stands_before_it_explains() {
                 + &failed("Protocol authentication error"),
             Some(Refusal::Transient),
         ),
-        // The reply came and could not be read: 22.05 ends as it does for a plugin of the site's.
+        // The reply was unreadable: 22.05 ends as it does for a site's plugin.
         (
             "sbatch: error: slurm_unpack_received_msg: [host] auth_g_verify: RESPONSE_SUBMIT_BATCH_JOB has \
              authentication error: Rewound credential\n"
@@ -161,7 +161,7 @@ fn a1_the_last_word_counts_and_what_stands_before_it_explains() {
 }
 
 #[test]
-fn whatever_may_have_reached_the_controller_is_in_doubt() {
+fn requests_that_may_have_reached_the_controller_are_in_doubt() {
     for (end, stdout, stderr) in [
         (End::Exit(0), "", ""),
         (End::Signal(9), "", ""),

@@ -1,17 +1,17 @@
-//! Rows compared with what the journal says of a submission, and filled from it.
+//! Compares rows with submissions of the journal, and fills them.
 
 use super::SubmissionState;
 use crate::model::state::columns::About;
 use crate::model::state::{JobFacts, Reason, TaskRow, TaskStatus};
 use crate::store::journal::Intent;
 
-/// True if the row is that of this very submission.
-pub(super) fn is_of(row: &TaskRow, intent: &Intent, fate: &SubmissionState) -> bool {
+/// True if the row belongs to this submission.
+pub(super) fn is_of(row: &TaskRow, intent: &Intent, outcome: &SubmissionState) -> bool {
     if let Some(id) = &row.submission_id {
         return *id == intent.submission_id;
     }
-    // A row that was made from the queue alone, after the state file was lost.
-    match fate {
+    // A row without submission id was adopted from the queue after the state file was lost.
+    match outcome {
         SubmissionState::Accepted {
             job_id, cluster, ..
         } => {
@@ -24,7 +24,7 @@ pub(super) fn is_of(row: &TaskRow, intent: &Intent, fate: &SubmissionState) -> b
     }
 }
 
-/// True if the row's attempt was made after the intent. The count decides where it can: clocks of
+/// True if the row's attempt was made after the intent. The attempt number decides if possible: clocks of
 /// two login nodes differ.
 pub(super) fn is_later(row: &TaskRow, intent: &Intent) -> bool {
     match row.attempt {
@@ -36,7 +36,7 @@ pub(super) fn is_later(row: &TaskRow, intent: &Intent) -> bool {
 }
 
 impl Intent {
-    /// Returns the row of this submission before there is an answer.
+    /// The row of this submission before there is an answer.
     pub fn row(&self) -> TaskRow {
         TaskRow {
             submitted_at: Some(self.submitted_at),
@@ -57,35 +57,34 @@ impl Intent {
     }
 }
 
-/// Makes the row of a submission.
 pub(super) fn new_row(
     intent: &Intent,
-    fate: &SubmissionState,
+    outcome: &SubmissionState,
     other_columns: Option<u32>,
 ) -> TaskRow {
     let mut row = intent.row();
     row.other_columns = other_columns;
-    if let SubmissionState::InDoubt { since } = fate {
+    if let SubmissionState::InDoubt { since } = outcome {
         row.updated_at = Some(*since);
     }
-    fill_job(&mut row, fate);
+    fill_job(&mut row, outcome);
     row
 }
 
-/// Fills in what the row does not say yet of its intent.
+/// Fills values of the intent that the row lacks.
 pub(super) fn fill_intent(row: &mut TaskRow, intent: &Intent) {
     row.take_from(&intent.row(), |about, is_known| {
         about != About::Row && !is_known
     });
 }
 
-/// Gives the row the job that was accepted, if it has none. Returns whether it did.
-pub(super) fn fill_job(row: &mut TaskRow, fate: &SubmissionState) -> bool {
+/// Adds the accepted job to a row without one. Returns whether it did.
+pub(super) fn fill_job(row: &mut TaskRow, outcome: &SubmissionState) -> bool {
     let SubmissionState::Accepted {
         job_id,
         cluster,
         at,
-    } = fate
+    } = outcome
     else {
         return false;
     };

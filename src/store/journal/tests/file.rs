@@ -9,7 +9,7 @@ use crate::model::state::State;
 
 /// Earlier versions read and wrote exactly these lines.
 #[test]
-fn attack_the_text_of_a_line_is_the_one_of_format_version_1() {
+fn attack_lines_have_format_version_1() {
     let text = |entry: &Entry| {
         let mut line = Vec::new();
         line::write(&mut line, 12, entry);
@@ -60,7 +60,7 @@ fn keeps_what_was_appended() {
 }
 
 #[test]
-fn cut_anywhere_keeps_a_prefix_and_goes_on() {
+fn a_cut_anywhere_keeps_a_prefix_and_accepts_new_entries() {
     let place = Place::new();
     let entries = some_entries(3);
     let bytes = place.write(&[&entries[..3], &entries[3..4], &entries[4..]]);
@@ -82,7 +82,7 @@ fn cut_anywhere_keeps_a_prefix_and_goes_on() {
         assert_eq!(read(&place.path).unwrap(), expected, "cut at {end}");
     }
     assert!(lengths.is_sorted());
-    // A line that lacks only its newline is whole.
+    // A line that lacks only its newline is complete.
     assert_eq!(lengths[bytes.len() - 1], entries.len());
     assert_eq!(lengths[bytes.len() - 2], entries.len() - 1);
 }
@@ -154,7 +154,7 @@ fn zeros_of_a_crash_count_only_in_the_last_append() {
 }
 
 #[test]
-fn damage_says_where_and_what_to_do() {
+fn damage_is_reported_with_line_and_hint() {
     let place = Place::new();
     let entries = some_entries(3);
     let bytes = place.write(&[&entries[..3], &entries[3..]]);
@@ -164,7 +164,7 @@ fn damage_says_where_and_what_to_do() {
     assert_eq!(
         error.to_string(),
         format!(
-            "the journal {} is damaged at line 2: its checksum does not fit",
+            "the journal {} is damaged at line 2: its checksum is wrong",
             place.path.display()
         )
     );
@@ -199,7 +199,7 @@ fn failed_append_ends_the_journal() {
             .to_string()
             .contains("nothing was submitted after this")
     );
-    // Even if all is well again.
+    // Even if writing would work again.
     fs::write(&place.path, "").unwrap();
     for entries in [&[sending("c", 1)][..], &[]] {
         let error = journal.append(entries).unwrap_err();
@@ -212,13 +212,13 @@ fn failed_append_ends_the_journal() {
 }
 
 #[test]
-fn nothing_new_is_begun_once_another_call_has_written() {
+fn no_intent_is_written_once_another_process_has_written() {
     let place = Place::new();
     place.write(&[&some_entries(2)]);
     let before = read(&place.path).unwrap();
     let mut mine = Journal::open(&place.path).unwrap();
     mine.append(&[sending("mine", 1)]).unwrap();
-    // A second call that should not be there.
+    // A second process, in spite of the lock.
     let mut other = Journal::open(&place.path).unwrap();
     other.append(&[sending("other", 1)]).unwrap();
     let error = mine.append(&[sending("never sent", 2)]).unwrap_err();
@@ -228,7 +228,7 @@ fn nothing_new_is_begun_once_another_call_has_written() {
 }
 
 #[test]
-fn what_is_no_file_is_refused() {
+fn anything_but_a_regular_file_is_refused() {
     let place = Place::new();
     fs::create_dir(&place.path).unwrap();
     assert!(read(&place.path).is_err());
@@ -329,7 +329,7 @@ proptest! {
             line::write(&mut text, 0, entry);
         }
         let found = line::scan(&text).unwrap();
-        prop_assert_eq!(found.whole, text.len());
+        prop_assert_eq!(found.complete, text.len());
         prop_assert_eq!(found.entries, entries);
     }
 
@@ -361,7 +361,7 @@ proptest! {
     }
 }
 
-/// Prints what the journal costs: `cargo test --lib journal::tests::file::cost -- --ignored --nocapture`.
+/// Measures the journal: `cargo test --lib journal::tests::file::cost -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement"]
 fn cost() {

@@ -1,4 +1,4 @@
-//! Tests of what the entries mean for the rows.
+//! Tests of the replay of entries.
 
 mod properties;
 
@@ -32,7 +32,7 @@ fn by_key(rows: &[TaskRow]) -> BTreeMap<TaskKey, TaskRow> {
         .collect()
 }
 
-/// Stands in for the state file and the attempts file.
+/// A substitute for the state file and the attempts file.
 #[derive(Clone)]
 struct Saved {
     rows: Vec<TaskRow>,
@@ -47,7 +47,7 @@ impl Saved {
         }
     }
 
-    /// Does what a call does at its start: load, replay, save.
+    /// Loads, replays and saves, as each command does at its start.
     fn fold(&self, entries: &[Entry]) -> Self {
         let mut state = state_of(&self.rows);
         let replayed = replay(entries, &mut state);
@@ -69,7 +69,7 @@ impl Saved {
         }
     }
 
-    /// Returns the rows, and the attempts that are not rows.
+    /// The rows, and the attempts that are not rows.
     fn view(&self) -> (BTreeMap<TaskKey, TaskRow>, Vec<String>) {
         let rows = by_key(&self.rows);
         let mut attempts: Vec<_> = self
@@ -84,9 +84,9 @@ impl Saved {
 }
 
 #[test]
-fn says_what_came_of_each_submission() {
+fn each_submission_has_the_right_outcome() {
     let first = || Entry::Intent(intent(1, "a", 3, 10));
-    /// None: as if it had never been; else the job, if it is known.
+    /// `None` if it left no trace; otherwise the job, if known.
     type Expected = Option<Option<&'static str>>;
     let cases: Vec<(&str, Vec<Entry>, Expected)> = vec![
         ("intent only", vec![first()], None),
@@ -193,7 +193,7 @@ fn says_what_came_of_each_submission() {
 }
 
 #[test]
-fn row_that_has_gone_on_is_left_alone() {
+fn a_row_that_changed_since_is_left_alone() {
     let entries = [
         Entry::Intent(intent(1, "a", 1, 10)),
         sending("a", 11),
@@ -245,7 +245,7 @@ fn attempt_decides_where_clocks_differ() {
 }
 
 #[test]
-fn row_that_was_made_from_the_queue_is_the_same_job() {
+fn a_row_from_the_queue_is_the_same_job() {
     let mut adopted = row(1, TaskStatus::Running, None);
     adopted.job_id = Some(JobId::new("5"));
     adopted.reason = Some(Reason::Running);
@@ -265,7 +265,7 @@ fn row_that_was_made_from_the_queue_is_the_same_job() {
 }
 
 #[test]
-fn job_that_is_found_after_a_saved_doubt_is_filled_in() {
+fn a_job_found_after_a_saved_doubt_is_filled_in() {
     let doubt = [Entry::Intent(intent(1, "a", 1, 10)), sending("a", 11)];
     let mut state = state_of(&[]);
     replay(&doubt, &mut state);
@@ -273,7 +273,7 @@ fn job_that_is_found_after_a_saved_doubt_is_filled_in() {
     let mut waiting = state.rows()[0].clone();
     waiting.missing_since = Some(time(30));
     waiting.updated_at = Some(time(31));
-    // With its intent, and when that left with an earlier journal.
+    // With its intent, and after the intent was folded.
     let all = [doubt[0].clone(), doubt[1].clone(), accepted("a", "5", 12)];
     for entries in [&all[..], &all[2..]] {
         let mut state = state_of(std::slice::from_ref(&waiting));
@@ -290,7 +290,7 @@ fn job_that_is_found_after_a_saved_doubt_is_filled_in() {
 }
 
 #[test]
-fn result_of_nothing_known_is_reported() {
+fn a_result_without_submission_is_reported() {
     let mut state = state_of(&[row(1, TaskStatus::Failed, Some(1))]);
     let replayed = replay(&[accepted("x", "5", 1), refused("y", 1)], &mut state);
     assert_eq!(replayed.unknown, [Arc::<str>::from("x")]);

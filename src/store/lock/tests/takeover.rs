@@ -1,10 +1,10 @@
-//! Who takes over from a holder that is gone, and who must not.
+//! When a lock is taken over, and when it must not be.
 
 use super::*;
 use crate::base::durable;
 
 #[test]
-fn heartbeat_during_the_watch_starts_it_anew() {
+fn a_heartbeat_restarts_the_watch() {
     let place = Place::new();
     let watching = Timing {
         watch: LONG,
@@ -31,7 +31,7 @@ fn heartbeat_during_the_watch_starts_it_anew() {
     assert!(suspect);
     let (suspect, second) = look(None);
     assert!(suspect && first == second);
-    // A clock that is wrong: the heartbeat still looks old, but there was one.
+    // With a wrong clock the heartbeat still looks old, but there was one.
     let (suspect, third) = look(Some(Age::Past(690)));
     assert!(suspect && third > second);
     let (suspect, _) = look(Some(Age::Past(0)));
@@ -39,7 +39,7 @@ fn heartbeat_during_the_watch_starts_it_anew() {
 }
 
 #[test]
-fn heartbeat_after_the_verdict_saves_the_holder() {
+fn a_heartbeat_after_the_verdict_keeps_the_lock() {
     let place = Place::new();
     let path = place.write("state.lock", &other_host().to_line(), Age::Past(700));
     let attempt = Attempt {
@@ -52,7 +52,7 @@ fn heartbeat_after_the_verdict_saves_the_holder() {
     set_age(&path, Age::Past(650));
     assert!(!attempt.take_over(&judged).unwrap());
     assert_eq!(place.names(), ["state.lock"]);
-    // Also if it comes between the last look and the renaming: it is linked back.
+    // Also if it comes between the last check and the rename: the lock is linked back.
     let inode = |path: &Path| std::os::unix::fs::MetadataExt::ino(&fs::metadata(path).unwrap());
     let before = inode(&path);
     assert!(!file::remove_if(&path, "t", |moved| judged.is_unchanged(moved)).unwrap());
@@ -61,7 +61,7 @@ fn heartbeat_after_the_verdict_saves_the_holder() {
 }
 
 #[test]
-fn wrongly_moved_lock_gives_way_to_one_that_came_meanwhile() {
+fn a_wrongly_moved_lock_does_not_replace_a_newer_one() {
     let place = Place::new();
     let path = place.write("state.lock", b"{\"token\":\"1", Age::Past(0));
     let removed = file::remove_if(&path, "t", |_| {
@@ -74,14 +74,14 @@ fn wrongly_moved_lock_gives_way_to_one_that_came_meanwhile() {
 }
 
 #[test]
-fn taker_that_died_on_the_way_is_cleared() {
+fn the_gate_of_a_dead_taker_is_removed() {
     let place = Place::new();
     place.write("state.lock", &dead_here().to_line(), Age::Past(0));
     place.write("state.lock.takeover", &dead_here().to_line(), Age::Past(0));
     place.try_acquire().unwrap();
     assert_eq!(place.names(), [""; 0]);
 
-    // Also by a call that needs no gate itself: another host's cannot tell that the taker is dead.
+    // Also by a process that does not need the gate: other hosts cannot see that the taker is dead.
     place.write("state.lock.takeover", &dead_here().to_line(), Age::Past(0));
     drop(place.try_acquire().unwrap());
     assert_eq!(place.names(), [""; 0]);
@@ -99,7 +99,7 @@ fn taker_that_died_on_the_way_is_cleared() {
     );
     Lock::acquire_with(&place.lock, "test", LONG, no_watch()).unwrap();
 
-    // One that is at work is left to it.
+    // The gate of a running taker is kept.
     place.write("state.lock", &dead_here().to_line(), Age::Past(0));
     place.write("state.lock.takeover", &other_host().to_line(), Age::Past(0));
     held_by(place.try_acquire());
@@ -107,7 +107,7 @@ fn taker_that_died_on_the_way_is_cleared() {
 }
 
 #[test]
-fn what_a_killed_call_leaves_is_removed_by_a_save_and_nothing_else_is() {
+fn a_save_removes_only_the_temporary_files_of_killed_processes() {
     let place = Place::new();
     place.write("state.lock", b"", Age::Past(0));
     for kind in ["tmp", "aside", "probe"] {

@@ -1,4 +1,4 @@
-//! From the bytes of a Parquet file to rows and metadata.
+//! Reads rows and metadata from the bytes of a Parquet file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,13 +18,12 @@ use super::super::decode::{Decoder, Layout, part_of_others};
 use super::super::digest::{self, Digest};
 use super::super::keys::{GENERATION, HASH, VERSION, own_keys, parse_metadata};
 use super::super::{FORMAT_VERSION, ReadError, dictionary, own_column, repeats};
-use super::pipeline::{self, Take};
-use super::{Contents, GROUP_ROWS, MANY_ROWS, undecodable};
+use super::{Contents, GROUP_ROWS, MANY_ROWS, Take, pipeline, undecodable};
 use crate::base::hex::hex;
 use crate::model::state::TaskRow;
 use crate::model::state::table::{Identity, Metadata};
 
-/// Reads a whole file. A panic of the Parquet reader is the caller's.
+/// The caller must catch a panic of the Parquet reader.
 pub(super) fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError> {
     if bytes.is_empty() {
         return Err(ReadError::Damaged("the file is empty (0 bytes)".to_owned()));
@@ -64,16 +63,16 @@ pub(super) fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError>
         .build()
         .map_err(broken)?;
 
-    let mut found = Found {
+    let mut found = Rows {
         decoder: Decoder::new(layout, is_own),
-        // The number may be damaged: no more than such a file can hold.
+        // The number may be damaged: limited to what fits into the file.
         rows: Vec::with_capacity(rows_expected.min(length / 16)),
         other_columns: Vec::new(),
     };
-    // Columns stay also if there is no row.
+    // Keeps other columns even without rows.
     found.append(&RecordBatch::new_empty(Arc::clone(&schema)))?;
     let digest = is_own.then(|| Digest::new(&schema));
-    let digest = pipeline::run(
+    let digest = pipeline(
         rows_expected >= MANY_ROWS,
         (reader, digest),
         unpack,
@@ -85,7 +84,7 @@ pub(super) fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError>
     if let (Some(digest), Some(hash)) = (digest, hash) {
         if !is_hash_of(&hash, digest, &keys) {
             return Err(ReadError::Damaged(format!(
-                "its rows do not have the hash that is stored with them (written by {})",
+                "its rows do not match their stored hash (written by {})",
                 file.created_by().unwrap_or("an unknown program")
             )));
         }
@@ -94,7 +93,7 @@ pub(super) fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError>
     found.finish(meta, identity)
 }
 
-/// Returns the hash of the rows that a file of ours holds; none: it is another program's.
+/// The stored hash of the rows; `None` if another program wrote the file.
 fn stored_hash(
     footer: &ArrowReaderMetadata,
     keys: &BTreeMap<String, String>,
@@ -103,19 +102,19 @@ fn stored_hash(
         let has_own_columns = footer.schema().field_with_name("submission_id").is_ok();
         let writer = footer.metadata().file_metadata().created_by();
         return match has_own_columns && writer.is_none() {
-            true => Err(ReadError::Damaged("its metadata is gone".to_owned())),
+            true => Err(ReadError::Damaged("its metadata is missing".to_owned())),
             false => Ok(None),
         };
     }
-    let missing = || ReadError::Damaged("its hash of the rows is missing".to_owned());
+    let missing = || ReadError::Damaged("the hash of its rows is missing".to_owned());
     keys.get(HASH).cloned().ok_or_else(missing).map(Some)
 }
 
-/// True if the rows have the hash that is stored with them, as far as this program can tell.
+/// True if the rows have the stored hash, or if this program cannot compute such a hash.
 fn is_hash_of(hash: &str, digest: Digest, keys: &BTreeMap<String, String>) -> bool {
     let (scheme, _) = hash.split_once(':').unwrap_or_default();
     let version = keys.get(VERSION).and_then(|text| text.parse::<u32>().ok());
-    // A later format may hash otherwise; then its hash says nothing to this program.
+    // A later format may use another hash, which this program cannot check.
     let is_newer = version.is_some_and(|version| version > FORMAT_VERSION);
     let pairs: Vec<_> = keys
         .iter()
@@ -132,13 +131,13 @@ fn identity_of_others(bytes: &[u8]) -> Identity {
     }
 }
 
-struct Found {
+struct Rows {
     decoder: Decoder,
     rows: Vec<TaskRow>,
     other_columns: Vec<RecordBatch>,
 }
 
-impl Found {
+impl Rows {
     fn append(&mut self, batch: &RecordBatch) -> Result<(), ReadError> {
         self.decoder.append(batch, &mut self.rows)?;
         if let Some(part) = part_of_others(batch, &self.decoder).map_err(damaged)? {
@@ -163,7 +162,7 @@ impl Found {
     }
 }
 
-/// Unpacks and hashes batches, and hands each over before it is hashed.
+/// Unpacks and hashes batches, and passes each on before it is hashed.
 fn unpack(
     (reader, mut digest): (ParquetRecordBatchReader, Option<Digest>),
     take: Take<'_, ReadError>,
@@ -180,7 +179,7 @@ fn unpack(
     Ok(digest)
 }
 
-/// Has texts that repeat read as dictionaries, so that each is made once and shared.
+/// Reads repeated texts as dictionaries, so that each is created once and shared.
 fn with_dictionaries(schema: &SchemaRef) -> SchemaRef {
     let fields = schema.fields().iter().map(|field| {
         let column = own_column(field.name());
@@ -202,12 +201,12 @@ fn damaged(error: ArrowError) -> ReadError {
 }
 
 fn not_parquet(error: ParquetError) -> ReadError {
-    ReadError::Damaged(format!("it is cut or no Parquet file ({error})"))
+    ReadError::Damaged(format!("it is truncated or not a Parquet file ({error})"))
 }
 
 fn broken(error: impl std::error::Error) -> ReadError {
     let text = error.to_string();
-    // The library says so of a codec that was not built in, which is no damage.
+    // The library's message for a codec that was not built in, which is not damage.
     match text.contains("Disabled feature") {
         true => ReadError::Compression(text),
         false => ReadError::Damaged(text),

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A shell line that prints one row of squeue's.
+/// A shell line that prints one row of squeue.
 fn queued(id: &str, comment: &str) -> String {
     format!(
         "printf '{id}\\037RUNNING\\037None\\0371700000000\\0371700000010\\037N/A\\037n1\\0371:00\\037{comment}\\037a\\037\\n'"
@@ -23,7 +23,7 @@ fn in_flight(ids: &[&str]) -> Question {
 }
 
 #[test]
-fn attack_the_answers_of_another_cluster_are_no_answers() {
+fn attack_answers_of_another_cluster_do_not_count() {
     let fakes = Fakes::new();
     fakes.write("sacct", "touch \"$here/asked\"");
     let config = "echo x >> \"$here/named\"; echo 'ClusterName             = beta'";
@@ -47,13 +47,13 @@ fn attack_the_answers_of_another_cluster_are_no_answers() {
     let jobs = in_flight(&["5"]);
     assert_eq!(answers(Some("Beta"), &jobs), (true, Some("Beta".into())));
     assert_eq!(answers(None, &jobs), (true, Some("beta".into())));
-    // Without an answer about the name, none is believed once the name is known.
+    // Once the name is known, no answer counts if the cluster does not give its name.
     for silent in ["exit 1", "echo 'ClusterName = (null)'"] {
         fakes.write("scontrol", silent);
         assert!(!answers(Some("beta"), &jobs).0, "{silent}");
         assert_eq!(answers(None, &jobs), (true, None), "{silent}");
     }
-    // A job of the study in the queue proves as much, without a further call.
+    // A job of the study in the queue is enough, without a further call.
     fakes.write("scontrol", config);
     fs::remove_file(fakes.path("named")).unwrap();
     fakes.write("squeue", &queued("5", "snbb:study:s-1"));
@@ -61,7 +61,7 @@ fn attack_the_answers_of_another_cluster_are_no_answers() {
     assert!(!fakes.path("named").exists());
     fakes.write("squeue", &queued("5", "snbb:other:s-1"));
     assert!(!answers(Some("alpha"), &jobs).0);
-    // One that was sent to this cluster by `--clusters` proves nothing of those at home.
+    // A job that was sent to this cluster by `--clusters` proves nothing about the home cluster.
     fakes.write("squeue", &queued("6", "snbb:study:s-1"));
     let mut both = in_flight(&["5", "6"]);
     both.jobs[1].cluster = Some(Arc::from("beta"));
@@ -69,17 +69,17 @@ fn attack_the_answers_of_another_cluster_are_no_answers() {
 }
 
 #[test]
-fn attack_where_all_jobs_name_their_cluster_every_login_node_may_ask() {
+fn attack_every_login_node_may_ask_if_all_jobs_have_clusters() {
     let fakes = Fakes::new();
     fakes.write("scontrol", "echo 'ClusterName = beta'");
     let mut settings = fakes.settings();
     settings.home.cluster = Some(Arc::from("alpha"));
-    settings.home.is_never_meant = true;
+    settings.home.is_unused = true;
     let mut executor = SlurmExecutor::new(settings);
     let mut elsewhere = in_flight(&["5"]);
     elsewhere.jobs[0].cluster = Some(Arc::from("far"));
     assert!(executor.observe(&elsewhere).queue.got().is_some());
-    // A job of before does not.
+    // An earlier job has no cluster.
     assert!(executor.observe(&in_flight(&["5"])).queue.got().is_none());
 }
 
@@ -112,12 +112,12 @@ fn attack_a_job_of_another_user_is_found_by_its_id_and_ours_by_its_tag() {
     };
     let mut executor = at_home(&fakes, None);
     let observation = executor.observe(&in_flight(&["5", "6", "7", "8", "9"]));
-    // 7 has lost its comment, and nothing says that it is another job.
+    // Job 7 lost its comment, and nothing shows that it is another job.
     assert_eq!(ids(observation.queue), ["5", "7"]);
     assert_eq!(ids(observation.accounting), ["8"]);
     let calls = fakes.read("asked");
     assert!(calls.contains("--jobs=5,6,7,8,9"), "{calls}");
-    // Its command line does.
+    // Its submit line shows it.
     let stranger = row("7", "RUNNING", "sbatch x\\037a");
     fakes.write(
         "sacct",
@@ -126,14 +126,14 @@ fn attack_a_job_of_another_user_is_found_by_its_id_and_ours_by_its_tag() {
     let observation = at_home(&fakes, None).observe(&in_flight(&["5", "6", "7"]));
     assert_eq!(ids(observation.queue), ["5"]);
 
-    // A submission whose job is not known has no id to ask for.
+    // A submission without a known job has no id to ask for.
     let doubt = Question {
         everywhere: true,
         ..Question::default()
     };
     assert_eq!(ids(executor.observe(&doubt).queue), ["5"]);
 
-    // Nothing is missing: one call.
+    // One call if nothing is missing.
     fs::remove_file(fakes.path("asked")).unwrap();
     fakes.write(
         "squeue",
@@ -144,7 +144,7 @@ fn attack_a_job_of_another_user_is_found_by_its_id_and_ours_by_its_tag() {
 }
 
 #[test]
-fn attack_a_single_id_that_squeue_does_not_know_is_absent() {
+fn attack_a_single_unknown_id_of_squeue_is_absent() {
     let fakes = Fakes::new();
     let fails = |text: &str| {
         format!("case \"$*\" in *--jobs*) echo 'slurm_load_jobs error: {text}' >&2; exit 1 ;; esac")

@@ -1,4 +1,4 @@
-//! A whole pass: what it may cost in time and calls, on one cluster and on several.
+//! Complete passes: their time and calls, on one cluster and on several.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ fn on(id: &str, cluster: &str) -> JobRef {
     }
 }
 
-/// A shell line that prints one row of sacct's answer about steps.
+/// A shell line that prints one row of sacct about steps.
 fn step(fields: &[&str; 7]) -> String {
     let fields = [&fields[..], &["long", "lab", "normal"]].concat();
     format!("printf '{}\\n'", fields.join("\\037"))
@@ -78,7 +78,7 @@ fn ended_jobs_get_what_their_steps_used() {
 }
 
 #[test]
-fn without_an_answer_about_steps_nothing_is_lost_but_the_figures() {
+fn without_an_answer_about_steps_only_the_usage_is_lost() {
     for steps in [
         "echo 'sacct: error: no' >&2; exit 1",
         "echo Welcome to our cluster",
@@ -89,13 +89,13 @@ fn without_an_answer_about_steps_nothing_is_lost_but_the_figures() {
         let (jobs, warnings) = records(&mut fakes.executor(), &asked(&["5", "7"], None));
         assert_eq!(jobs[0].phase, Phase::Failed(Reason::Timeout));
         assert_eq!(jobs[0].facts.max_rss_mb, None);
-        // It may have failed in its prolog.
+        // Its prolog may have failed.
         assert_eq!(jobs[1].phase, Phase::Unknown);
         assert_eq!(warnings.len(), 1, "{warnings:?}");
     }
 }
 
-/// Its steps were purged, or never written.
+/// The steps were purged, or never written.
 #[test]
 fn e14_a_cancel_without_steps_is_a_cancel_after_a_minute() {
     let fakes = Fakes::new();
@@ -111,7 +111,7 @@ fn e14_a_cancel_without_steps_is_a_cancel_after_a_minute() {
 }
 
 #[test]
-fn a_prolog_that_failed_is_told_from_a_cancel() {
+fn a_failed_prolog_is_distinguished_from_a_cancel() {
     let fakes = Fakes::new();
     let jobs = [
         row("5", "CANCELLED by 0", "a"),
@@ -152,7 +152,7 @@ fn nothing_outlasts_the_deadline_of_a_pass() {
     assert!(matches!(observation.queue, Answer::Failed(_)));
     executor.set_deadline(Duration::from_millis(300));
     assert!(in_doubt(&executor.submit(&request())));
-    // What is not started was certainly not accepted.
+    // A submission that was not started was certainly not accepted.
     match executor.submit(&request()) {
         Submission::Refused { kind, message } => {
             assert_eq!(kind, Refusal::Transient);
@@ -195,7 +195,7 @@ fn a_program_that_did_not_answer_is_not_asked_again_in_this_pass() {
 }
 
 #[test]
-fn every_cluster_that_matters_is_asked_for_its_own_jobs() {
+fn every_cluster_is_asked_for_its_own_jobs() {
     let fakes = Fakes::new();
     for name in ["squeue", "scancel"] {
         fakes.write(name, &format!("echo \"$*\" >> \"$here/{name}.calls\""));
@@ -246,7 +246,7 @@ fn every_cluster_that_matters_is_asked_for_its_own_jobs() {
 }
 
 #[test]
-fn a_failed_dependency_is_known_from_the_queue_where_accounting_is_silent() {
+fn the_queue_shows_a_failed_dependency_that_accounting_lacks() {
     let fakes = Fakes::new();
     let line = |id: &str| {
         format!(

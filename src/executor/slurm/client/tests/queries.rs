@@ -1,9 +1,9 @@
-//! Questions to squeue and sacct, and answers that are none.
+//! Queries to squeue and sacct, and answers that do not count.
 
 use super::*;
 
 #[test]
-fn an_empty_answer_is_believed_only_with_the_canary_in_it() {
+fn an_empty_answer_counts_only_with_the_canary() {
     let fakes = Fakes::new();
     let mut executor = fakes.executor();
     assert_eq!(
@@ -23,12 +23,12 @@ fn an_empty_answer_is_believed_only_with_the_canary_in_it() {
     assert_eq!(jobs.len(), 1);
     assert_eq!(jobs[0].phase, Phase::Completed);
 
-    // Old records may be purged: any job that is known proves as much.
+    // Old records may be purged: any job in the answer is enough.
     fakes.write("sacct", &row("5", "RUNNING", "new"));
     let observation = executor.observe(&asked(&["5"], Some("3")));
     assert_eq!(observation.accounting.got().unwrap().len(), 1);
 
-    // The canary ended before the time that the others are asked from.
+    // The canary ended before the start time of the query.
     let body = format!(
         "case \"$*\" in *starttime*) ;; *) {} ;; esac",
         row("3", "COMPLETED", "old")
@@ -38,9 +38,9 @@ fn an_empty_answer_is_believed_only_with_the_canary_in_it() {
     assert_eq!(observation.accounting.got().unwrap().len(), 1);
 }
 
-/// A name service that is away, for one.
+/// For example, if the name service is unreachable.
 #[test]
-fn attack_an_error_beside_an_empty_answer_is_no_answer() {
+fn attack_an_empty_answer_with_an_error_does_not_count() {
     let fakes = Fakes::new();
     let mut executor = fakes.executor();
     for (body, is_answer) in [
@@ -55,7 +55,7 @@ fn attack_an_error_beside_an_empty_answer_is_no_answer() {
 }
 
 #[test]
-fn what_is_missing_from_an_answer_that_was_cut_is_not_absent() {
+fn jobs_missing_from_a_cut_answer_are_not_absent() {
     let fakes = Fakes::new();
     let mut executor = fakes.executor();
     fakes.write(
@@ -67,7 +67,7 @@ fn what_is_missing_from_an_answer_that_was_cut_is_not_absent() {
     let Answer::Failed(text) = executor.observe(&asked(&["5", "61"], None)).accounting else {
         panic!("believed");
     };
-    assert!(text.contains("describes no job"), "{text}");
+    assert!(text.contains("unexpected text"), "{text}");
 }
 
 /// Ids are recycled, and a requeued job has a record per submission.
@@ -76,7 +76,7 @@ fn every_record_of_an_id_is_reported() {
     let fakes = Fakes::new();
     let old = row("5", "TIMEOUT", "ours");
     let new = row("5", "RUNNING", "another").replace("1700000000", "1700009000");
-    // Without -D, sacct shows the newest only.
+    // Without -D, sacct shows only the newest.
     let body = format!("case \"$*\" in *' -D '*|'-D '*) {old} ;; esac\n{new}");
     fakes.write("sacct", &body);
     let observation = fakes.executor().observe(&asked(&["5"], None));
@@ -85,7 +85,7 @@ fn every_record_of_an_id_is_reported() {
 }
 
 #[test]
-fn a_failed_query_is_no_answer() {
+fn a_failed_query_does_not_count() {
     let fakes = Fakes::new();
     let mut settings = fakes.settings();
     settings.query_timeout = Duration::from_millis(400);
@@ -145,7 +145,7 @@ fn many_jobs_take_few_calls() {
     ids.extend(["local-7", "7x"]);
     let mut executor = fakes.executor();
     let observation = executor.observe(&asked(&ids, None));
-    assert!(observation.warnings[0].ends_with("about them: 7x"));
+    assert!(observation.warnings[0].ends_with("invalid job ids: 7x"));
     assert_eq!(observation.of_other_executor, [JobId::new("local-7")]);
     assert_eq!(fakes.read("squeue.calls").lines().count(), 1);
     let calls = fakes.read("sacct.calls");
@@ -161,7 +161,7 @@ fn many_jobs_take_few_calls() {
     assert_eq!(fakes.read("scancel.calls"), "1 2 3\n--clusters=other 4_1\n");
 }
 
-/// A script, a person or a plugin may have renamed the job; its submit line holds our tag.
+/// A script, a person or a plugin may have renamed the job; its submit line has our tag.
 #[test]
 fn e2_jobs_are_searched_for_by_submit_line_whatever_their_name_is() {
     let fakes = Fakes::new();
@@ -193,7 +193,7 @@ fn e2_jobs_are_searched_for_by_submit_line_whatever_their_name_is() {
 }
 
 #[test]
-fn e4_text_that_is_no_job_and_jobs_that_are_cut_are_no_answer() {
+fn e4_an_answer_with_other_text_or_cut_jobs_does_not_count() {
     let fakes = Fakes::new();
     for text in [
         "10",
@@ -207,7 +207,7 @@ fn e4_text_that_is_no_job_and_jobs_that_are_cut_are_no_answer() {
         fakes.write("squeue", &format!("printf '{text}'"));
         let answer = fakes.executor().observe(&asked(&["5"], None)).queue;
         assert!(
-            matches!(&answer, Answer::Failed(text) if text.contains("describes no job")),
+            matches!(&answer, Answer::Failed(text) if text.contains("unexpected text")),
             "{text}: {answer:?}"
         );
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Makes a journal as runs write it: of several crashed runs, for three tasks.
+/// A journal of several crashed runs, for three tasks.
 fn valid_journal() -> impl Strategy<Value = (Vec<TaskRow>, Vec<Entry>)> {
     let before = proptest::collection::vec(0..4_u8, 3);
     let runs = proptest::collection::vec(
@@ -16,7 +16,7 @@ fn valid_journal() -> impl Strategy<Value = (Vec<TaskRow>, Vec<Entry>)> {
             .filter_map(|(task, kind)| match kind {
                 0 => None,
                 1 => Some(row(task, TaskStatus::Failed, Some(2))),
-                // Of the Python program.
+                // From the Python program.
                 2 => Some(row(task, TaskStatus::Failed, None)),
                 _ => Some(row(task, TaskStatus::Complete, Some(1))),
             })
@@ -82,7 +82,7 @@ proptest! {
         prop_assert!(replay(prefix, &mut twice).is_empty());
         prop_assert_eq!(once.rows(), twice.rows());
         prop_assert_eq!(once.superseded(), twice.superseded());
-        // The same once it is saved; and then there is nothing to save.
+        // The same after saving, when there is nothing left to save.
         let mut saved = state_of(once.rows());
         prop_assert!(replay(prefix, &mut saved).is_empty());
         prop_assert!(!saved.is_changed());
@@ -121,9 +121,9 @@ proptest! {
         }
     }
 
-    /// Entries in any order, of any sense: nothing panics, and twice is still once.
+    /// Arbitrary entries in any order: nothing panics, and replaying twice changes nothing.
     #[test]
-    fn senseless_journals_are_survived(
+    fn arbitrary_entries_cause_no_panic(
         (rows, entries) in valid_journal(),
         order in proptest::collection::vec(any::<prop::sample::Index>(), 0..30),
     ) {
