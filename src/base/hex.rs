@@ -1,8 +1,8 @@
-//! Bytes as hexadecimal digits. Pure.
+//! Bytes as hexadecimal digits.
 
 use std::fmt::Write as _;
 
-/// Writes two lower-case digits per byte.
+/// Two lower-case digits per byte.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
@@ -10,7 +10,7 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// The same for the first `count` bytes.
+/// [`hex`] of the first `count` bytes.
 pub fn hex_of_first(count: usize, bytes: &[u8]) -> String {
     hex(bytes.get(..count).unwrap_or(bytes))
 }

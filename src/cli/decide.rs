@@ -26,7 +26,7 @@ impl Context {
         printer: &mut Printer,
     ) -> Result<(Discovery, Manifest), Failure> {
         let (found, manifest, pauses) = self.decide(selection, recheck, printer)?;
-        let odd = found.notes.len() + found.near.len();
+        let odd = found.notes.len() + found.misspelt.len();
         if found.sessions.is_empty() {
             // They may say why.
             self.tell_odd_names(&found, printer);

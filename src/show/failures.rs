@@ -49,7 +49,7 @@ impl<'a> Likeness<'a> {
 
     /// Reads the log excerpt of a failed task.
     pub fn of(row: &'a TaskRow, config: &Config, store: &Store, patterns: &Patterns) -> Self {
-        let files = logs::of(config, store, row);
+        let files = logs::files_of(config, store, row);
         let found = files.as_ref().and_then(|files| excerpt(files, patterns));
         Self::new(row, found.map(|(_, found)| found.line).as_deref())
     }

@@ -1,34 +1,32 @@
-//! What lies in a session's DICOM directory: how many files, how deep, how new.
+//! The files in a session's DICOM directory: their number, depth and age.
 //!
-//! Walks a whole subtree, so it is asked for single sessions, never for a whole study at each pass.
+//! Walks a whole subtree, so it is used for single sessions, never for the whole study in each pass.
 
 use std::ffi::OsStr;
 use std::path::Path;
 
 use chrono::{DateTime, Utc};
-use rustix::fs::Stat;
 
 use crate::gather::disk::Unreadable;
-use crate::gather::disk::listing::{Dir, Kind};
-use crate::gather::disk::reader::{Reader, is_directory};
+use crate::gather::disk::listing::{Dir, EntryKind};
+use crate::gather::disk::reader::{Reader, is_directory, modified};
 use crate::model::bids::session::{Dicom, Gate, Session};
 
-/// Describes a DICOM directory.
+/// The content of a DICOM directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DicomFiles {
-    /// Files at any depth, hidden ones apart; links to files count.
+    /// Files at any depth, without hidden ones; links to files count.
     pub files: u64,
     /// There is at least one directory directly below (a series per directory).
     pub has_subdirectories: bool,
-    /// Modification time of the newest thing that shows an arrival: files, hidden ones too (rsync writes to such), and
-    /// directories that are empty.
+    /// The newest modification time of files (also hidden ones, to which rsync writes) and empty directories.
     pub newest: Option<DateTime<Utc>>,
 }
 
-/// Says why a session is held back.
+/// Why a session is held back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hold {
-    /// Data still arrives; the newest file is settled at this time.
+    /// Data is still arriving; the newest file has settled at this time.
     Settling {
         until: DateTime<Utc>,
     },
@@ -39,7 +37,7 @@ pub enum Hold {
     Unreadable(Unreadable),
 }
 
-/// Looks at the directory that a session was found by. Below `bids_root` (`discover: bids`) only its age counts.
+/// Checks the directory by which a session was found. Below `bids_root` (`discover: bids`), only its age counts.
 pub fn hold_session(
     gate: &Gate,
     reader: &Reader,
@@ -48,12 +46,12 @@ pub fn hold_session(
     now: DateTime<Utc>,
 ) -> Option<Hold> {
     match &session.dicom {
-        Dicom::At(path) => hold(gate, reader, path, now),
+        Dicom::At(path) => hold_directory(gate, reader, path, now),
         Dicom::Missing => None,
         Dicom::NotNeeded => {
             let directory = bids_root.join(&session.subject).join(&session.session);
             gate.settle?;
-            match look(reader, &directory) {
+            match dicom_files(reader, &directory) {
                 Ok(found) => settling(gate, &found, now),
                 Err(unreadable) => Some(Hold::Unreadable(unreadable)),
             }
@@ -61,18 +59,23 @@ pub fn hold_session(
     }
 }
 
-/// Looks at a session's directory. Without a single file no session is worked on.
-pub fn hold(gate: &Gate, reader: &Reader, directory: &Path, now: DateTime<Utc>) -> Option<Hold> {
+/// A session needs at least one file.
+fn hold_directory(
+    gate: &Gate,
+    reader: &Reader,
+    directory: &Path,
+    now: DateTime<Utc>,
+) -> Option<Hold> {
     let needed = gate.min_files.max(1);
-    let looked = match gate.settle {
-        // Which file is the newest shows only once all are seen.
-        Some(_) => look(reader, directory),
-        None => count(reader, directory, needed).map(|files| DicomFiles {
+    let found = match gate.settle {
+        // Finding the newest file requires all of them.
+        Some(_) => dicom_files(reader, directory),
+        None => count_files(reader, directory, needed).map(|files| DicomFiles {
             files,
             ..DicomFiles::default()
         }),
     };
-    let found = match looked {
+    let found = match found {
         Ok(found) => found,
         Err(unreadable) => return Some(Hold::Unreadable(unreadable)),
     };
@@ -93,11 +96,11 @@ fn settling(gate: &Gate, found: &DicomFiles, now: DateTime<Utc>) -> Option<Hold>
     (until > now).then_some(Hold::Settling { until })
 }
 
-/// Looks at all files below a DICOM directory. Links are followed, loops are not.
+/// Reads the times of all files below a DICOM directory. Follows links, but no loops.
 ///
 /// # Errors
-/// The first directory or file that could not be looked at: a count without it would be wrong.
-pub fn look(reader: &Reader, directory: &Path) -> Result<DicomFiles, Unreadable> {
+/// The first directory or file that could not be read: a count without it would be wrong.
+fn dicom_files(reader: &Reader, directory: &Path) -> Result<DicomFiles, Unreadable> {
     let mut found = DicomFiles::default();
     let mut problem = None;
     let unread = walk(reader, directory, &mut |path, seen, depth| {
@@ -117,11 +120,11 @@ pub fn look(reader: &Reader, directory: &Path) -> Result<DicomFiles, Unreadable>
     problem.or(unread).map_or(Ok(found), Err)
 }
 
-/// Counts the files below a DICOM directory as [`look`] does, but not further than to `enough`.
+/// Counts the files below a DICOM directory, up to `enough`.
 ///
 /// # Errors
-/// The first directory or file that could not be looked at, unless there is enough without it.
-pub fn count(reader: &Reader, directory: &Path, enough: u64) -> Result<u64, Unreadable> {
+/// The first directory or file that could not be read, unless there are enough without it.
+pub fn count_files(reader: &Reader, directory: &Path, enough: u64) -> Result<u64, Unreadable> {
     let mut files = 0;
     let unread = walk(reader, directory, &mut |_, seen, _| {
         files += u64::from(seen == Seen::File);
@@ -137,13 +140,13 @@ pub fn count(reader: &Reader, directory: &Path, enough: u64) -> Result<u64, Unre
 enum Seen {
     File,
     Directory,
-    /// A hidden file, or an empty directory, which was shown as one before: it has an age, and is no data.
+    /// A hidden file, or an empty directory (also seen as a directory): it has an age, but is not data.
     Trace,
 }
 
-/// Shows the files and directories below `top` to `see`, with their depth, until that returns false: neither hidden
-/// directories nor what desktops leave behind. A path that is a file (an archive) is its own one file. Returns the first thing
-/// that could not be read.
+/// Calls `see` for the files and directories below `top`, with their depth, until it returns false. Skips hidden
+/// directories and the files of file managers. If `top` is a file (an archive), it is the only one. Returns the first
+/// path that could not be read.
 fn walk(
     reader: &Reader,
     top: &Path,
@@ -168,21 +171,21 @@ fn walk(
                 continue;
             }
         };
-        if listing.iter().next().is_none() && !see(&directory, Seen::Trace, depth) {
+        if listing.is_empty() && !see(&directory, Seen::Trace, depth) {
             return problem;
         }
         for entry in listing.iter().filter(|entry| !is_litter(entry.name)) {
             let path = directory.join(entry.name);
             if entry.name.as_encoded_bytes().starts_with(b".") {
-                if entry.kind == Kind::File && !see(&path, Seen::Trace, depth) {
+                if entry.kind == EntryKind::File && !see(&path, Seen::Trace, depth) {
                     return problem;
                 }
                 continue;
             }
             let kind = match entry.kind {
-                Kind::Link => match reader.stat(&path) {
-                    Ok(Some(stat)) if is_directory(&stat) => Kind::Directory,
-                    Ok(Some(_)) => Kind::File,
+                EntryKind::Link => match reader.stat(&path) {
+                    Ok(Some(stat)) if is_directory(&stat) => EntryKind::Directory,
+                    Ok(Some(_)) => EntryKind::File,
                     Ok(None) => continue,
                     Err(unreadable) => {
                         problem.get_or_insert(unreadable);
@@ -191,15 +194,15 @@ fn walk(
                 },
                 kind => kind,
             };
-            if kind == Kind::Directory {
-                if entry.kind == Kind::Link && leads_back(&directory, &path) {
+            if kind == EntryKind::Directory {
+                if entry.kind == EntryKind::Link && leads_back(&directory, &path) {
                     continue;
                 }
                 open.push((path.clone(), depth + 1));
             }
             let seen = match kind {
-                Kind::Directory => Seen::Directory,
-                Kind::File => Seen::File,
+                EntryKind::Directory => Seen::Directory,
+                EntryKind::File => Seen::File,
                 _ => continue,
             };
             if !see(&path, seen, depth) {
@@ -210,24 +213,19 @@ fn walk(
     problem
 }
 
-/// Files that file managers leave in any directory.
+/// True for files that file managers leave in any directory.
 pub(super) fn is_litter(name: &OsStr) -> bool {
     const LEFT_BEHIND: [&str; 4] = [".DS_Store", "Thumbs.db", "desktop.ini", "__MACOSX"];
     let mut left = LEFT_BEHIND.iter();
     left.any(|left| name.eq_ignore_ascii_case(left))
 }
 
-/// True if a link leads to a directory that it lies in.
+/// True if a link leads to a directory that contains it.
 fn leads_back(directory: &Path, link: &Path) -> bool {
     match (directory.canonicalize(), link.canonicalize()) {
         (Ok(directory), Ok(target)) => directory.starts_with(target),
         _ => true,
     }
-}
-
-pub(super) fn modified(stat: &Stat) -> Option<DateTime<Utc>> {
-    let nanoseconds = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
-    DateTime::from_timestamp(stat.st_mtime, nanoseconds)
 }
 
 #[cfg(test)]
@@ -248,7 +246,7 @@ mod tests {
             min_files,
         };
         let hold = |gate: Gate, minutes| {
-            super::hold(
+            hold_directory(
                 &gate,
                 &Reader::default(),
                 tmp.path(),
@@ -268,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn attack_a_session_below_bids_root_settles_too_and_is_never_too_small() {
+    fn attack_a_session_below_bids_root_settles_but_needs_no_minimum() {
         let tmp = tempfile::tempdir().unwrap();
         let session = Session {
             subject: crate::model::bids::SubjectLabel::new("sub-01").unwrap(),
@@ -325,8 +323,8 @@ mod tests {
         let tmp = tempfile::tempdir().unwrap();
         let at = |name: &str| tmp.path().join("ses-1").join(name);
         let reader = &Reader::default();
-        let look = |path: &Path| look(reader, path);
-        let count = |path: &Path, enough| count(reader, path, enough);
+        let look = |path: &Path| dicom_files(reader, path);
+        let count = |path: &Path, enough| count_files(reader, path, enough);
         assert_eq!(look(&at("")), Ok(DicomFiles::default()), "none is none");
         fs::create_dir_all(at("series/deep")).unwrap();
         for name in [
@@ -365,7 +363,7 @@ mod tests {
     fn b4_a_directory_without_a_real_file_is_held_without_any_gate() {
         let tmp = tempfile::tempdir().unwrap();
         let hold = || {
-            super::hold(
+            hold_directory(
                 &Gate::default(),
                 &Reader::default(),
                 tmp.path(),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Findings, Site, few};
-use crate::base::regular::words;
+use crate::base::regular::error_text;
 use crate::base::shell;
 use crate::decide::safety;
 use crate::model::bids::SessionSource;
@@ -47,7 +47,7 @@ pub fn check(site: &Site, key: &'static str, findings: &mut Findings) {
     if place == Place::Directory {
         match place::is_empty(path) {
             Ok(found) => is_empty = found,
-            Err(error) => place = Place::Unreadable(words(&error)),
+            Err(error) => place = Place::Unreadable(error_text(&error)),
         }
     }
     let stops = site

@@ -11,7 +11,7 @@ use super::details::Details;
 use super::report::{FORMAT, Logs, Orphans, Report, Study, TaskDetail, UnreadableItem};
 use super::summary::{self, Selected};
 use super::{Part, attention, health, inputs, logs};
-use crate::base::regular::words;
+use crate::base::regular::error_text;
 use crate::decide::manifest::{Decision, Manifest, Planned, Selection, Skip};
 use crate::executor::{ExecutorError, JobReport};
 use crate::gather::completion::probe::Probe;
@@ -202,7 +202,7 @@ fn progress_of(
             contents
         }
         Err(error) => {
-            unreadable.push(UnreadableItem::new("audit_log", log, words(&error)));
+            unreadable.push(UnreadableItem::new("audit_log", log, error_text(&error)));
             return None;
         }
     };

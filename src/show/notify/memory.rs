@@ -86,7 +86,7 @@ impl Memory {
             }
         };
         // What is not this program's has no origin: it is never replaced.
-        if bytes.is_empty() || durable::holds(&bytes, MARK) {
+        if bytes.is_empty() || durable::contains(&bytes, MARK) {
             memory.origin = Some(bytes);
         }
         (memory, warning)

@@ -28,7 +28,7 @@ fn is_log(file: &mut File) -> io::Result<bool> {
         let mut part = Vec::new();
         file.seek(SeekFrom::Start(from))?;
         file.by_ref().take(PART).read_to_end(&mut part)?;
-        if part.is_empty() || durable::holds(&part, MARK) {
+        if part.is_empty() || durable::contains(&part, MARK) {
             return Ok(true);
         }
     }

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use super::shown;
-use crate::base::regular::words;
+use crate::base::regular::error_text;
 use crate::gather::disk::Unreadable;
 
 /// So much of a log is read, from its end.
@@ -31,7 +31,7 @@ pub fn read_tail(path: &Path) -> Result<Option<Tail>, Unreadable> {
         }
         Err(error) => Err(Unreadable {
             path: path.to_owned(),
-            error: words(&error),
+            error: error_text(&error),
         }),
     }
 }
