@@ -196,7 +196,7 @@ fn a_root_that_cannot_be_read_is_an_error_that_names_it() {
         missing.to_string(),
         format!("dicom_root {root}/nowhere does not exist")
     );
-    assert!(missing.hint().contains("mounted"));
+    assert!(missing.hint().contains("mount"));
     assert!(matches!(error("loop"), DiscoverError::RootMissing { .. }));
     assert_eq!(
         error("file").to_string(),

@@ -137,7 +137,7 @@ fn a_file_has_an_entry_per_line_and_errors_name_the_line() {
     );
     assert_eq!(
         told(b"# none\n", "include"),
-        "the list of 'include', FILE, is empty"
+        "the list 'include', FILE, is empty"
     );
     assert!(load(b"# none\n", "exclude").is_ok());
     let missing = ListSource::File(tmp.path().join("nothing"));
