@@ -270,7 +270,7 @@ impl Context {
         state: &State,
         printer: &mut Printer,
     ) -> Result<Box<dyn Completions>, Failure> {
-        let stops = roots::judge(&self.config, state, roots::look);
+        let stops = roots::safety_stops(&self.config, state, roots::observe);
         if stops.is_empty() {
             return Ok(Box::new(self.probe()?));
         }

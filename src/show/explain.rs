@@ -216,7 +216,7 @@ impl View<'_> {
                 decision_text(&planned.decision)
             ),
             (Decision::Skip(Skip::Complete), _)
-                if let Some((last, next)) = row.and_then(|row| self.trust.looks(row)) =>
+                if let Some((last, next)) = row.and_then(|row| self.trust.check_times(row)) =>
             {
                 format!(
                     "{}; outputs last looked at {}, again after {}",

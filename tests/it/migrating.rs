@@ -76,7 +76,7 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
             HERE("living_jobs"),
             (
                 "src/decide/reconcile/tests.rs",
-                "a_job_that_lives_decides_and_the_disk_is_not_looked_at",
+                "a_live_job_decides_without_reading_the_disk",
             ),
         ],
     ),
@@ -102,7 +102,7 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
             HERE("pause_after_failures"),
             (
                 "src/decide/manifest/breaker.rs",
-                "only_failures_that_speak_against_the_procedure_count",
+                "only_failures_that_point_to_the_procedure_count",
             ),
         ],
     ),

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Submitted, Submitter};
 use crate::decide::manifest::Due;
-use crate::decide::request::{Batch, Notes, Prepared};
+use crate::decide::request::{Batch, Prepared, RequestNotes};
 use crate::executor::{JobRequest, Submission};
 use crate::model::job::array;
 use crate::model::state::TaskStatus;
@@ -15,7 +15,7 @@ use crate::store::audit_log;
 use crate::store::audit_log::{Event, EventKind};
 
 impl Submitter<'_> {
-    /// Notes what became of each task. What is tried again otherwise was refused all the same.
+    /// RequestNotes what became of each task. What is tried again otherwise was refused all the same.
     pub(super) fn report(
         &mut self,
         batch: &Batch,
@@ -106,7 +106,7 @@ pub(super) fn of_task(submission: &Submission, batch: &Batch, index: usize) -> S
 
 /// Returns why a task is submitted, and how the request differs from what is configured.
 fn notes(task: &Prepared) -> Vec<(&'static str, Value)> {
-    let Notes {
+    let RequestNotes {
         due,
         retry_of,
         changes,

@@ -1,4 +1,4 @@
-//! Tags that a site has cut, completed by the submission ids of the rows. Pure.
+//! Tags that a site has truncated, completed by the submission ids of the rows.
 
 use std::collections::HashSet;
 
@@ -6,25 +6,25 @@ use crate::executor::{Answer, JobReport, Observation};
 use crate::model::job::array;
 use crate::model::state::State;
 
-/// How much of a submission id names no other one.
+/// The number of digits of a submission id that are unique.
 const UNAMBIGUOUS: usize = 8;
 
-/// Completes the tags of which a site has left a beginning.
+/// Completes truncated tags.
 pub fn complete_tags(observation: &mut Observation, rows: &State) {
     for answer in [&mut observation.queue, &mut observation.accounting] {
         let Answer::Got(jobs) = answer else { continue };
         for job in jobs {
             let cut = job.tag.as_ref().filter(|tag| tag.is_cut());
-            let whole = cut.and_then(|tag| whole_id(&tag.submission_id, job, rows));
-            if let (Some(tag), Some(whole)) = (&mut job.tag, whole) {
-                tag.submission_id = whole;
+            let complete = cut.and_then(|tag| complete_id(&tag.submission_id, job, rows));
+            if let (Some(tag), Some(complete)) = (&mut job.tag, complete) {
+                tag.submission_id = complete;
             }
         }
     }
 }
 
-/// Of the row with the job's id a few letters are enough.
-fn whole_id(cut: &str, job: &JobReport, rows: &State) -> Option<String> {
+/// For the row with the job's id, any beginning is enough.
+fn complete_id(cut: &str, job: &JobReport, rows: &State) -> Option<String> {
     let index = array::split_job_id(&job.id).map(|(_, index)| index);
     let mut found = HashSet::new();
     for row in rows.rows() {

@@ -52,7 +52,7 @@ pub fn check(site: &Site, key: &'static str, findings: &mut Findings) {
     }
     let stops = site
         .state()
-        .map(|state| safety::roots::judge(config, state, safety::roots::look));
+        .map(|state| safety::roots::safety_stops(config, state, safety::roots::observe));
     let mut stops = stops.into_iter().flatten();
     let stop = stops.find(|stop| stop.name == format!("root/{key}"));
     // One that is empty is still to be filled, by a converter that writes the description. A link whose content is not

@@ -71,7 +71,7 @@ fn of_task(
         Decision::Skip(skip) => skip,
     };
     match skip {
-        Skip::Complete if !is_complete && row.is_some_and(|row| view.trust.looks(row).is_some()) => {
+        Skip::Complete if !is_complete && row.is_some_and(|row| view.trust.check_times(row).is_some()) => {
             "nothing, the next look finds that its outputs are not complete any more; `snbb-scheduler run --recheck` \
              looks now"
                 .to_owned()

@@ -33,7 +33,7 @@ fn verdict(job: &str, comment: &str, change: impl Fn(&mut TaskRow)) -> (String, 
 }
 
 #[test]
-fn attack_a_comment_that_was_changed_behind_the_tag_or_cut_is_the_rows() {
+fn attack_a_comment_changed_after_the_tag_or_truncated_still_matches() {
     for behind in ["", ";charge=x", ",foo", "charge=x"] {
         let (words, _) = verdict("100", &format!("snbb:p:{OWN}{behind}"), |_| ());
         assert_eq!(words, "running running", "{behind}");
@@ -53,7 +53,7 @@ fn attack_a_comment_that_was_changed_behind_the_tag_or_cut_is_the_rows() {
     assert_eq!(words, "complete verified", "the tag of another submission");
 }
 
-/// The answer of sbatch was lost, the plugin appends or cuts, and there is no accounting.
+/// The answer of sbatch was lost, the plugin appends or cuts, and accounting is off.
 #[test]
 fn attack_a_submission_in_doubt_is_found_by_a_changed_tag() {
     let doubt = |row: &mut TaskRow| {
@@ -75,7 +75,7 @@ fn attack_a_submission_in_doubt_is_found_by_a_changed_tag() {
 
 /// Somebody requeued a job that had ended, and it ended again before the next pass.
 #[test]
-fn attack_the_end_of_a_later_run_corrects_a_row_that_has_its_end() {
+fn attack_the_end_of_a_later_run_corrects_a_finished_row() {
     let judged = |status, reason| {
         Case::new().with(|c| {
             (c.row.status, c.row.reason) = (status, Some(reason));

@@ -1,4 +1,4 @@
-//! Trust against a study that is looked at as a whole at every pass.
+//! Trust, compared with a study that every pass checks completely.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,12 +16,12 @@ use crate::model::state::testing::{at, row};
 const DAY: i64 = 24 * 60;
 const PERIOD: Duration = Duration::from_secs(DAY as u64 * 60);
 
-/// A disk of answers, incomplete elsewhere, that counts how often it is asked.
+/// A disk with fixed answers, incomplete elsewhere, that counts its reads.
 #[derive(Default)]
 struct Disk {
     answers: BTreeMap<TaskKey, Completion>,
     names: Vec<Arc<str>>,
-    looks: AtomicUsize,
+    reads: AtomicUsize,
 }
 
 struct OneSubject<'a>(&'a Disk, &'a SubjectLabel);
@@ -34,7 +34,7 @@ impl Completions for Disk {
 
 impl SubjectCompletions for OneSubject<'_> {
     fn completion(&self, procedure: ProcedureId, session: &SessionLabel) -> Completion {
-        self.0.looks.fetch_add(1, Ordering::Relaxed);
+        self.0.reads.fetch_add(1, Ordering::Relaxed);
         let name = &self.0.names[procedure.index()];
         let key = TaskKey::new(self.1.as_str(), session.as_str(), name);
         let answer = self.0.answers.get(&key).cloned();
@@ -101,7 +101,7 @@ impl Study {
         keys
     }
 
-    /// Makes a task complete, by a row and on disk.
+    /// Completes a task, by a row and on disk.
     fn finish(&mut self, key: &TaskKey, minute: i64) {
         let mut done = row(&key.procedure, TaskStatus::Complete, Reason::Verified);
         done.key = key.clone();
@@ -132,7 +132,7 @@ impl Study {
         plan(&self.dag, &world, policy, 1, &|| ())
     }
 
-    /// Decides as a pass does. Returns what was believed too.
+    /// Decides like a pass, and also returns the trust.
     fn pass(&mut self, policy: &Policy, minute: i64, is_dry: bool) -> (Manifest, Trust) {
         let mut trust = Trust {
             present: self.disk.names.iter().cloned().collect(),
@@ -140,7 +140,7 @@ impl Study {
         };
         let manifest = trust.decide(|trusts| self.plan(policy, at(minute), trusts));
         if policy.selection.is_everything() {
-            trust.note(&manifest, &self.rows);
+            trust.record(&manifest, &self.rows);
         }
         if !is_dry {
             trust.settle(&mut self.rows.meta.baselines);
@@ -148,16 +148,16 @@ impl Study {
         (manifest, trust)
     }
 
-    /// Returns how many outputs a pass looks at.
-    fn looks(&mut self, minute: i64) -> usize {
-        self.disk.looks.store(0, Ordering::Relaxed);
+    /// The number of outputs that a pass reads.
+    fn reads(&mut self, minute: i64) -> usize {
+        self.disk.reads.store(0, Ordering::Relaxed);
         self.pass(&Policy::default(), minute, false);
-        self.disk.looks.load(Ordering::Relaxed)
+        self.disk.reads.load(Ordering::Relaxed)
     }
 }
 
 #[test]
-fn tasks_are_spread_evenly() {
+fn tasks_are_distributed_evenly() {
     let mut counts = [0; PARTS];
     for number in 0..24_000 {
         let subject = format!("sub-{:04}", number / 4);
@@ -174,21 +174,21 @@ fn tasks_are_spread_evenly() {
 }
 
 #[test]
-fn hourly_passes_look_at_each_complete_task_once_a_day() {
+fn hourly_passes_check_each_complete_task_once_a_day() {
     let mut study = Study::complete(120);
-    assert_eq!(study.looks(30), 240, "nothing is known yet");
-    let looks: Vec<usize> = (1..=24).map(|hour| study.looks(30 + hour * 60)).collect();
-    assert_eq!(looks.iter().sum::<usize>(), 240);
+    assert_eq!(study.reads(30), 240, "nothing is known yet");
+    let reads: Vec<usize> = (1..=24).map(|hour| study.reads(30 + hour * 60)).collect();
+    assert_eq!(reads.iter().sum::<usize>(), 240);
     assert!(
-        looks.iter().all(|looks| (1..30).contains(looks)),
-        "{looks:?}"
+        reads.iter().all(|reads| (1..30).contains(reads)),
+        "{reads:?}"
     );
-    assert_eq!(study.looks(30 + 24 * 60 + 1), 0, "no part's turn");
-    assert_eq!(study.looks(30 + 48 * 60), 240, "a day without passes");
+    assert_eq!(study.reads(30 + 24 * 60 + 1), 0, "no part's turn");
+    assert_eq!(study.reads(30 + 48 * 60), 240, "a day without passes");
 }
 
 #[test]
-fn a_time_that_proves_nothing_leads_to_a_look() {
+fn an_invalid_time_leads_to_a_check() {
     for (looked, rules, period, is_trusted) in [
         (1_000_000, 7, 86_400, true),
         (0, 7, 86_400, false),
@@ -207,13 +207,17 @@ fn a_time_that_proves_nothing_leads_to_a_look() {
 }
 
 #[test]
-fn what_is_no_verified_row_of_a_directory_that_is_there_is_not_trusted() {
+fn only_verified_rows_with_an_existing_directory_are_trusted() {
     let mut study = Study::complete(1);
     let (_, trust) = study.pass(&Policy::default(), 0, false);
-    assert_eq!(trust.looks(&study.rows.rows()[0]), None, "the first pass");
+    assert_eq!(
+        trust.check_times(&study.rows.rows()[0]),
+        None,
+        "the first pass"
+    );
     let (_, mut trust) = study.pass(&Policy::default(), 0, false);
     let fine = study.rows.rows()[0].clone();
-    let (last, next) = trust.looks(&fine).unwrap();
+    let (last, next) = trust.check_times(&fine).unwrap();
     assert_eq!(last, at(0));
     assert!(next > at(0) && next <= at(DAY), "{next}");
     let changed = |change: fn(&mut TaskRow)| {
@@ -232,9 +236,9 @@ fn what_is_no_verified_row_of_a_directory_that_is_there_is_not_trusted() {
 }
 
 #[test]
-fn one_loss_in_the_share_of_a_pass_leads_to_a_look_at_everything() {
+fn one_lost_output_leads_to_a_check_of_everything() {
     let mut study = Study::complete(120);
-    study.looks(30);
+    study.reads(30);
     let lost = study.keys();
     for key in &lost[..200] {
         study.disk.answers.remove(key);
@@ -252,7 +256,7 @@ fn one_loss_in_the_share_of_a_pass_leads_to_a_look_at_everything() {
 }
 
 #[test]
-fn times_are_kept_by_passes_over_everything_only_and_dropped_without_the_key() {
+fn times_are_kept_only_by_full_passes_and_removed_without_the_key() {
     let mut study = Study::complete(2);
     let one = Policy {
         selection: Selection::new(&["sub-000".to_owned()], &[], &[], &[]).unwrap(),
@@ -267,7 +271,7 @@ fn times_are_kept_by_passes_over_everything_only_and_dropped_without_the_key() {
     study.pass(&one, DAY, false);
     assert_eq!(study.rows.meta.baselines, before);
     let mut off = Trust::default();
-    off.note(&Manifest::default(), &study.rows);
+    off.record(&Manifest::default(), &study.rows);
     study.rows.meta.baselines.insert("sessions".to_owned(), 4);
     off.settle(&mut study.rows.meta.baselines);
     assert_eq!(
@@ -415,7 +419,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn once_the_time_has_passed_decisions_are_those_of_a_look_at_everything(
+    fn after_the_period_decisions_equal_those_of_a_full_check(
         mut study in random_study(),
         steps in prop::collection::vec(step(), 1..12),
     ) {
