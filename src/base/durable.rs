@@ -13,14 +13,12 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
-use super::regular::require_regular;
+use super::regular::{open_regular, require_regular};
 
 mod leftovers;
-mod ours;
 mod temporary;
 
 pub use leftovers::{LEFTOVER_AGE, keep, list_leftovers, remove_leftovers};
-pub use ours::{contains, foreign, refuse_foreign};
 pub use temporary::Temporary;
 
 /// A replacement. `I` identifies a content of the file.
@@ -251,6 +249,31 @@ pub fn overwrite(target: &Path, bytes: &[u8], mark: &str) -> Result<(), ReplaceE
     Temporary::write(target, bytes, old.as_ref())?.rename(target, || false)?;
     remove_leftovers(&[target], LEFTOVER_AGE);
     Ok(())
+}
+
+/// Opens the file at a path, or fails if this program has not written it: its files contain a mark in their first
+/// 64 KiB. An empty file is accepted. `None` if it does not exist.
+pub fn refuse_foreign(path: &Path, mark: &str) -> io::Result<Option<File>> {
+    let file = match open_regular(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let mut beginning = Vec::new();
+    (&file).take(64 * 1024).read_to_end(&mut beginning)?;
+    if beginning.is_empty() || contains(&beginning, mark.as_bytes()) {
+        Ok(Some(file))
+    } else {
+        Err(foreign())
+    }
+}
+
+pub fn contains(text: &[u8], mark: &[u8]) -> bool {
+    text.windows(mark.len()).any(|part| part == mark)
+}
+
+/// The error for a file that this program has not written.
+pub fn foreign() -> io::Error {
+    io::Error::other("it was not written by this program; move it away or choose another file")
 }
 
 /// Opens a file for reading, and tries again if a server has replaced it meanwhile. Does not wait for the other end of

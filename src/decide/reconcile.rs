@@ -14,13 +14,12 @@ use crate::model::state::transition::{
 use crate::model::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
 
 mod adopt;
-mod cut_tags;
 mod evidence;
 mod question;
 pub mod strays;
 mod verdict;
 
-pub use cut_tags::complete_tags;
+pub use adopt::complete_tags;
 pub use question::{clusters, question};
 
 use evidence::{Evidence, Queued, Recorded};

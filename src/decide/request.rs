@@ -12,7 +12,7 @@ use std::sync::Arc;
 use chrono::{DateTime, SecondsFormat, Utc};
 use sha2::{Digest, Sha256};
 
-use crate::base::hex::hex_of_first;
+use crate::base::hex::{hash_of, hex_of_first};
 use crate::decide::manifest::{Decision, Due, Planned, retry};
 use crate::executor::JobRequest;
 use crate::model::bids::SessionLabel;
@@ -232,8 +232,7 @@ fn environment(
 
 /// A unique id of a submission: 16 hex digits.
 fn digits(key: &TaskKey, context: &RequestContext<'_>) -> String {
-    let mut hash = Sha256::new();
-    for part in [
+    let hash = hash_of([
         context.project,
         &key.procedure,
         &key.subject,
@@ -241,11 +240,8 @@ fn digits(key: &TaskKey, context: &RequestContext<'_>) -> String {
         context.run_id,
         &context.attempt.to_string(),
         &context.now.to_rfc3339_opts(SecondsFormat::Micros, true),
-    ] {
-        hash.update(part.as_bytes());
-        hash.update([0]);
-    }
-    hex_of_first(8, &hash.finalize())
+    ]);
+    hex_of_first(8, &hash)
 }
 
 /// The word that identifies a study's jobs: `name@mark`, or the mark alone if the study has no name. The mark is 8 hex

@@ -1,12 +1,15 @@
-//! Submissions in doubt: their jobs are adopted, or they are released after two clean answers.
+//! Submissions in doubt: their jobs are adopted, or they are released after two clean answers. Tags that a site has
+//! truncated are completed before.
+
+use std::collections::HashSet;
 
 use chrono::{DateTime, Utc};
 
 use super::evidence::{Accounting, Evidence, shares_array};
 use super::{Patience, Reconciled, live_facts, live_status};
-use crate::executor::JobReport;
+use crate::executor::{Answer, JobReport, Observation};
 use crate::model::job::JobId;
-use crate::model::job::array::{split_job_id, split_task_id};
+use crate::model::job::array::{self, split_job_id, split_task_id};
 use crate::model::state::transition::{Cause, Change};
 use crate::model::state::{CLOCK_SLACK, JobFacts, Reason, State, TaskRow, TaskStatus};
 
@@ -138,4 +141,50 @@ fn find_array<'a>(row: &TaskRow, evidence: &Evidence<'a>) -> Option<(JobId, &'a 
             (JobId::new(&format!("{base}_{index}")), job)
         })
         .min_by(|(a, _), (b, _)| a.cmp(b))
+}
+
+/// The number of digits of a submission id that are unique.
+const UNAMBIGUOUS: usize = 8;
+
+/// Completes truncated tags.
+pub fn complete_tags(observation: &mut Observation, rows: &State) {
+    for answer in [&mut observation.queue, &mut observation.accounting] {
+        let Answer::Got(jobs) = answer else { continue };
+        for job in jobs {
+            let cut = job.tag.as_ref().filter(|tag| tag.is_cut());
+            let complete = cut.and_then(|tag| complete_id(&tag.submission_id, job, rows));
+            if let (Some(tag), Some(complete)) = (&mut job.tag, complete) {
+                tag.submission_id = complete;
+            }
+        }
+    }
+}
+
+/// For the row with the job's id, any beginning is enough.
+fn complete_id(cut: &str, job: &JobReport, rows: &State) -> Option<String> {
+    let index = split_job_id(&job.id).map(|(_, index)| index);
+    let mut found = HashSet::new();
+    for row in rows.rows() {
+        let Some(id) = row
+            .submission_id
+            .as_deref()
+            .filter(|id| id.starts_with(cut))
+        else {
+            continue;
+        };
+        let is_own = row.job_id.as_ref() == Some(&job.id) && row.facts.cluster == job.facts.cluster;
+        if is_own {
+            return Some(id.to_owned());
+        }
+        found.insert(split_task_id(id).map_or(id, |(array, _)| array));
+    }
+    let mut found = found.into_iter();
+    let digits = cut.trim_start_matches("array-").len();
+    let (Some(id), None, true) = (found.next(), found.next(), digits >= UNAMBIGUOUS) else {
+        return None;
+    };
+    Some(match index.filter(|_| array::is_array_id(id)) {
+        Some(index) => array::task_id(id, index),
+        None => id.to_owned(),
+    })
 }

@@ -97,10 +97,7 @@ fn is_known_to_accounting(row: &TaskRow) -> bool {
 }
 
 fn earlier(a: Option<DateTime<Utc>>, b: Option<DateTime<Utc>>) -> Option<DateTime<Utc>> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    }
+    a.into_iter().chain(b).min()
 }
 
 fn job_ref(row: &TaskRow) -> Option<JobRef> {

@@ -33,12 +33,12 @@ impl OutputSource for Disk {
     }
 }
 
-/// A disk that must not be looked at.
+/// A disk that must not be read.
 struct Untouchable;
 
 impl OutputSource for Untouchable {
     fn outputs(&self, key: &TaskKey, _: bool) -> Outputs {
-        panic!("the markers of {key} were looked at while its job may be writing")
+        panic!("the markers of {key} were read while its job may be writing")
     }
 
     fn output_grace(&self, _: &TaskKey) -> Duration {
@@ -297,7 +297,7 @@ fn a_missing_job_is_lost_only_after_its_grace_with_working_accounting() {
         unknown(Some(0), true).accounting(Phase::Running).verdict(),
         "failed lost"
     );
-    // no accounting at all: the queue's memory and the markers judge
+    // no accounting at all: the queue's memory and the markers decide
     let off = |since| unknown(since, false).with(|c| c.accounting = Answer::Off);
     assert_eq!(off(None).verdict(), "running unaccounted");
     assert_eq!(off(Some(0)).verdict(), "failed lost");
@@ -358,7 +358,7 @@ proptest! {
         let mut now = 0;
         for (queue, accounting, disk, minutes) in steps {
             now += minutes;
-            let answer = |said: Option<Option<Phase>>| match said {
+            let answer = |answered: Option<Option<Phase>>| match answered {
                 None => failed(),
                 Some(phase) => Answer::Got(phase.map(report).into_iter().collect()),
             };
@@ -376,9 +376,9 @@ proptest! {
                 let late = before.status == TaskStatus::Failed && row.status == TaskStatus::Complete
                     && matches!(before.reason, Some(Reason::NoOutput | Reason::Lost)) && disk == HERE;
                 let corrected = before.facts.ended_at.is_none() && row.facts.ended_at.is_some();
-                let unjudged = before.reason == Some(Reason::Unverified)
+                let unverified = before.reason == Some(Reason::Unverified)
                     && row.reason == Some(Reason::NoOutput) && matches!(disk, Outputs::Missing);
-                prop_assert!(alive || late || corrected || unjudged, "{:?} -> {:?}", before, row);
+                prop_assert!(alive || late || corrected || unverified, "{:?} -> {:?}", before, row);
             }
             if row.reason == Some(Reason::Lost) && before.reason != Some(Reason::Lost) {
                 prop_assert!(at(now) - before.missing_since.unwrap() >= Duration::hours(1));

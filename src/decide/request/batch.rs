@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use sha2::{Digest, Sha256};
-
-use crate::base::hex::hex_of_first;
+use crate::base::hex::{hash_of, hex_of_first};
 use crate::decide::request::Prepared;
 use crate::executor::ArrayJob;
 use crate::model::job::array::{array_id, job_name, task_id};
@@ -120,7 +118,8 @@ impl Batch {
 
     /// The array's id is a hash of the tasks' ids, so it is unique.
     fn array(tasks: Vec<Prepared>, throttle: Option<u32>, dir: &Path) -> Self {
-        let digits = digest(tasks.iter().map(|task| &*task.intent.submission_id));
+        let ids = tasks.iter().map(|task| &task.intent.submission_id);
+        let digits = hex_of_first(8, &hash_of(ids));
         let submission_id = array_id(&digits);
         let procedure = tasks
             .first()
@@ -161,7 +160,7 @@ impl Batch {
         self.tasks
             .iter()
             .map(|task| {
-                let id = digest(std::iter::once(&*task.intent.submission_id));
+                let id = hex_of_first(8, &hash_of([&task.intent.submission_id]));
                 let name = task.request.job_name.clone();
                 Self::single(renamed(task.clone(), id, &name))
             })
@@ -191,15 +190,6 @@ fn shared(
     env: &std::collections::BTreeMap<String, String>,
 ) -> impl Iterator<Item = (&String, &String)> {
     env.iter().filter(|(name, _)| !may_differ(name))
-}
-
-fn digest<'a>(parts: impl Iterator<Item = &'a str>) -> String {
-    let mut hash = Sha256::new();
-    for part in parts {
-        hash.update(part.as_bytes());
-        hash.update([0]);
-    }
-    hex_of_first(8, &hash.finalize())
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@
 use std::collections::HashSet;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use sha2::{Digest, Sha256};
 
 use super::{Baselines, SafetyStop};
+use crate::base::hex::hash_of;
 use crate::decide::manifest::{Decision, Due, Manifest, Skip};
 use crate::gather::sessions::discover::Discovery;
 use crate::model::config::Config;
@@ -363,16 +363,8 @@ pub(super) fn rule_mark(config: &Config, procedure: &Procedure) -> u64 {
 
 /// 32 bits of a hash, which every JSON parser represents exactly.
 pub(super) fn mark(parts: impl IntoIterator<Item = String>) -> u64 {
-    let mut hash = Sha256::new();
-    for part in parts {
-        hash.update(part.as_bytes());
-        hash.update([0]);
-    }
-    let digest = hash.finalize();
-    digest
-        .iter()
-        .take(4)
-        .fold(0, |number, byte| (number << 8) | u64::from(*byte))
+    let [a, b, c, d, ..] = hash_of(parts);
+    u32::from_be_bytes([a, b, c, d]).into()
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ pub enum Verdict {
 }
 
 /// The result of one rule.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The pattern as configured, `<not empty>` for the directory itself, or the file of a built-in check.
     pub rule: String,
@@ -72,10 +72,11 @@ pub struct Finding {
     pub note: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingState {
     Found,
+    #[default]
     Missing,
     /// Nothing matches the rule's `when`.
     NotNeeded,
@@ -135,7 +136,7 @@ impl Explainer<'_> {
             names: self.names,
             required: Vec::new(),
             forbidden: Vec::new(),
-            finding: Finding::new(String::new()),
+            finding: Finding::default(),
             misses: Vec::new(),
         };
         let verdict = match self.subject.evaluate(&task, &mut collector) {
@@ -167,7 +168,7 @@ struct Collector {
 
 impl Observer for Collector {
     fn begin(&mut self, _: &Rule<'_>) {
-        self.finding = Finding::new(String::new());
+        self.finding = Finding::default();
         self.misses.clear();
     }
 
@@ -205,7 +206,7 @@ impl Observer for Collector {
                 Rule::Marker(marker) => marker.conditions(),
                 _ => Vec::new(),
             },
-            ..std::mem::replace(&mut self.finding, Finding::new(String::new()))
+            ..std::mem::take(&mut self.finding)
         };
         let is_forbidden = matches!(rule, Rule::Forbidden(_));
         finding.state = match outcome {
@@ -328,20 +329,6 @@ fn nearest(
         Rule::Run(_) | Rule::TimePoints { .. } | Rule::Report(_) => {
             let pattern = Pattern::parse(name).ok()?;
             nearest::along_pattern(subject, &subject.top(task), &pattern, names)
-        }
-    }
-}
-
-impl Finding {
-    fn new(rule: String) -> Self {
-        Self {
-            rule,
-            conditions: Vec::new(),
-            state: FindingState::Missing,
-            matches: Vec::new(),
-            count: 0,
-            nearest: None,
-            note: None,
         }
     }
 }

@@ -285,22 +285,20 @@ fn list(path: &Path) -> Result<Listing, Errno> {
 /// The entry's type, by a call of its own on file systems that do not include it. `None` if the entry was removed
 /// meanwhile.
 fn kind(file_type: FileType, dir: &OwnedFd, name: &[u8]) -> Result<Option<EntryKind>, Errno> {
-    Ok(Some(match file_type {
-        FileType::RegularFile => EntryKind::File,
-        FileType::Directory => EntryKind::Directory,
-        FileType::Symlink => EntryKind::Link,
+    let file_type = match file_type {
         FileType::Unknown => {
             match statat(dir, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
-                    FileType::RegularFile => EntryKind::File,
-                    FileType::Directory => EntryKind::Directory,
-                    FileType::Symlink => EntryKind::Link,
-                    _ => EntryKind::Other,
-                },
+                Ok(stat) => FileType::from_raw_mode(stat.st_mode),
                 Err(Errno::NOENT) => return Ok(None),
                 Err(errno) => return Err(errno),
             }
         }
+        known => known,
+    };
+    Ok(Some(match file_type {
+        FileType::RegularFile => EntryKind::File,
+        FileType::Directory => EntryKind::Directory,
+        FileType::Symlink => EntryKind::Link,
         _ => EntryKind::Other,
     }))
 }

@@ -12,17 +12,6 @@ use crate::gather::disk::listing::{Dir, EntryKind};
 use crate::gather::disk::reader::{Reader, is_directory, modified};
 use crate::model::bids::session::{Dicom, Gate, Session};
 
-/// The content of a DICOM directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct DicomFiles {
-    /// Files at any depth, without hidden ones; links to files count.
-    pub files: u64,
-    /// There is at least one directory directly below (a series per directory).
-    pub has_subdirectories: bool,
-    /// The newest modification time of files (also hidden ones, to which rsync writes) and empty directories.
-    pub newest: Option<DateTime<Utc>>,
-}
-
 /// Why a session is held back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hold {
@@ -45,18 +34,16 @@ pub fn hold_session(
     bids_root: &Path,
     now: DateTime<Utc>,
 ) -> Option<Hold> {
-    match &session.dicom {
+    let held = match &session.dicom {
         Dicom::At(path) => hold_directory(gate, reader, path, now),
-        Dicom::Missing => None,
+        Dicom::Missing => Ok(None),
         Dicom::NotNeeded => {
             let directory = bids_root.join(&session.subject).join(&session.session);
             gate.settle?;
-            match dicom_files(reader, &directory) {
-                Ok(found) => settling(gate, &found, now),
-                Err(unreadable) => Some(Hold::Unreadable(unreadable)),
-            }
+            dicom_files(reader, &directory).map(|(_, newest)| settling(gate, newest, now))
         }
-    }
+    };
+    held.unwrap_or_else(|unreadable| Some(Hold::Unreadable(unreadable)))
 }
 
 /// A session needs at least one file.
@@ -65,59 +52,50 @@ fn hold_directory(
     reader: &Reader,
     directory: &Path,
     now: DateTime<Utc>,
-) -> Option<Hold> {
+) -> Result<Option<Hold>, Unreadable> {
     let needed = gate.min_files.max(1);
-    let found = match gate.settle {
+    let (files, newest) = match gate.settle {
         // Finding the newest file requires all of them.
-        Some(_) => dicom_files(reader, directory),
-        None => count_files(reader, directory, needed).map(|files| DicomFiles {
-            files,
-            ..DicomFiles::default()
-        }),
+        Some(_) => dicom_files(reader, directory)?,
+        None => (count_files(reader, directory, needed)?, None),
     };
-    let found = match found {
-        Ok(found) => found,
-        Err(unreadable) => return Some(Hold::Unreadable(unreadable)),
-    };
-    if found.files < needed {
-        return Some(Hold::TooFewFiles {
-            files: found.files,
-            needed,
-        });
-    }
-    settling(gate, &found, now)
+    Ok(match files < needed {
+        true => Some(Hold::TooFewFiles { files, needed }),
+        false => settling(gate, newest, now),
+    })
 }
 
-fn settling(gate: &Gate, found: &DicomFiles, now: DateTime<Utc>) -> Option<Hold> {
-    let until = found
-        .newest?
+fn settling(gate: &Gate, newest: Option<DateTime<Utc>>, now: DateTime<Utc>) -> Option<Hold> {
+    let until = newest?
         .checked_add_signed(gate.settle?)
         .unwrap_or(DateTime::<Utc>::MAX_UTC);
     (until > now).then_some(Hold::Settling { until })
 }
 
-/// Reads the times of all files below a DICOM directory. Follows links, but no loops.
+/// The number of files at any depth below a DICOM directory (links to files count, hidden files do not), and the newest
+/// modification time of files (also hidden ones, to which rsync writes) and empty directories. Follows links, but no
+/// loops.
 ///
 /// # Errors
 /// The first directory or file that could not be read: a count without it would be wrong.
-fn dicom_files(reader: &Reader, directory: &Path) -> Result<DicomFiles, Unreadable> {
-    let mut found = DicomFiles::default();
+fn dicom_files(
+    reader: &Reader,
+    directory: &Path,
+) -> Result<(u64, Option<DateTime<Utc>>), Unreadable> {
+    let (mut files, mut newest) = (0, None);
     let mut problem = None;
-    let unread = walk(reader, directory, &mut |path, seen, depth| {
-        found.has_subdirectories |= depth == 1 && seen == Seen::Directory;
-        if seen != Seen::Directory {
-            match reader.stat(path) {
-                Ok(Some(stat)) => {
-                    found.files += u64::from(seen == Seen::File);
-                    found.newest = found.newest.max(modified(&stat));
-                }
-                Ok(None) => {}
-                Err(unreadable) => problem = Some(unreadable),
+    let unread = walk(reader, directory, &mut |path, is_data| {
+        match reader.stat(path) {
+            Ok(Some(stat)) => {
+                files += u64::from(is_data);
+                newest = newest.max(modified(&stat));
             }
+            Ok(None) => {}
+            Err(unreadable) => problem = Some(unreadable),
         }
         problem.is_none()
     });
-    problem.or(unread).map_or(Ok(found), Err)
+    problem.or(unread).map_or(Ok((files, newest)), Err)
 }
 
 /// Counts the files below a DICOM directory, up to `enough`.
@@ -126,8 +104,8 @@ fn dicom_files(reader: &Reader, directory: &Path) -> Result<DicomFiles, Unreadab
 /// The first directory or file that could not be read, unless there are enough without it.
 pub fn count_files(reader: &Reader, directory: &Path, enough: u64) -> Result<u64, Unreadable> {
     let mut files = 0;
-    let unread = walk(reader, directory, &mut |_, seen, _| {
-        files += u64::from(seen == Seen::File);
+    let unread = walk(reader, directory, &mut |_, is_data| {
+        files += u64::from(is_data);
         files < enough
     });
     match unread {
@@ -136,30 +114,22 @@ pub fn count_files(reader: &Reader, directory: &Path, enough: u64) -> Result<u64
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Seen {
-    File,
-    Directory,
-    /// A hidden file, or an empty directory (also seen as a directory): it has an age, but is not data.
-    Trace,
-}
-
-/// Calls `see` for the files and directories below `top`, with their depth, until it returns false. Skips hidden
-/// directories and the files of file managers. If `top` is a file (an archive), it is the only one. Returns the first
-/// path that could not be read.
+/// Calls `see` for the files below `top` until it returns false; also for hidden files and empty directories, which have
+/// an age but are not data. Skips hidden directories and the files of file managers. If `top` is a file (an archive), it
+/// is the only one. Returns the first path that could not be read.
 fn walk(
     reader: &Reader,
     top: &Path,
-    see: &mut dyn FnMut(&Path, Seen, usize) -> bool,
+    see: &mut dyn FnMut(&Path, bool) -> bool,
 ) -> Option<Unreadable> {
     let mut problem = None;
-    let mut open = vec![(top.to_owned(), 1)];
-    while let Some((directory, depth)) = open.pop() {
+    let mut open = vec![top.to_owned()];
+    while let Some(directory) = open.pop() {
         let listing = match reader.dir(&directory) {
             Dir::There(listing) => listing,
-            Dir::Absent if depth == 1 => match reader.stat(top) {
+            Dir::Absent if directory == top => match reader.stat(top) {
                 Ok(Some(_)) => {
-                    see(top, Seen::File, 0);
+                    see(top, true);
                     return None;
                 }
                 Ok(None) => return None,
@@ -171,13 +141,13 @@ fn walk(
                 continue;
             }
         };
-        if listing.is_empty() && !see(&directory, Seen::Trace, depth) {
+        if listing.is_empty() && !see(&directory, false) {
             return problem;
         }
         for entry in listing.iter().filter(|entry| !is_litter(entry.name)) {
             let path = directory.join(entry.name);
             if entry.name.as_encoded_bytes().starts_with(b".") {
-                if entry.kind == EntryKind::File && !see(&path, Seen::Trace, depth) {
+                if entry.kind == EntryKind::File && !see(&path, false) {
                     return problem;
                 }
                 continue;
@@ -194,19 +164,14 @@ fn walk(
                 },
                 kind => kind,
             };
-            if kind == EntryKind::Directory {
-                if entry.kind == EntryKind::Link && leads_back(&directory, &path) {
-                    continue;
+            match kind {
+                EntryKind::Directory => {
+                    if entry.kind == EntryKind::Directory || !leads_back(&directory, &path) {
+                        open.push(path);
+                    }
                 }
-                open.push((path.clone(), depth + 1));
-            }
-            let seen = match kind {
-                EntryKind::Directory => Seen::Directory,
-                EntryKind::File => Seen::File,
-                _ => continue,
-            };
-            if !see(&path, seen, depth) {
-                return problem;
+                EntryKind::File if !see(&path, true) => return problem,
+                _ => {}
             }
         }
     }
@@ -246,12 +211,8 @@ mod tests {
             min_files,
         };
         let hold = |gate: Gate, minutes| {
-            hold_directory(
-                &gate,
-                &Reader::default(),
-                tmp.path(),
-                written + Duration::minutes(minutes),
-            )
+            let now = written + Duration::minutes(minutes);
+            hold_directory(&gate, &Reader::default(), tmp.path(), now).unwrap()
         };
         assert_eq!(hold(gate(0, 0), 0), None);
         let until = written + Duration::minutes(30);
@@ -325,7 +286,7 @@ mod tests {
         let reader = &Reader::default();
         let look = |path: &Path| dicom_files(reader, path);
         let count = |path: &Path, enough| count_files(reader, path, enough);
-        assert_eq!(look(&at("")), Ok(DicomFiles::default()), "none is none");
+        assert_eq!(look(&at("")), Ok((0, None)), "none is none");
         fs::create_dir_all(at("series/deep")).unwrap();
         for name in [
             "1.dcm",
@@ -345,13 +306,10 @@ mod tests {
             .open(at("series/2.dcm"))
             .unwrap();
         file.set_modified(time).unwrap();
-        let found = look(&at("")).unwrap();
-        assert_eq!(found.files, 4);
+        assert_eq!(look(&at("")), Ok((4, Some(time.into()))));
         assert_eq!(count(&at(""), 100), Ok(4));
         assert_eq!(count(&at(""), 2), Ok(2));
         assert_eq!(count(&at("none"), 2), Ok(0));
-        assert!(found.has_subdirectories);
-        assert_eq!(found.newest, Some(time.into()));
         assert_eq!(count(&at("1.dcm"), 9), Ok(1), "an archive");
         symlink("nowhere", at("6.dcm")).unwrap();
         assert_eq!(count(&at(""), 4), Ok(4), "enough without it");
@@ -370,10 +328,10 @@ mod tests {
                 DateTime::UNIX_EPOCH,
             )
         };
-        let empty = Some(Hold::TooFewFiles {
+        let empty = Ok(Some(Hold::TooFewFiles {
             files: 0,
             needed: 1,
-        });
+        }));
         assert_eq!(hold(), empty);
         for name in [".DS_Store", "Thumbs.db", ".nfs0001"] {
             fs::write(tmp.path().join(name), "x").unwrap();
@@ -381,8 +339,8 @@ mod tests {
         fs::create_dir(tmp.path().join("series")).unwrap();
         assert_eq!(hold(), empty);
         symlink("/nonexistent/1.dcm", tmp.path().join("series/1.dcm")).unwrap();
-        assert!(matches!(hold(), Some(Hold::Unreadable(_))));
+        assert!(hold().is_err());
         fs::write(tmp.path().join("series/2.dcm"), "x").unwrap();
-        assert_eq!(hold(), None);
+        assert_eq!(hold(), Ok(None));
     }
 }

@@ -25,7 +25,7 @@ use crate::model::state::testing::{at, row};
 use crate::model::state::{Reason, State, TaskRow};
 
 /// A disk that is a list of answers; everything else is incomplete. It counts nothing and never
-/// answers for a task that must not be looked at.
+/// answers for a task that must not be read.
 #[derive(Default)]
 struct Disk {
     answers: BTreeMap<(String, String, u16), Completion>,

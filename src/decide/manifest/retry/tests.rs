@@ -32,17 +32,20 @@ fn mem(text: &str) -> MemSize {
 #[test]
 fn nothing_is_retried_without_a_rule() {
     let listed = rules(&[(Reason::Timeout, RetryRule::default())]);
-    let look =
+    let outlook_of =
         |rules: Option<&RetryRules>, row: &TaskRow| outlook(rules, row, Some(1000), after(0));
-    assert_eq!(look(None, &failed(Reason::Timeout)), Outlook::None);
+    assert_eq!(outlook_of(None, &failed(Reason::Timeout)), Outlook::None);
     assert_eq!(
-        look(Some(&listed), &failed(Reason::NodeFail)),
+        outlook_of(Some(&listed), &failed(Reason::NodeFail)),
         Outlook::None
     );
-    assert_eq!(look(Some(&listed), &failed(Reason::Timeout)), Outlook::Now);
+    assert_eq!(
+        outlook_of(Some(&listed), &failed(Reason::Timeout)),
+        Outlook::Now
+    );
     let mut python = failed(Reason::Timeout);
     python.reason = None;
-    assert_eq!(look(Some(&listed), &python), Outlook::None);
+    assert_eq!(outlook_of(Some(&listed), &python), Outlook::None);
     let all = rules(
         &Reason::ALL
             .iter()
@@ -52,7 +55,10 @@ fn nothing_is_retried_without_a_rule() {
     for status in TaskStatus::ALL {
         for &reason in Reason::ALL {
             if status != TaskStatus::Failed {
-                assert_eq!(look(Some(&all), &row("a", status, reason)), Outlook::None);
+                assert_eq!(
+                    outlook_of(Some(&all), &row("a", status, reason)),
+                    Outlook::None
+                );
             }
         }
     }
@@ -152,22 +158,22 @@ fn only_infrastructure_failures_back_off() {
         } else {
             row.retry.retries = before;
         }
-        let look = |now| outlook(Some(&rules), &row, Some(1), now);
+        let outlook_of = |now| outlook(Some(&rules), &row, Some(1), now);
         assert_eq!(
-            look(after(due)),
+            outlook_of(after(due)),
             Outlook::Now,
             "{reason} {delay:?} {before}"
         );
         if due > 0 {
             let before_due = after(due) - TimeDelta::seconds(1);
-            assert_eq!(look(before_due), Outlook::At(after(due)), "{reason}");
+            assert_eq!(outlook_of(before_due), Outlook::At(after(due)), "{reason}");
             // Without an end the row's last change counts, without both it is due.
             row.facts.ended_at = None;
             row.updated_at = Some(after(1));
-            let look = |row: &TaskRow| outlook(Some(&rules), row, Some(1), after(0));
-            assert_eq!(look(&row), Outlook::At(after(due + 1)));
+            let outlook_of = |row: &TaskRow| outlook(Some(&rules), row, Some(1), after(0));
+            assert_eq!(outlook_of(&row), Outlook::At(after(due + 1)));
             row.updated_at = None;
-            assert_eq!(look(&row), Outlook::Now);
+            assert_eq!(outlook_of(&row), Outlook::Now);
         }
     }
 }

@@ -179,13 +179,13 @@ fn other_studies_tags_and_unknown_names_are_ignored() {
     assert_eq!(unmarked.without_row.len(), 1);
     let logged = strays(&[job("1", name, None, 0)], &State::default(), &["1"]);
     assert_eq!(logged.adopt.len(), 1);
-    let stranger = strays(&[job("1", "jupyter", None, 0)], &State::default(), &[]);
-    assert_eq!(stranger.unnamed.len(), 1);
-    let stranger = Strays {
+    let other = strays(&[job("1", "jupyter", None, 0)], &State::default(), &[]);
+    assert_eq!(other.unnamed.len(), 1);
+    let other = Strays {
         unnamed: Vec::new(),
-        ..stranger
+        ..other
     };
-    assert_eq!(stranger, Strays::default());
+    assert_eq!(other, Strays::default());
 }
 
 /// The Python program's rows and jobs have no mark: the id in the row says whose job it is.

@@ -59,7 +59,7 @@ fn a_known_end_stays_known() {
 /// What one executor does not show proves nothing about a job of the other one, however long that lasts.
 #[test]
 fn attack_executor_switch_a_job_of_the_other_executor_is_never_absent() {
-    let judged = |id: &str, asked: ExecutorKind, reason: Reason, accounting| {
+    let verdict_by = |id: &str, asked: ExecutorKind, reason: Reason, accounting| {
         let mut row = row("a", TaskStatus::Running, reason);
         row.job_id = Some(JobId::new(id));
         row.missing_since = Some(at(0));
@@ -83,13 +83,13 @@ fn attack_executor_switch_a_job_of_the_other_executor_is_never_absent() {
     ] {
         for accounting in [Answer::Off, Answer::Got(vec![proof.clone()])] {
             for reason in [Reason::Running, Reason::Unaccounted] {
-                let by_other = judged(id, other, reason, accounting.clone());
+                let by_other = verdict_by(id, other, reason, accounting.clone());
                 assert_eq!(by_other, None, "{id} {reason}");
-                let by_own = judged(id, own, reason, accounting.clone());
+                let by_own = verdict_by(id, own, reason, accounting.clone());
                 assert_eq!(by_own, Some(TaskStatus::Complete), "{id} {reason}");
             }
             // Its end was seen before the switch.
-            let awaited = judged(id, other, Reason::AwaitingOutput, accounting);
+            let awaited = verdict_by(id, other, Reason::AwaitingOutput, accounting);
             assert_eq!(awaited, Some(TaskStatus::Complete), "{id}");
         }
     }

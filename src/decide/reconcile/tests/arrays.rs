@@ -76,8 +76,8 @@ fn a_pending_task_that_slurm_forgot_was_cancelled() {
 
 #[test]
 fn a_report_of_a_whole_array_applies_to_its_pending_tasks() {
-    let whole = |phase: Phase| part("7", phase, Some(ARRAY));
-    let queued = |phase| task().with(|c| c.queue = got(&[whole(phase)]));
+    let whole_array = |phase: Phase| part("7", phase, Some(ARRAY));
+    let queued = |phase| task().with(|c| c.queue = got(&[whole_array(phase)]));
     assert_eq!(queued(Phase::Held).verdict(), "pending held");
     assert_eq!(
         queued(Phase::Failed(Reason::Cancelled)).verdict(),
@@ -96,7 +96,7 @@ fn a_report_of_a_whole_array_applies_to_its_pending_tasks() {
     // Its own report is the better one.
     let both = task().with(|c| {
         c.queue = got(&[
-            whole(Phase::Queued),
+            whole_array(Phase::Queued),
             part("7_2", Phase::Running, Some(&task_id(ARRAY, 2))),
         ]);
     });
@@ -107,9 +107,9 @@ fn a_report_of_a_whole_array_applies_to_its_pending_tasks() {
 #[test]
 fn a_task_cancelled_before_its_start_did_not_start() {
     let first = task().with(|c| {
-        let mut whole = part("7", Phase::Failed(Reason::Cancelled), Some(ARRAY));
-        whole.facts.started_at = whole.facts.ended_at;
-        c.queue = got(&[whole]);
+        let mut whole_array = part("7", Phase::Failed(Reason::Cancelled), Some(ARRAY));
+        whole_array.facts.started_at = whole_array.facts.ended_at;
+        c.queue = got(&[whole_array]);
         c.accounting = got(&[]);
         c.now = 0;
     });

@@ -135,8 +135,8 @@ fn e7_the_tag_in_accounting_corrects_the_id() {
     let (state, _) = accounting(Reason::Unaccounted).disk(HERE).pass();
     let row = state.rows()[0].clone();
     assert_eq!(row.job_id, Some(JobId::new("7")));
-    let judged = accounting(Reason::Unaccounted).with(|c| c.row = row);
-    assert_eq!(judged.verdict(), "failed exit_code");
+    let case = accounting(Reason::Unaccounted).with(|c| c.row = row);
+    assert_eq!(case.verdict(), "failed exit_code");
 }
 
 /// A wrapper that drops our tag from the command line: then the id has to do, once it was searched for.

@@ -205,17 +205,17 @@ fn e3_e17_a_job_that_is_alive_in_accounting_has_not_ended() {
     assert_eq!(case(None, 6).verdict(), "running unaccounted");
     assert_eq!(case(Some(6), 65).verdict(), "running unaccounted");
     let (state, _) = case(Some(6), 66).pass();
-    let judged = &state.rows()[0];
-    assert_eq!(judged.status, TaskStatus::Complete);
+    let finished = &state.rows()[0];
+    assert_eq!(finished.status, TaskStatus::Complete);
     // The true end corrects it, once.
     let corrected = |row: &TaskRow, phase| {
         let case = Case::new().accounting(phase).disk(HERE);
         let case = case.with(|c| (c.row, c.now) = (row.clone(), 70));
         case.pass().0.rows()[0].clone()
     };
-    let failed = corrected(judged, Phase::Failed(Reason::ExitCode));
+    let failed = corrected(finished, Phase::Failed(Reason::ExitCode));
     assert_eq!(failed.reason, Some(Reason::ExitCode));
-    let confirmed = corrected(judged, Phase::Completed);
+    let confirmed = corrected(finished, Phase::Completed);
     assert_eq!(confirmed.reason, Some(Reason::Verified));
     assert_eq!(confirmed.facts.ended_at, Some(at(5)));
     let again = corrected(&confirmed, Phase::Failed(Reason::ExitCode));

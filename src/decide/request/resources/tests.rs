@@ -45,13 +45,13 @@ fn text(asked: &Asked) -> (String, String) {
     options.extend(cpus_per_task.map(|cpus| format!("--cpus-per-task={cpus}")));
     options.extend(time.as_ref().map(|time| format!("--time={time}")));
     options.extend(sbatch_args.words().cloned());
-    let said: Vec<String> = asked
+    let changes: Vec<String> = asked
         .changes
         .iter()
         .cloned()
         .chain(asked.reduced.iter().map(ToString::to_string))
         .collect();
-    (options.join(" "), said.join("; "))
+    (options.join(" "), changes.join("; "))
 }
 
 #[test]

@@ -189,7 +189,7 @@ fn hourly_passes_check_each_complete_task_once_a_day() {
 
 #[test]
 fn an_invalid_time_leads_to_a_check() {
-    for (looked, rules, period, is_trusted) in [
+    for (checked, rules, period, is_trusted) in [
         (1_000_000, 7, 86_400, true),
         (0, 7, 86_400, false),
         (1_000_001, 7, 86_400, false),
@@ -198,11 +198,11 @@ fn an_invalid_time_leads_to_a_check() {
         (1_000_000, 7, 0, false),
         (u64::MAX, 7, 86_400, false),
     ] {
-        let baselines = (0..PARTS).map(|part| (name(part), looked));
+        let baselines = (0..PARTS).map(|part| (name(part), checked));
         let baselines: Baselines = baselines.chain([(RULES.to_owned(), rules)]).collect();
         let now = DateTime::from_timestamp(1_000_000, 0).unwrap();
         let trust = Trust::of(Duration::from_secs(period), 7, &baselines, now);
-        assert_eq!(trust.is_any(), is_trusted, "{looked} {rules} {period}");
+        assert_eq!(trust.is_any(), is_trusted, "{checked} {rules} {period}");
     }
 }
 

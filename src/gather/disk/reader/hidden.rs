@@ -63,26 +63,20 @@ impl Reader {
 
     /// Confirms that paths missing below a directory are really absent.
     fn confirm_below(&self, dir: &Path) -> Result<(), Unreadable> {
-        let directories = &self.hidden.directories;
-        let known = directories.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known.get(dir) {
-            return known.clone();
-        }
-        drop(known);
-        let answer = match readlinkat(CWD, dir, Vec::new()) {
-            // A file of git-annex contains no directories.
-            Ok(target) if annex::elsewhere(target.as_bytes()).is_some() => Ok(()),
-            Ok(target) => leads_somewhere(dir, target.as_bytes()),
-            Err(Errno::INVAL) => self.check_installed(dir),
-            Err(errno) if is_absence(errno) => match dir.parent() {
-                Some(parent) => self.confirm_below(parent),
-                None => Ok(()),
-            },
-            Err(errno) => Err(unreadable(dir, errno)),
-        };
-        let mut known = directories.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(dir.to_owned(), answer.clone());
-        answer
+        cached(&self.hidden.directories, dir, || {
+            let answer = match readlinkat(CWD, dir, Vec::new()) {
+                // A file of git-annex contains no directories.
+                Ok(target) if annex::elsewhere(target.as_bytes()).is_some() => Ok(()),
+                Ok(target) => leads_somewhere(dir, target.as_bytes()),
+                Err(Errno::INVAL) => self.check_installed(dir),
+                Err(errno) if is_absence(errno) => match dir.parent() {
+                    Some(parent) => self.confirm_below(parent),
+                    None => Ok(()),
+                },
+                Err(errno) => Err(unreadable(dir, errno)),
+            };
+            Ok(answer)
+        })?
     }
 
     fn check_installed(&self, dir: &Path) -> Result<(), Unreadable> {
@@ -107,21 +101,14 @@ impl Reader {
     }
 
     fn modules_of(&self, dataset: &Path) -> Result<Option<Arc<Modules>>, Unreadable> {
-        let modules = &self.hidden.modules;
-        let known = modules.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known.get(dataset) {
-            return Ok(known.clone());
-        }
-        drop(known);
-        let path = dataset.join(".gitmodules");
-        let found = match read(&path) {
-            Ok(text) => Some(Arc::new(paths(&text))),
-            Err(errno) if is_absence(errno) => None,
-            Err(errno) => return Err(unreadable(&path, errno)),
-        };
-        let mut known = modules.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(dataset.to_owned(), found.clone());
-        Ok(found)
+        cached(&self.hidden.modules, dataset, || {
+            let path = dataset.join(".gitmodules");
+            match read(&path) {
+                Ok(text) => Ok(Some(Arc::new(paths(&text)))),
+                Err(errno) if is_absence(errno) => Ok(None),
+                Err(errno) => Err(unreadable(&path, errno)),
+            }
+        })
     }
 
     /// The [`Self::stat`] of a file of git-annex whose content is elsewhere.
@@ -155,6 +142,21 @@ impl Reader {
             other => classify(path, other),
         }
     }
+}
+
+/// Not locked while the value is computed.
+fn cached<V: Clone>(
+    cache: &Mutex<HashMap<PathBuf, V>>,
+    path: &Path,
+    compute: impl FnOnce() -> Result<V, Unreadable>,
+) -> Result<V, Unreadable> {
+    let lock = || cache.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = lock().get(path) {
+        return Ok(known.clone());
+    }
+    let value = compute()?;
+    lock().insert(path.to_owned(), value.clone());
+    Ok(value)
 }
 
 fn leads_somewhere(link: &Path, target: &[u8]) -> Result<(), Unreadable> {

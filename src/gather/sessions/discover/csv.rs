@@ -3,7 +3,6 @@
 //! All values are text: read as numbers, `00012` and `12` would silently become one subject, and `1e3` another one.
 //! Paths are used as written; the disk is not read.
 
-mod ids;
 mod lines;
 
 use std::collections::BTreeMap;
@@ -15,7 +14,6 @@ use crate::gather::sessions::discover::Discovery;
 use crate::model::bids::labels::{LONGEST, have_room};
 use crate::model::bids::session::{Dicom, Search, Session};
 use crate::model::bids::{SessionLabel, SubjectLabel};
-use ids::{SESSION_WIDTH, SUBJECT_WIDTH, are_numbers, label, value};
 
 /// Column of the DICOM directories.
 const DICOM_COL: &str = "dicom_path";
@@ -29,6 +27,16 @@ const SESSION_ID_COL: &str = "session_id";
 const VISIT_COL: &str = "visit_id";
 /// The number of lines of a kind in a message.
 const SHOWN: usize = 3;
+
+/// The digits of padded labels.
+const SUBJECT_WIDTH: usize = 4;
+const SESSION_WIDTH: usize = 12;
+
+/// The words that pandas reads as missing values (`pandas.read_csv`, `na_values`).
+const NA_WORDS: [&str; 18] = [
+    "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>",
+    "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
+];
 
 /// Why a sessions file cannot be used. Lines count from 1, the header's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -290,6 +298,47 @@ impl<'a> Rows<'a> {
             misspelt: Vec::new(),
             unreadable: Vec::new(),
         })
+    }
+}
+
+/// `None` for pandas' NA words and blank text.
+fn value(text: &str) -> Option<&str> {
+    let text = text.trim();
+    (!text.is_empty() && !NA_WORDS.contains(&text)).then_some(text)
+}
+
+/// True if a column contains only numbers. The Python program also decided by column.
+fn are_numbers<'a>(column: impl Iterator<Item = &'a str>) -> bool {
+    column
+        .filter_map(value)
+        .all(|id| whole_number(id).is_some())
+}
+
+/// A number's digits without a zero fraction (`12.0`).
+fn whole_number(id: &str) -> Option<&str> {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let (whole, fraction) = id.split_once('.').unwrap_or((id, ""));
+    (is_number(whole) && fraction.bytes().all(|b| b == b'0')).then_some(whole)
+}
+
+/// The label of an id, which may be invalid. An id with the prefix already is a label.
+fn label(id: &str, prefix: &str, padding: Option<(usize, bool)>) -> String {
+    match padding {
+        _ if id.starts_with(prefix) => id.to_owned(),
+        Some((width, is_number)) => format!("{prefix}{:0>width$}", bare(id, is_number)),
+        None => format!("{prefix}{id}"),
+    }
+}
+
+/// An id without spaces, `-` and `_`, which labels cannot contain. A number loses its leading zeros; in a column of
+/// texts they are part of the id.
+fn bare(id: &str, is_number: bool) -> String {
+    match whole_number(id).filter(|_| is_number) {
+        Some(whole) => whole.trim_start_matches('0').to_owned(),
+        None => id
+            .chars()
+            .filter(|c| !matches!(c, '-' | '_') && !c.is_whitespace())
+            .collect(),
     }
 }
 

@@ -23,7 +23,7 @@ fn gate(session: &Session) -> Option<Hold> {
             needed: 10,
         }),
         "ses-new" => Some(Hold::Settling { until: at(9) }),
-        "ses-odd" => Some(Hold::Unreadable(Unreadable {
+        "ses-locked" => Some(Hold::Unreadable(Unreadable {
             path: session.session.as_str().into(),
             error: "Permission denied".into(),
         })),
@@ -100,12 +100,12 @@ fn the_gate_holds_back_a_session_and_its_subject() {
     assert_eq!(got["a/ses-new"], new);
     assert_eq!(got["b/"], new, "a subject waits for what still arrives");
 
-    let (got, _) = decide_with_gate(&["ses-1", "ses-odd"], &disk);
-    for task in ["a/ses-odd", "b/"] {
+    let (got, _) = decide_with_gate(&["ses-1", "ses-locked"], &disk);
+    for task in ["a/ses-locked", "b/"] {
         let Decision::Skip(Skip::Unreadable(what)) = &got[task] else {
             panic!("{task}: {:?}", got[task]);
         };
-        assert_eq!(what.path, Path::new("ses-odd"));
+        assert_eq!(what.path, Path::new("ses-locked"));
     }
 }
 
@@ -135,7 +135,7 @@ fn a_subject_does_not_wait_for_the_tasks_of_a_session_that_is_too_small() {
     disk.set("sub-01", "ses-1", 0, Completion::Complete);
     let (got, _) = decide_with_gate(&["ses-1", "ses-few"], &disk);
     assert_eq!(got["c/"], Decision::Submit(Due::New));
-    for other in ["ses-2", "ses-new", "ses-odd"] {
+    for other in ["ses-2", "ses-new", "ses-locked"] {
         let (got, _) = decide_with_gate(&["ses-1", "ses-few", other], &disk);
         let Decision::Skip(Skip::WaitingFor(waiting)) = &got["c/"] else {
             panic!("{other}: {:?}", got["c/"]);

@@ -260,7 +260,7 @@ fn missing(world: &Random, p: usize, s: usize) -> Vec<bool> {
     let n = world.dicom.len();
     let subject_scope = world.procedures[p].0;
     let needed = (0..p).filter(|q| world.procedures[p].1[*q]);
-    let judge = |q: usize| {
+    let missing_in = |q: usize| {
         let complete = |cell: usize| is_believed_complete(world, q, cell);
         let ready = |cell| complete(cell) || is_excused(world, q, cell);
         match (world.procedures[q].0, subject_scope, world.rule) {
@@ -279,7 +279,7 @@ fn missing(world: &Random, p: usize, s: usize) -> Vec<bool> {
             }
         }
     };
-    needed.filter_map(judge).collect()
+    needed.filter_map(missing_in).collect()
 }
 
 proptest! {
