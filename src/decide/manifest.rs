@@ -13,6 +13,8 @@ pub mod removed;
 pub mod retry;
 pub mod selection;
 mod stale;
+#[cfg(test)]
+pub mod testing;
 
 use std::collections::HashMap;
 use std::path::PathBuf;

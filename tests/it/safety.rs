@@ -342,7 +342,7 @@ fn a_root_that_was_emptied_on_purpose_is_accepted_until_it_is_filled_again() {
     fs::remove_dir(&path).unwrap();
     let said = world.study.call(&["run"]);
     assert!(
-        said.code == 6 && said.err.contains("is missing although"),
+        said.code == 6 && said.err.contains("is missing, but"),
         "{}",
         said.err
     );

@@ -1,50 +1,21 @@
 //! Trust, compared with a study that every pass checks completely.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use proptest::prelude::*;
 
 use super::*;
+use crate::decide::manifest::testing::Disk;
 use crate::decide::manifest::{Input, Planned, RemovedProcedures, Selection, World, plan};
-use crate::gather::completion::{Completion, Completions, SubjectCompletions};
+use crate::gather::completion::Completion;
 use crate::model::bids::{Dicom, Session, SessionLabel, SubjectLabel};
 use crate::model::procedure::testing::procedure;
-use crate::model::procedure::{ProcedureDag, ProcedureId, Scope, SessionsRule};
+use crate::model::procedure::{ProcedureDag, Scope, SessionsRule};
 use crate::model::state::testing::{at, row};
 
 const DAY: i64 = 24 * 60;
 const PERIOD: Duration = Duration::from_secs(DAY as u64 * 60);
-
-/// A disk with fixed answers, incomplete elsewhere, that counts its reads.
-#[derive(Default)]
-struct Disk {
-    answers: BTreeMap<TaskKey, Completion>,
-    names: Vec<Arc<str>>,
-    reads: AtomicUsize,
-}
-
-struct OneSubject<'a>(&'a Disk, &'a SubjectLabel);
-
-impl Completions for Disk {
-    fn for_subject<'a>(&'a self, subject: &'a SubjectLabel) -> Box<dyn SubjectCompletions + 'a> {
-        Box::new(OneSubject(self, subject))
-    }
-}
-
-impl SubjectCompletions for OneSubject<'_> {
-    fn completion(&self, procedure: ProcedureId, session: &SessionLabel) -> Completion {
-        self.0.reads.fetch_add(1, Ordering::Relaxed);
-        let name = &self.0.names[procedure.index()];
-        let key = TaskKey::new(self.1.as_str(), session.as_str(), name);
-        let answer = self.0.answers.get(&key).cloned();
-        answer.unwrap_or(Completion::Incomplete)
-    }
-
-    fn newest_output(&self, _: ProcedureId, _: &SessionLabel) -> Option<DateTime<Utc>> {
-        None
-    }
-}
 
 /// A study with its state, and when new input came to each session.
 struct Study {
@@ -57,7 +28,6 @@ struct Study {
 
 impl Study {
     fn new(procedures: Vec<crate::model::procedure::Procedure>, subjects: usize) -> Self {
-        let names = procedures.iter().map(|one| Arc::clone(&one.name)).collect();
         let sessions = (0..subjects * 2).map(|number| Session {
             subject: SubjectLabel::new(&format!("sub-{:03}", number / 2)).unwrap(),
             session: SessionLabel::new(&format!("ses-{}", number % 2)).unwrap(),
@@ -67,10 +37,7 @@ impl Study {
             dag: ProcedureDag::new(procedures).unwrap(),
             sessions: sessions.collect(),
             rows: State::default(),
-            disk: Disk {
-                names,
-                ..Disk::default()
-            },
+            disk: Disk::default(),
             late: BTreeMap::new(),
         }
     }
@@ -109,7 +76,7 @@ impl Study {
         done.facts.started_at = Some(at(minute));
         done.updated_at = Some(at(minute));
         self.rows.put(done);
-        self.disk.answers.insert(key.clone(), Completion::Complete);
+        self.disk.set_task(&self.dag, key, Completion::Complete);
     }
 
     fn plan(&self, policy: &Policy, now: DateTime<Utc>, trusts: Trusts<'_>) -> Manifest {
@@ -135,7 +102,11 @@ impl Study {
     /// Decides like a pass, and also returns the trust.
     fn pass(&mut self, policy: &Policy, minute: i64, is_dry: bool) -> (Manifest, Trust) {
         let mut trust = Trust {
-            present: self.disk.names.iter().cloned().collect(),
+            present: self
+                .dag
+                .iter()
+                .map(|(_, one)| Arc::clone(&one.name))
+                .collect(),
             ..Trust::of(PERIOD, 7, &self.rows.meta.baselines, at(minute))
         };
         let manifest = trust.decide(|trusts| self.plan(policy, at(minute), trusts));
@@ -241,7 +212,7 @@ fn one_lost_output_leads_to_a_check_of_everything() {
     study.reads(30);
     let lost = study.keys();
     for key in &lost[..200] {
-        study.disk.answers.remove(key);
+        study.disk.set_task(&study.dag, key, Completion::Incomplete);
     }
     let (manifest, _) = study.pass(&Policy::default(), 31, false);
     assert_eq!(manifest.due().count(), 0, "no part's turn");
@@ -364,7 +335,7 @@ fn random_study() -> impl Strategy<Value = Study> {
                     key: key.clone(),
                     ..row(&key.procedure, TaskStatus::Failed, Reason::Timeout)
                 }),
-                2 => drop(study.disk.answers.insert(key, Completion::Complete)),
+                2 => study.disk.set_task(&study.dag, &key, Completion::Complete),
                 3 if key.session.is_empty() => {
                     study.finish(&key, 0);
                     let mut row = study.rows.get(&key).unwrap().clone();
@@ -391,8 +362,8 @@ impl std::fmt::Debug for Study {
 }
 
 impl Study {
-    /// True if a task, or one that it builds on, is believed.
-    fn rests_on_trust(&self, task: &Planned, trust: &Trust) -> bool {
+    /// True if a task or one of its dependencies is trusted.
+    fn depends_on_trust(&self, task: &Planned, trust: &Trust) -> bool {
         let all = self
             .rows
             .rows()
@@ -432,7 +403,7 @@ proptest! {
                 Event::Nothing => {}
                 Event::Disk(task, found) => {
                     changed = now;
-                    study.disk.answers.insert(keys[task % keys.len()].clone(), found);
+                    study.disk.set_task(&study.dag, &keys[task % keys.len()], found);
                 }
                 Event::Late(session) => {
                     changed = now;
@@ -465,7 +436,7 @@ proptest! {
                 }
                 prop_assert!(now < changed + DAY, "{} after {}: {:?} {:?}", now, changed, got, wanted);
                 prop_assert!(!matches!(got.decision, Decision::Submit(_)), "{:?} {:?}", got, wanted);
-                prop_assert!(study.rests_on_trust(got, &trust), "{:?} {:?}", got, wanted);
+                prop_assert!(study.depends_on_trust(got, &trust), "{:?} {:?}", got, wanted);
             }
             if kind != Kind::Dry {
                 submitted.extend(manifest.due().map(|task| task.key.clone()));
