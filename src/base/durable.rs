@@ -76,7 +76,7 @@ pub fn hint(error: &io::Error) -> Option<&'static str> {
         ),
         io::ErrorKind::FileTooLarge => Some(TOO_LARGE_HINT),
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Some(
-            "this user needs write access to that directory: the program creates and replaces files there",
+            "this user needs access to that directory and its files: the program creates and replaces files there",
         ),
         _ => None,
     }
