@@ -1,8 +1,8 @@
-//! Replaces a file so that a crash at any moment leaves the old one or the new one, whole.
+//! Atomic replacement of files: a crash at any moment leaves either the old or the new file, complete.
 //!
-//! A temporary file beside it is written, synced and renamed, then the directory is synced. What
-//! was read before is compared with what stands there right before the rename: a file that someone
-//! else has written meanwhile is never overwritten. Says nothing about what the bytes mean.
+//! A temporary file beside it is written, synced and renamed, then the directory is synced. Right before
+//! the rename, the file is compared with what was read earlier: a change that someone else has made
+//! meanwhile is never overwritten.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
@@ -13,30 +13,28 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
-use super::regular::require_regular;
+use super::regular::{open_regular, require_regular};
 
 mod leftovers;
-mod ours;
 mod temporary;
 
 pub use leftovers::{LEFTOVER_AGE, keep, list_leftovers, remove_leftovers};
-pub use ours::{foreign, holds, refuse_foreign};
 pub use temporary::Temporary;
 
-/// Describes a replacement. `I` tells one content of the file from another.
+/// A replacement. `I` identifies a content of the file.
 pub struct Replacement<'a, I> {
     pub target: &'a Path,
     /// Where the old file is kept.
     pub backup: Option<&'a Path>,
     pub bytes: &'a [u8],
-    /// What the caller has read. None: there was no file.
+    /// The content that the caller has read. `None` if there was no file.
     pub before: Option<&'a I>,
-    /// What `bytes` are.
+    /// Identifies `bytes`.
     pub after: &'a I,
     pub identify: &'a dyn Fn(&File) -> io::Result<I>,
 }
 
-/// Says why a file was not replaced, or not for certain.
+/// Why a file was not replaced, or may not have been.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplaceError {
     /// Nothing was changed.
@@ -47,7 +45,7 @@ pub enum ReplaceError {
         action: &'static str,
         path: PathBuf,
         source: io::Error,
-        /// True if the new file already stands in its place, and only its safety is in question.
+        /// True if the new file is already in place, but may not survive a crash.
         replaced: bool,
     },
 }
@@ -63,29 +61,28 @@ impl From<ReplaceError> for io::Error {
 
 const TRIES: usize = 3;
 
-/// Stands between the name of a file and that of a temporary one beside it.
+/// Follows the file's name in the name of a temporary file beside it.
 const TEMPORARY: &str = ".tmp-";
 
-/// What to do where a file may not become as large as it must (`EFBIG`). Neither room nor permission is missing.
-const TOO_LARGE_HINT: &str = "a limit on the size of files stands in the way: call `ulimit -f unlimited` before the program (in the \
-     crontab's line too) and run again; what was recorded before is kept, jobs that were submitted among it";
+/// For `EFBIG`, where neither space nor permission is missing.
+const TOO_LARGE_HINT: &str = "a limit on the size of files was reached: call `ulimit -f unlimited` before the program (also in the \
+     crontab line) and run it again; everything recorded so far is kept, including submitted jobs";
 
-/// What a person can do about an error of the file system; the error itself names the file.
+/// The remedy for an error of the file system; the error itself names the file.
 pub fn hint(error: &io::Error) -> Option<&'static str> {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(
-            "make room on that file system, or raise the quota, and run again; what was recorded before is kept",
+            "free space on that file system, or raise the quota, and run again; everything recorded so far is kept",
         ),
         io::ErrorKind::FileTooLarge => Some(TOO_LARGE_HINT),
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Some(
-            "this user needs access to that directory and the files in it: the program makes and replaces files there",
+            "this user needs access to that directory and its files: the program creates and replaces files there",
         ),
         _ => None,
     }
 }
 
 impl<I: PartialEq> Replacement<'_, I> {
-    /// Replaces the file.
     pub fn run(&self) -> Result<(), ReplaceError> {
         let old = match self.before {
             Some(_) => Some(open_again(self.target).map_err(|source| {
@@ -115,8 +112,8 @@ impl<I: PartialEq> Replacement<'_, I> {
     }
 
     fn swap(&self, temporary: Temporary, old: &File) -> Result<(), ReplaceError> {
-        // Two who replace at once must not both find it unchanged. Where there is no such lock,
-        // the time between comparison and rename is all that is left to chance.
+        // Two processes that replace the file at the same time must not both find it unchanged. Without
+        // locks, only a change between comparison and rename goes unnoticed.
         if let Err(Errno::WOULDBLOCK) =
             rustix::fs::flock(old, FlockOperation::NonBlockingLockExclusive)
         {
@@ -135,7 +132,7 @@ impl<I: PartialEq> Replacement<'_, I> {
         temporary.rename(self.target, || self.is_done())
     }
 
-    /// Gives the old file a second name, or copies it where that cannot be done.
+    /// Adds a second name to the old file, or copies it where hard links cannot be made.
     fn link_old(&self, old: &File, backup: &Path) -> Result<Temporary, ReplaceError> {
         let mut link = Temporary::named(backup);
         for _ in 0..100 {
@@ -163,7 +160,7 @@ impl<I: PartialEq> Replacement<'_, I> {
 
     fn is_unchanged(&self, old: &File) -> Result<bool, ReplaceError> {
         let read = |source| failed("read", self.target, source);
-        // Opened anew: on NFS, that is what asks the server.
+        // On NFS, only opening the file again asks the server.
         let now = match open_again(self.target) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -176,14 +173,14 @@ impl<I: PartialEq> Replacement<'_, I> {
         Ok(same_file && self.before == Some(&(self.identify)(&now).map_err(read)?))
     }
 
-    /// True if the copy holds what was read before already.
+    /// True if the copy already has the content that was read before.
     fn is_kept(&self, backup: &Path) -> bool {
         open_again(backup)
             .and_then(|file| (self.identify)(&file))
             .is_ok_and(|found| self.before == Some(&found))
     }
 
-    /// True if the new content stands in its place already.
+    /// True if the new content is already in place.
     fn is_done(&self) -> bool {
         open_again(self.target)
             .and_then(|file| (self.identify)(&file))
@@ -191,7 +188,7 @@ impl<I: PartialEq> Replacement<'_, I> {
     }
 }
 
-/// Replaces a small file that was read as `before`; `None`: there was none.
+/// Replaces a small file that was read as `before` (`None` if there was none).
 pub fn replace(target: &Path, bytes: &[u8], before: Option<&Vec<u8>>) -> Result<(), ReplaceError> {
     Replacement {
         target,
@@ -206,7 +203,7 @@ pub fn replace(target: &Path, bytes: &[u8], before: Option<&Vec<u8>>) -> Result<
     Ok(())
 }
 
-/// Reads a whole regular file; `None`: there is none.
+/// Reads a whole regular file; `None` if it does not exist.
 pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let read = |file: File| require_regular(&file).and_then(|()| content(&file));
     match open_again(path).and_then(read) {
@@ -215,24 +212,24 @@ pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Reads what is left of an open file.
+/// Reads an open file from its current position to its end.
 pub fn content(mut file: &File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Makes a file appear whole where none is. Returns whether it did: the name may be taken. Does not sync the directory.
+/// Creates a complete file at once; false if the name is taken. Does not sync the directory.
 pub fn create(target: &Path, bytes: &[u8], mode: u32) -> io::Result<bool> {
     Temporary::new(target, bytes, mode)?.put(target)
 }
 
-/// Gives a file that has one name a second one, unless that is taken. Returns whether it did.
+/// Adds a second name to a file that has one; false if that name is taken.
 pub fn link(from: &Path, to: &Path) -> io::Result<bool> {
     match std::fs::hard_link(from, to) {
         Ok(()) => Ok(true),
         Err(error) => match error.kind() {
-            // NFS may repeat a request that was carried out. Only the count of links tells, see open(2).
+            // NFS may repeat a request that was carried out; the number of links shows it (open(2)).
             _ if open_again(from)
                 .and_then(|file| file.metadata())
                 .is_ok_and(|metadata| metadata.nlink() == 2) =>
@@ -245,8 +242,7 @@ pub fn link(from: &Path, to: &Path) -> io::Result<bool> {
     }
 }
 
-/// Puts a file in place of an earlier one of its kind, which holds `mark`: for files that others read and nobody else
-/// writes.
+/// Replaces an earlier file of this program, which contains `mark`: for files that others only read.
 pub fn overwrite(target: &Path, bytes: &[u8], mark: &str) -> Result<(), ReplaceError> {
     make_directory_of(target).map_err(|source| failed("make the directory of", target, source))?;
     let old = refuse_foreign(target, mark).map_err(|source| failed("replace", target, source))?;
@@ -255,14 +251,35 @@ pub fn overwrite(target: &Path, bytes: &[u8], mark: &str) -> Result<(), ReplaceE
     Ok(())
 }
 
-/// Opens a file for reading, again if the server has forgotten it meanwhile. Does not wait for
-/// the other end of a pipe.
+/// Opens the file at a path, or fails if this program has not written it: its files contain a mark in their first
+/// 64 KiB. An empty file is accepted. `None` if it does not exist.
+pub fn refuse_foreign(path: &Path, mark: &str) -> io::Result<Option<File>> {
+    let file = match open_regular(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let mut beginning = Vec::new();
+    (&file).take(64 * 1024).read_to_end(&mut beginning)?;
+    if beginning.is_empty() || contains(&beginning, mark.as_bytes()) {
+        Ok(Some(file))
+    } else {
+        Err(foreign())
+    }
+}
+
+pub fn contains(text: &[u8], mark: &[u8]) -> bool {
+    text.windows(mark.len()).any(|part| part == mark)
+}
+
+/// The error for a file that this program has not written.
+pub fn foreign() -> io::Error {
+    io::Error::other("it was not written by this program; move it away or choose another file")
+}
+
+/// Opens a file for reading, and tries again if a server has replaced it meanwhile. Does not wait for the other end of
+/// a pipe.
 pub fn open_again(path: &Path) -> io::Result<File> {
-    #[expect(
-        clippy::cast_possible_wrap,
-        reason = "a flag of the kernel's interface"
-    )]
-    let flags = OFlags::NONBLOCK.bits() as i32;
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
     let mut tries = 1;
     loop {
         match OpenOptions::new().read(true).custom_flags(flags).open(path) {
@@ -272,12 +289,12 @@ pub fn open_again(path: &Path) -> io::Result<File> {
     }
 }
 
-/// True if the file behind a descriptor was replaced on the server.
+/// True if the file of a descriptor was replaced on the server.
 pub fn is_stale(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::StaleNetworkFileHandle
 }
 
-/// Makes the directory of a file, and those above it.
+/// Creates the directory of a file, with its parents.
 pub fn make_directory_of(path: &Path) -> io::Result<()> {
     let Some(directory) = directory_of(path) else {
         return Ok(());
@@ -292,16 +309,16 @@ pub fn make_directory_of(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes names in a file's directory safe against a crash.
+/// Syncs a file's directory, so that new names in it survive a crash.
 pub fn sync_directory_of(path: &Path) -> io::Result<()> {
     let directory = directory_of(path).unwrap_or(Path::new("."));
     let directory = match File::open(directory) {
-        // It may be writable and still not be open to this user; then nothing can be done.
+        // A directory can be writable, but not readable, for this user; then nothing can be done.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
         outcome => outcome?,
     };
     match directory.sync_all() {
-        // File systems that need none refuse it.
+        // File systems that need no sync refuse it.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput || is_unsupported(&error) => {
             Ok(())
         }
@@ -319,7 +336,7 @@ fn directory_of(path: &Path) -> Option<&Path> {
     })
 }
 
-/// Begins the name of a file beside another.
+/// The file's name, followed by `mark`.
 fn prefixed(path: &Path, mark: &str) -> OsString {
     let mut name = path.file_name().unwrap_or(OsStr::new("state")).to_owned();
     name.push(mark);
@@ -340,7 +357,7 @@ fn is_unsupported(error: &io::Error) -> bool {
         || Errno::from_io_error(error).is_some_and(|errno| errno == Errno::OPNOTSUPP)
 }
 
-/// True where hard links cannot be made: by the file system, or by rules of the system.
+/// True where the file system or a rule of the system forbids hard links.
 fn has_no_links(error: &io::Error) -> bool {
     is_unsupported(error)
         || matches!(

@@ -1,4 +1,4 @@
-//! The program's exit codes. Scripts rely on them: none ever changes its meaning.
+//! Exit codes. Scripts rely on them: no code ever changes its meaning.
 
 macro_rules! exits {
     ($($name:ident = $code:literal $meaning:literal;)*) => {
@@ -10,7 +10,7 @@ macro_rules! exits {
         impl Exit {
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// For help, manual page and README.
+            /// The text in help, manual page and README.
             pub fn meaning(self) -> &'static str {
                 match self { $(Self::$name => $meaning),* }
             }
@@ -19,23 +19,22 @@ macro_rules! exits {
 }
 
 exits! {
-    Done = 0 "done; also: nothing to do";
+    Done = 0 "done, or nothing to do";
     Error = 1 "error";
     Usage = 2 "usage or configuration";
     Refused = 3 "some submissions were refused";
-    Locked = 4 "another call holds the lock";
+    Locked = 4 "another invocation holds the lock";
     Unreachable = 5 "Slurm cannot be reached";
     Safety = 6 "safety stop: the data looks wrong, nothing was submitted";
     Unreadable = 7 "done, but something could not be read";
-    TimeOut = 124 "wait: the time is over";
-    Interrupted = 130 "interrupted by Ctrl-C (by SIGTERM: 143) while watching or waiting; jobs go on";
+    TimeOut = 124 "wait: timed out";
+    Interrupted = 130 "interrupted by Ctrl-C (by SIGTERM: 143) while watching or waiting; jobs keep running";
 }
 
 impl Exit {
     pub const fn code(self) -> u8 {
         self as u8
     }
-    /// The same, or another one if something was worse.
     pub fn unless(self, is_worse: bool, worse: Self) -> Self {
         if is_worse { worse } else { self }
     }

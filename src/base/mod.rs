@@ -1,4 +1,4 @@
-//! Small tools that know nothing of studies and jobs.
+//! General tools, independent of studies and jobs.
 
 pub mod durable;
 pub mod exit;

@@ -1,14 +1,14 @@
-//! Work on many items by a few threads, for work that is mostly waiting for a file system.
+//! A parallel map for work that mostly waits for a file system.
 //!
-//! A system that gives no thread (a login node's limit on processes) makes it slower, nothing else.
+//! Where the system refuses threads (a login node's limit on processes), it is slower but still works.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::Builder;
 
 /// Runs `work` over all items on at most `threads` threads and returns the results in the items'
-/// order, whatever the number of threads. A panic of a thread goes on in the caller.
+/// order, whatever the number of threads. A thread's panic is resumed in the caller.
 pub fn map<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    // A thread is started in the time of a few reads of a local disk.
+    // Starting a thread takes as long as a few reads from a local disk.
     const ITEMS_PER_THREAD: usize = 2;
     let threads = threads.min(items.len() / ITEMS_PER_THREAD);
     if threads < 2 {
@@ -26,7 +26,7 @@ pub fn map<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(&T) -> R
         }
     };
     let mut parts: Vec<(usize, R)> = std::thread::scope(|scope| {
-        // The caller works too; the first error says that there are no more threads to be had.
+        // The caller works too; after the first error, no more threads are available.
         let workers: Vec<_> = (1..threads)
             .map_while(|_| Builder::new().spawn_scoped(scope, take).ok())
             .collect();

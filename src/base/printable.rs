@@ -1,8 +1,8 @@
-//! Texts of others, made fit for one line of a terminal.
+//! Text from outside, made safe for one line of a terminal.
 
 use std::borrow::Cow;
 
-/// Writes out control characters (escape sequences, line ends).
+/// Escapes control characters (escape sequences, line ends).
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(char::is_control) {
         return Cow::Borrowed(text);

@@ -1,25 +1,25 @@
-//! What Linux's `/proc` tells of processes.
+//! Processes, as Linux's `/proc` shows them.
 
 use std::{fmt, io};
 
-/// What is needed of `/proc/<pid>/stat` (proc_pid_stat(5)).
+/// The fields of `/proc/<pid>/stat` that the program uses (proc_pid_stat(5)).
 #[derive(Debug, PartialEq, Eq)]
 pub struct Stat {
     pub pid: i32,
     state: char,
     pub parent: i32,
     pub session: i32,
-    /// Clock ticks from the boot to the start of the process: field 22.
+    /// Clock ticks from boot to the start of the process (field 22).
     pub started: u64,
 }
 
 impl Stat {
-    /// Reads that of a process id, or of `self`. `None`: there is no such process (any more).
+    /// Reads the file of a process id or of `self`; `None` if the process does not exist.
     pub fn read(pid: impl fmt::Display) -> io::Result<Option<Self>> {
         match std::fs::read(format!("/proc/{pid}/stat")) {
             Ok(text) => Self::parse(&String::from_utf8_lossy(&text))
                 .map(Some)
-                .ok_or_else(|| io::Error::other(format!("cannot understand /proc/{pid}/stat"))),
+                .ok_or_else(|| io::Error::other(format!("cannot parse /proc/{pid}/stat"))),
             Err(error)
                 if error.kind() == io::ErrorKind::NotFound
                     || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) =>
@@ -30,8 +30,7 @@ impl Stat {
         }
     }
 
-    /// The second field is the program's name in parentheses, which may itself hold blanks and
-    /// parentheses.
+    /// The second field is the program's name in parentheses, which may itself contain spaces and parentheses.
     fn parse(text: &str) -> Option<Self> {
         let (pid, rest) = text.split_once(" (")?;
         let (_, rest) = rest.rsplit_once(") ")?;
@@ -45,13 +44,13 @@ impl Stat {
         })
     }
 
-    /// True for a process that has ended, also if nobody has waited for it yet.
+    /// True for a process that has ended, even if its parent has not waited for it yet.
     pub fn is_dead(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
     }
 }
 
-/// Names the running kernel among all boots of all hosts.
+/// A unique name for the current boot of this host.
 pub fn boot_id() -> io::Result<String> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     Ok(text.trim().to_owned())

@@ -1,4 +1,4 @@
-//! Files that are read as a whole: regular ones, or an error at once.
+//! Reading regular files as a whole; anything else is an error at once.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-/// What could not be done with a file, and why.
+/// An error with the file and the action that failed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {}: {source}", .path.display())]
 pub struct FileError {
@@ -36,7 +36,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a file for reading and appending, and makes it if need be. Whether it is a regular one is still to be asked.
+/// Opens a file for reading and appending, and creates it if needed. Does not check that it is a regular file.
 pub fn open_for_appending(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -46,14 +46,13 @@ pub fn open_for_appending(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Reads a whole regular file.
 pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_regular(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// An error for anything but a regular file.
+/// Fails for anything but a regular file.
 pub fn require_regular(file: &File) -> io::Result<()> {
     let metadata = file.metadata()?;
     if metadata.is_file() {
@@ -81,7 +80,7 @@ pub fn is_local(path: &Path) -> bool {
     rustix::fs::statfs(path).is_ok_and(|found| LOCAL.contains(&found.f_type))
 }
 
-/// Returns a path with links followed as far as it is there.
+/// The path with links followed, as far as it exists.
 pub fn resolved(path: &Path) -> PathBuf {
     for above in path.ancestors() {
         if let (Ok(real), Ok(rest)) = (above.canonicalize(), path.strip_prefix(above)) {
@@ -91,8 +90,8 @@ pub fn resolved(path: &Path) -> PathBuf {
     path.to_owned()
 }
 
-/// Puts an error into the system's words: `Permission denied`.
-pub fn words(error: &std::io::Error) -> String {
+/// The system's message without its number: `Permission denied`.
+pub fn error_text(error: &io::Error) -> String {
     let text = error.to_string();
     match text.rfind(" (os error ") {
         Some(end) => text[..end].to_owned(),

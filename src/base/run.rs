@@ -1,4 +1,4 @@
-//! A command that is run to its end within a time, with all that it prints.
+//! Running a command with a time limit, and collecting its output.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
@@ -11,30 +11,30 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// How long an ended command gets to go after a TERM, and again after a KILL.
+/// How long to wait for a command to end after SIGTERM, and again after SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long we listen on for the output of a command that has ended while a child of its own keeps the pipe.
+/// How long to keep reading from a command that has ended while one of its children keeps the pipe open.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Says how a started command ended.
+/// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     Exit(i32),
     Signal(i32),
-    /// We ended it.
+    /// Ended by us when its time was over.
     TimedOut {
         seconds: u64,
     },
-    /// It printed more than the limit, and we ended it.
+    /// Ended by us because it printed more than the limit.
     TooLong {
         bytes: usize,
     },
-    /// The operating system kept its status from us (a parent that ignores SIGCHLD).
+    /// Its exit status is unknown (a parent process ignores SIGCHLD).
     Unseen,
 }
 
-/// Holds how a command ended and what it wrote.
+/// How a command ended, and its output.
 #[derive(Debug)]
 pub struct Ended {
     pub end: End,
@@ -42,8 +42,8 @@ pub struct Ended {
     pub stderr: String,
 }
 
-/// Runs a command in a process group of its own to its end, or ends it when its time is over or it has printed more than `most` bytes. Never waits
-/// for longer than that and a few seconds.
+/// Runs a command in its own process group. Ends it after `limit` (plus a few seconds at most), or when it has printed
+/// more than `most` bytes.
 pub fn run(mut command: Command, limit: Duration, most: usize) -> std::io::Result<Ended> {
     let mut child = command
         .stdout(Stdio::piped())
@@ -59,7 +59,7 @@ pub fn run(mut command: Command, limit: Duration, most: usize) -> std::io::Resul
     };
     let mut ended: Option<(End, Instant)> = None;
     let mut pause = Duration::from_millis(1);
-    // From here on the command may have done its work: no error may pass for "never started".
+    // From here on the command may have done its work: no error may be mistaken for "never started".
     loop {
         if ended.is_none() {
             ended = status(&mut child).map(|end| (end, Instant::now()));
@@ -76,7 +76,7 @@ pub fn run(mut command: Command, limit: Duration, most: usize) -> std::io::Resul
             _ => {}
         }
         if silent {
-            // Closed pipes: the end is near, and nothing else tells of it on older kernels.
+            // Both pipes are closed, so the end is near; older kernels have no way to wait for it.
             sleep(pause.min(left(deadline)));
             pause = (pause * 2).min(Duration::from_millis(50));
         } else {
@@ -87,7 +87,7 @@ pub fn run(mut command: Command, limit: Duration, most: usize) -> std::io::Resul
         Some((end, _)) => end,
         None => {
             finish(&mut child);
-            // What was written before the end may help a person.
+            // The last output may help to find the cause.
             listen(&mut [&mut stdout, &mut stderr], Duration::ZERO);
             End::TimedOut {
                 seconds: limit.as_secs(),
@@ -101,7 +101,7 @@ pub fn run(mut command: Command, limit: Duration, most: usize) -> std::io::Resul
     })
 }
 
-/// Returns how a command ended; none while it runs.
+/// `None` while the command runs.
 fn status(child: &mut Child) -> Option<End> {
     match child.try_wait() {
         Ok(status) => status.map(|status| match (status.code(), status.signal()) {
@@ -112,12 +112,12 @@ fn status(child: &mut Child) -> Option<End> {
     }
 }
 
-/// Ends a command and all of its group, and reaps it.
+/// Ends a command with its process group, and reaps it.
 fn finish(child: &mut Child) {
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     for signal in [Signal::TERM, Signal::KILL] {
         if let Some(group) = group {
-            // An error means that nobody is left.
+            // An error means that the group is empty.
             let _ = kill_process_group(group, signal);
         }
         let since = Instant::now();
@@ -125,7 +125,7 @@ fn finish(child: &mut Child) {
             match child.try_wait() {
                 Ok(None) => sleep(Duration::from_millis(10)),
                 Ok(Some(_)) | Err(_) => {
-                    // Children that ignore a TERM.
+                    // For children that ignore SIGTERM.
                     if let Some(group) = group {
                         let _ = kill_process_group(group, Signal::KILL);
                     }
@@ -136,9 +136,9 @@ fn finish(child: &mut Child) {
     }
 }
 
-/// One end of a pipe, and what came through it.
+/// The reading end of a pipe, and what it delivered.
 struct Pipe {
-    /// None: it is closed.
+    /// `None` once it is closed.
     source: Option<File>,
     bytes: Vec<u8>,
 }
@@ -159,7 +159,7 @@ impl Pipe {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
 
-    /// Reads what there is. Waits if there is nothing yet.
+    /// Reads what is available; waits if there is nothing yet.
     fn take_some(&mut self) {
         let mut buffer = [0; 65536];
         let Some(source) = &mut self.source else {
@@ -175,7 +175,7 @@ impl Pipe {
     }
 }
 
-/// Waits for something to read, for a tenth of a second at most, and reads it.
+/// Waits up to a tenth of a second for something to read, and reads it.
 fn listen(pipes: &mut [&mut Pipe], most: Duration) {
     let timeout = Timespec {
         tv_sec: 0,

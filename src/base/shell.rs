@@ -1,9 +1,9 @@
-//! Texts quoted for a shell. Pure.
+//! Quoting for a shell.
 
-/// Characters that mean nothing to any shell, wherever they stand.
+/// Characters without a special meaning in any shell, in any position.
 const PLAIN: &str = "_-./:=@%+,";
 
-/// Quotes a text so that every POSIX shell, and bash, takes it for one word with just these characters.
+/// Quotes a text so that every POSIX shell reads it as one word with exactly these characters.
 pub fn quote(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || PLAIN.contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
@@ -13,7 +13,7 @@ pub fn quote(text: &str) -> String {
     }
 }
 
-/// Makes a command line of words.
+/// Joins words into a command line.
 pub fn join<T: AsRef<str>>(words: &[T]) -> String {
     let words: Vec<String> = words.iter().map(|word| quote(word.as_ref())).collect();
     words.join(" ")

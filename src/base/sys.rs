@@ -1,10 +1,10 @@
-//! The few facts of the outside that every command needs: time, environment, user, host.
+//! Time, environment, user and host.
 //!
-//! Modules that decide never call these: time, user and host come to them as arguments, so that they can be
-//! tested with any. Those that act call them: `cli`, the executors, the lock and the files of the state.
+//! Modules that decide never call these: they get time, user and host as arguments, so that tests can choose
+//! them. Modules that act do: `cli`, the executors, the lock and the files of the state.
 #![expect(
     clippy::disallowed_methods,
-    reason = "this is the leaf that reads time and environment"
+    reason = "the one module that reads time and environment"
 )]
 
 use std::collections::BTreeMap;
@@ -18,15 +18,15 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use chrono::{DateTime, Local, SubsecRound, Utc};
 
-/// Returns the time of the system clock, cut to the microseconds that the state file stores.
+/// The current time, cut to the microseconds that the state file stores.
 pub fn now() -> DateTime<Utc> {
     Utc::now().trunc_subsecs(6)
 }
 
-/// Begins anew without `TZ` if that leads to anything but a small regular file: to read a zone from a pipe or a
-/// device would never end, here and in Slurm's programs. Does not return where it does so.
+/// Restarts the program without `TZ` if that names anything but a small regular file: reading a zone from a pipe or a
+/// device would never end, here and in Slurm's programs.
 pub fn leave_unusable_zone() {
-    // Where zones are looked for (tzset(3)); joined with an absolute path, the path itself.
+    // Where the C library looks for zones (tzset(3)); joining an absolute path gives that path itself.
     let Some(zone) = env("TZ") else { return };
     let name = zone.as_bytes();
     let name = OsStr::from_bytes(name.strip_prefix(b":").unwrap_or(name));
@@ -36,7 +36,7 @@ pub fn leave_unusable_zone() {
     });
     let mut words = std::env::args_os();
     if is_unusable && let (Some(called), Ok(program)) = (words.next(), std::env::current_exe()) {
-        // Without an answer all goes on as it was called.
+        // If this fails, the program continues as it was started.
         let _ = std::process::Command::new(program)
             .arg0(called)
             .args(words)
@@ -51,11 +51,11 @@ const ZONES: [&str; 4] = [
     "/etc/zoneinfo",
     "/usr/share/lib/zoneinfo",
 ];
-/// In bytes; the zones that there are have a few thousand.
+/// In bytes; real zone files have a few thousand.
 const LARGEST_ZONE: u64 = 1 << 20;
 
-/// Writes a time for people, in their time zone: `2026-01-02 04:04 +01:00`. Files, CSV and JSON have UTC. The zone
-/// decides nothing, so pure modules may call this for their texts.
+/// A time for people, in their time zone: `2026-01-02 04:04 +01:00`. Files, CSV and JSON have UTC. No decision
+/// depends on the zone, so pure modules may call this for their texts.
 pub fn local_time(at: DateTime<Utc>) -> String {
     let local = at.with_timezone(&Local);
     let zone = match local.offset().local_minus_utc() {
@@ -65,23 +65,23 @@ pub fn local_time(at: DateTime<Utc>) -> String {
     format!("{} {zone}", local.format("%Y-%m-%d %H:%M"))
 }
 
-/// Returns a number that no other process has: the time and the pid can be the same on two hosts.
+/// A number that no other process has: time and pid can be the same on two hosts.
 pub fn random() -> u64 {
     // Seeded by the system for each process.
     RandomState::new().hash_one(std::process::id())
 }
 
-/// Returns an environment variable, or none if it is unset or empty.
+/// An environment variable; `None` if it is unset or empty.
 pub fn env(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Returns the user id that files and jobs of this process belong to.
+/// The user id that owns the files and jobs of this process.
 pub fn effective_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Returns the user's name as the environment tells it, else the user id.
+/// The user's name from the environment, or else the user id.
 pub fn user_name() -> String {
     ["LOGNAME", "USER"].into_iter().find_map(env).map_or_else(
         || format!("user {}", effective_uid()),
@@ -89,9 +89,9 @@ pub fn user_name() -> String {
     )
 }
 
-/// Writes a user id for people, with the name if the system knows one: `alice (uid 1000)`.
+/// A user id for people, with the name if the system knows one: `alice (uid 1000)`.
 pub fn user(uid: u32) -> String {
-    // A table may name a user in each row, and a name may have to be asked for over the network.
+    // A table may show a user in each row, and the system may look names up over the network.
     static KNOWN: Mutex<BTreeMap<u32, String>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let text = known.entry(uid).or_insert_with(|| {
@@ -105,24 +105,25 @@ pub fn user(uid: u32) -> String {
     text.clone()
 }
 
-/// Lets a write above the limit on the size of files (`ulimit -f`) fail as any other can: without this, SIGXFSZ
-/// ends the process without a word (setrlimit(2)).
+/// Turns a write above the file size limit (`ulimit -f`) into an ordinary error: otherwise SIGXFSZ ends the process
+/// without a message (setrlimit(2)).
 ///
-/// By a handler, which ends with `exec`: a signal that is ignored would stay so in sbatch and in jobs.
+/// Uses a handler, which `exec` resets: an ignored signal would stay ignored in sbatch and in jobs.
 pub fn survive_file_size_limit() {
-    // Where it cannot be had, all is as if it had not been asked for.
+    // If this fails, the signal keeps its default action.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::<AtomicBool>::default());
 }
 
-/// The signal that asked this process to end; 0: none did.
+/// The signal that asked this process to end; 0 if there was none.
 static INTERRUPTED_BY: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
 
-/// From now on SIGINT and SIGTERM are only noted, so that what is begun is finished; a second one ends the process.
+/// From now on SIGINT and SIGTERM are only recorded, so that the current work is finished; a second one ends the
+/// process.
 pub fn catch_interrupts() {
     let is_second = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         let number = usize::try_from(signal).unwrap_or_default();
-        // Where a handler cannot be had, the first one ends the process, as ever. They are called in this order.
+        // Handlers run in this order. If one cannot be installed, the first signal ends the process, as by default.
         let _ = signal_hook::flag::register_conditional_default(signal, Arc::clone(&is_second))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&is_second)))
             .and_then(|_| {
@@ -131,24 +132,24 @@ pub fn catch_interrupts() {
     }
 }
 
-/// True if a signal that was caught asks this process to end.
+/// True if a caught signal has asked this process to end.
 pub fn is_interrupted() -> bool {
     INTERRUPTED_BY.load(Ordering::Relaxed) != 0
 }
 
-/// Ends the process by the signal that was caught, so that whoever started it (a shell's loop, systemd) sees why.
+/// Ends the process by the caught signal, so that its parent (a shell's loop, systemd) sees why.
 pub fn end_by_interrupt() {
     if let Ok(signal @ 1..) = i32::try_from(INTERRUPTED_BY.load(Ordering::Relaxed)) {
         let _ = signal_hook::low_level::emulate_default_handler(signal);
     }
 }
 
-/// Returns how many bytes a file may have that this process writes; none: there is no limit.
+/// The largest size in bytes of a file that this process may write; `None` if unlimited.
 pub fn file_size_limit() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Fsize).current
 }
 
-/// Returns the host's name as the kernel knows it.
+/// The host's name, as the kernel knows it.
 pub fn host_name() -> String {
     rustix::system::uname()
         .nodename()

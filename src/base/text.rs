@@ -1,4 +1,4 @@
-//! Texts for people: counts, lists, parts that may be missing.
+//! Text for people: counts, lists, optional parts.
 
 use std::fmt::Display;
 
@@ -7,12 +7,12 @@ pub fn plural(count: usize, word: &str) -> String {
     plural_as(count, count, word)
 }
 
-/// The same for a word whose plural needs more than an `s`.
+/// [`plural`] for a word whose plural is not formed with `s`.
 pub fn plural_of(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// The same with the number as `shown`.
+/// [`plural`] with the number shown as `shown`.
 pub fn plural_as(count: usize, shown: impl Display, word: &str) -> String {
     let end = if count == 1 { "" } else { "s" };
     format!("{shown} {word}{end}")
@@ -24,13 +24,13 @@ pub fn few<T: AsRef<str>>(names: &[T], most: usize) -> String {
     format!("{}{}", shown.join(", "), and_more(names.len(), most))
 }
 
-/// ` and 2 more`, or nothing.
+/// ` and 2 more`, or an empty text.
 pub fn and_more(count: usize, shown: usize) -> String {
     let more = count.checked_sub(shown).filter(|more| *more > 0);
     maybe(" and ", more, " more")
 }
 
-/// A value between two texts, or nothing.
+/// A value between two texts, or an empty text.
 pub fn maybe(before: &str, value: Option<impl Display>, after: &str) -> String {
     value.map_or_else(String::new, |value| format!("{before}{value}{after}"))
 }

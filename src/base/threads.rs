@@ -1,4 +1,4 @@
-//! The work of libraries that panic, or that start threads of their own where the system may give none.
+//! Calls into libraries that panic, or that need more threads than the system may allow.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -8,13 +8,13 @@ use std::sync::mpsc::channel;
 use std::sync::{Mutex, Once, OnceLock};
 use std::thread::{Builder, available_parallelism, scope};
 
-/// Turns a panic of a library into its text, and keeps it from being printed.
+/// Turns a library's panic into its text, and does not print it.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     quietly(|| catch_unwind(AssertUnwindSafe(work))).map_err(|panic| text(panic.as_ref()))
 }
 
-/// Does the work of polars, which starts threads of its own: where the system does not give as many,
-/// it would panic, or wait for ever.
+/// Runs polars, which starts its own threads: where the system does not allow enough of them, it would panic or wait
+/// forever.
 pub fn with_threads<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     static ENOUGH: OnceLock<Result<(), String>> = OnceLock::new();
     ENOUGH.get_or_init(|| {
@@ -22,14 +22,14 @@ pub fn with_threads<T>(work: impl FnOnce() -> T) -> Result<T, String> {
         let processors = available_parallelism().map_or(1, NonZero::get);
         let wanted = 2 * processors + 2;
         have_threads(wanted).map_err(|error| {
-            format!("the system gives no {wanted} threads ({error}): is there a limit on processes (ulimit -u)?")
+            format!("cannot start {wanted} threads ({error}): is there a limit on processes (ulimit -u)?")
         })
     })
     .clone()?;
     caught(work)
 }
 
-/// Starts so many threads at once, and ends them.
+/// Starts `count` threads at once, and ends them.
 fn have_threads(count: usize) -> std::io::Result<()> {
     let (keep, kept) = channel::<()>();
     let kept = Mutex::new(kept);
@@ -51,7 +51,7 @@ fn text(panic: &(dyn Any + Send)) -> String {
         .downcast_ref::<String>()
         .map(String::as_str)
         .or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("a part of it gave up")
+        .unwrap_or("it panicked without a message")
         .to_owned()
 }
 
@@ -60,7 +60,7 @@ thread_local! {
 }
 static HOOK: Once = Once::new();
 
-/// Keeps panics of this thread off standard error while it works.
+/// Does not print panics of this thread during `work`.
 fn quietly<T>(work: impl FnOnce() -> T) -> T {
     HOOK.call_once(|| {
         let usual = std::panic::take_hook();

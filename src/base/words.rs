@@ -1,11 +1,11 @@
-//! Enums whose values are fixed words: in files, on the command line, in tables.
+//! Enums whose values are fixed words in files, on the command line and in tables.
 
-/// An error: the text is none of a fixed list of words.
+/// The text is not in the list of words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a known word")]
 pub struct UnknownWord(pub String);
 
-/// Defines an enum of words: all values in order, the word of each, and reading one back.
+/// Defines an enum of words, with all values in order, the word of each, and parsing.
 macro_rules! words {
     (
         $(#[$meta:meta])*

@@ -99,14 +99,14 @@ fn rows(
     printer: &mut Printer,
 ) -> Result<Vec<TaskRow>, Failure> {
     let config = &context.config;
-    let mut stops = roots::judge(config, state, roots::look);
+    let mut stops = roots::safety_stops(config, state, roots::observe);
     let found = context.discover(printer)?;
     let counts = Counts {
         sessions: Some(found.sessions.len() as u64),
         ..Counts::default()
     };
     if found.unreadable.is_empty() {
-        stops.extend(drop::judge(config, &counts, &state.meta.baselines));
+        stops.extend(drop::safety_stops(config, &counts, &state.meta.baselines));
     } else {
         printer.warning("rows stay: not all sessions can be seen");
         *exit = Exit::Unreadable;

@@ -75,9 +75,9 @@ impl Context {
         }
         refuse_ambiguous_link(&config)?;
         let store = Store::at(&config.state_file)?;
-        let reader = Reader::default().counting(config.annex);
+        let reader = Reader::default().with_annex(config.annex);
         let reader = match config.sessions {
-            SessionSource::Bids => reader.handing_over(),
+            SessionSource::Bids => reader.with_shared_listings(),
             _ => reader,
         };
         let now = sys::now();
@@ -270,7 +270,7 @@ impl Context {
         state: &State,
         printer: &mut Printer,
     ) -> Result<Box<dyn Completions>, Failure> {
-        let stops = roots::judge(&self.config, state, roots::look);
+        let stops = roots::safety_stops(&self.config, state, roots::observe);
         if stops.is_empty() {
             return Ok(Box::new(self.probe()?));
         }
@@ -282,7 +282,7 @@ impl Context {
     }
 
     pub fn probe(&self) -> Result<Probe, Failure> {
-        Ok(Probe::new(&self.config)?.reading_by(self.reader.clone()))
+        Ok(Probe::new(&self.config)?.with_reader(self.reader.clone()))
     }
 
     pub fn selection(&self, args: &SelectArgs) -> Result<Selection, Failure> {

@@ -26,7 +26,7 @@ impl Context {
         printer: &mut Printer,
     ) -> Result<(Discovery, Manifest), Failure> {
         let (found, manifest, pauses) = self.decide(selection, recheck, printer)?;
-        let odd = found.notes.len() + found.near.len();
+        let odd = found.notes.len() + found.misspelt.len();
         if found.sessions.is_empty() {
             // They may say why.
             self.tell_odd_names(&found, printer);
@@ -50,7 +50,7 @@ impl Context {
     ) -> Result<(Discovery, Manifest, Pauses), Failure> {
         let state = self.read_state(printer)?;
         let policy = self.policy(selection, Purpose::Show { recheck })?;
-        let mut stops = roots::judge(&self.config, &state, roots::look);
+        let mut stops = roots::safety_stops(&self.config, &state, roots::observe);
         let found = self.discover(printer)?;
         self.tell_unmatched(&policy, &found, printer);
         let probe = self.probe()?;

@@ -32,7 +32,7 @@ use crate::store::control::Control;
 pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let mut state = context.read_state(printer)?;
     let named = context.named(args.task.words(), &state)?;
-    let mut stops = roots::judge(&context.config, &state, roots::look);
+    let mut stops = roots::safety_stops(&context.config, &state, roots::observe);
     if !stops.is_empty() {
         // If a root is gone, there may be nothing else to tell.
         tell_stops(&stops, printer);

@@ -237,7 +237,7 @@ fn note(context: &Context, row: &TaskRow, state: &State, patterns: &Patterns) ->
         remedy,
         ..FailureNote::default()
     };
-    let Some(files) = logs::of(&context.config, &context.store, row) else {
+    let Some(files) = logs::files_of(&context.config, &context.store, row) else {
         return note;
     };
     let path = |path: &Path| Some(path.to_string_lossy().into_owned());

@@ -40,7 +40,7 @@ impl<'a> Guard<'a> {
         state: &mut State,
         printer: &mut Printer,
     ) -> Result<(), Failure> {
-        let stops = roots::judge(&self.context.config, state, roots::look);
+        let stops = roots::safety_stops(&self.context.config, state, roots::observe);
         let stops = self.without_accepted(stops);
         if stops.is_empty() {
             return Ok(());
@@ -73,7 +73,7 @@ impl<'a> Guard<'a> {
             return Err(self.stop(pass, state, (looked, Some(decided)), &stops, printer));
         }
         let mut baselines = state.meta.baselines.clone();
-        roots::settle(config, &mut baselines, roots::look, accepts);
+        roots::settle(config, &mut baselines, roots::observe, accepts);
         drop::settle(config, &decided.counts, &mut baselines, accepts);
         // Sessions that could not be seen were not looked at.
         if decided.counts.sessions.is_some() {

@@ -107,7 +107,7 @@ fn show_one(
             "the next `run` or `monitor` finds out".to_owned(),
         ));
     };
-    let Some(files) = logs::of(&context.config, &context.store, row) else {
+    let Some(files) = logs::files_of(&context.config, &context.store, row) else {
         return Err(Failure::not_found(
             format!(
                 "{}: where the logs of job {job} are is not known, slurm_log_dir is not set",
@@ -218,7 +218,7 @@ fn show(
 ) -> Result<Vec<Follower>, Failure> {
     let mut followers = Vec::new();
     for (what, path) in files.iter() {
-        let end = logs::end(path, args.lines).map_err(|source| Failure::Read {
+        let end = logs::tail(path, args.lines).map_err(|source| Failure::Read {
             path: path.to_owned(),
             source,
         })?;

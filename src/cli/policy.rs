@@ -22,7 +22,7 @@ pub enum Purpose {
 impl Context {
     /// Puts together what configuration and command line say about the decision.
     pub fn policy(&self, selection: Selection, purpose: Purpose) -> Result<Policy, Failure> {
-        let (force, looks_at_all) = match purpose {
+        let (force, rechecks_all) = match purpose {
             Purpose::Show { recheck } => (false, recheck),
             Purpose::Run { force, recheck } => (force, recheck),
         };
@@ -34,7 +34,7 @@ impl Context {
             reports_late_input: matches!(purpose, Purpose::Show { .. }),
             host: sys::host_name(),
             recheck: self.config.recheck,
-            looks_at_all,
+            rechecks_all,
             away: None,
         })
     }

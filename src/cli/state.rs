@@ -267,7 +267,7 @@ fn save(
     let state = &mut rebuilt.state;
     state.meta.project = Some(context.project(state));
     state.meta.begun_anew = None;
-    safety::drop::derive(state);
+    safety::drop::restore_session_count(state);
     safety::recheck::forget(&mut state.meta.baselines);
     let mut events = looked.map_or_else(Vec::new, |looked| looked.events.clone());
     events.push(repaired_event(now, &rebuilt.damage, rows.len()));

@@ -36,11 +36,11 @@ impl Context {
         for note in &found.notes {
             printer.note(note);
         }
-        if found.near.is_empty() {
+        if found.misspelt.is_empty() {
             return;
         }
         let names: Vec<String> = found
-            .near
+            .misspelt
             .iter()
             .map(|(name, meant)| format!("{name} ({meant}?)"))
             .collect();

@@ -1,19 +1,20 @@
-//! The heart: which tasks are due, and why each other one is not.
+//! The central decision: which tasks are due, and why the others are not.
 //!
-//! [`plan`] reads nothing but through its [`World`] (outputs by `completions`, DICOM directories by `gate`): sessions
-//! and rows in, exactly one [`Decision`] per task out. `run`, `run --dry-run`, `manifest`, `session-status` and
-//! `explain` all read its answer, so they cannot disagree about what the disk showed.
+//! [`plan`] turns sessions and rows into exactly one [`Decision`] per task, and reads files only through its [`World`]
+//! (outputs by `completions`, DICOM directories by `gate`). `run`, `run --dry-run`, `manifest`, `session-status` and
+//! `explain` all use it, so they cannot disagree.
 
 pub mod breaker;
 pub mod limits;
 pub mod newest;
-pub mod pause;
 mod plan;
 pub mod prospects;
 pub mod removed;
 pub mod retry;
 pub mod selection;
 mod stale;
+#[cfg(test)]
+pub mod testing;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -39,32 +40,31 @@ pub use retry::{Budget, Outlook};
 pub use selection::Selection;
 pub use stale::stale_rows;
 
-/// Holds what the decision looks at.
+/// Everything on which the decision is based.
 pub struct World<'a> {
-    /// Sorted by subject and session, without doubles.
+    /// Sorted by subject and session, without duplicates.
     pub sessions: &'a [Session],
     pub rows: &'a State,
     pub completions: &'a dyn Completions,
-    /// Live jobs with a task's name that are not ours: the task waits while they live.
+    /// Stray jobs with a task's name: the task waits until they end.
     pub jobs_without_row: &'a HashMap<TaskKey, JobId>,
-    /// Rows in flight that are no tasks of the configuration: a procedure whose name or scope was changed waits for
-    /// them.
+    /// Rows in flight of removed procedures: a procedure with a new name or scope waits for them.
     pub removed: &'a RemovedProcedures,
-    /// Finds the newest attempts of tasks without a row; called only if one of them has complete outputs.
+    /// The newest attempts of tasks without a row; called only if one of them has complete outputs.
     pub newest: &'a (dyn Fn() -> Arc<NewestAttempts> + Sync),
-    /// Looks at the directory that a session was found by and says why the session is held back, if it is.
+    /// Why a session is held back, by the directory in which it was found.
     pub gate: &'a (dyn Fn(&Session) -> Option<Hold> + Sync),
-    /// Looks into a session's input for a file that is newer than this time.
+    /// True if a session's input contains a file newer than this time.
     pub late: &'a (dyn Fn(&Session, Input, DateTime<Utc>) -> bool + Sync),
-    /// True for complete rows whose outputs and input are not looked at this time.
+    /// True for complete rows whose outputs and input are not checked this time.
     pub trusts: Trusts<'a>,
     pub now: DateTime<Utc>,
 }
 
-/// Answers whether a row is believed without a look at the disk.
+/// True if a row is trusted without checking the disk.
 pub type Trusts<'a> = &'a (dyn Fn(&TaskRow) -> bool + Sync);
 
-/// What a task reads of a session.
+/// The part of a session that a task reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
     Dicom,
@@ -72,36 +72,36 @@ pub enum Input {
     Bids,
 }
 
-/// Holds what the configuration and the command line say about the decision.
+/// Settings from the configuration and the command line.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
     pub selection: Selection,
     /// Selected tasks are due even if they are complete or failed.
     pub force: bool,
-    /// Failed tasks are due again at every run, as the Python program had it.
+    /// Failed tasks are due in every run, as in the Python program.
     pub resubmit_failed: bool,
-    /// Which sessions the site wants worked on.
+    /// The sessions that the site wants to process.
     pub cohort: Cohort,
-    /// Late input is looked for in all procedures, not only in those that run again for it.
+    /// Check all procedures for late input, not only those that are rerun for it.
     pub reports_late_input: bool,
     /// Name of this host.
     pub host: String,
-    /// How long complete rows are trusted without a look. Zero: not at all.
+    /// How long complete rows are trusted without a check; zero for not at all.
     pub recheck: Duration,
-    /// Nothing is trusted this time.
-    pub looks_at_all: bool,
-    /// Which rows belong to sessions that are not in the study now, by [`crate::decide::safety::recheck::away`]. None: a
-    /// decision about all sessions, which tells it.
+    /// Check everything this time.
+    pub rechecks_all: bool,
+    /// The rows of sessions that are not in the study now, by [`crate::decide::safety::recheck::away`]. `None` for a
+    /// decision about all sessions, which computes it.
     pub away: Option<u64>,
 }
 
-/// Holds one decision for each task, in order: priority, subject, session.
+/// One decision per task, ordered by priority, subject and session.
 #[derive(Debug, Clone, Default)]
 pub struct Manifest {
     pub tasks: Vec<Planned>,
 }
 
-/// Pairs a task with its decision.
+/// A task with its decision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Planned {
     pub procedure: ProcedureId,
@@ -109,15 +109,15 @@ pub struct Planned {
     pub subject: SubjectLabel,
     /// [`SessionLabel::none`] for subject scope.
     pub session: SessionLabel,
-    /// Of the session, for session scope.
+    /// The session's directory, for session scope.
     pub dicom_path: Option<Arc<std::path::Path>>,
-    /// For a due task of subject scope: the sessions that it works on.
+    /// The sessions that a due task of subject scope processes.
     pub input_sessions: Option<Vec<SessionLabel>>,
     pub decision: Decision,
 }
 
 impl Planned {
-    /// Pairs a task without DICOM files and input sessions with its decision.
+    /// A task without DICOM files and input sessions.
     pub fn new(
         dag: &ProcedureDag,
         procedure: ProcedureId,
@@ -140,7 +140,7 @@ impl Planned {
     }
 }
 
-/// Says what happens to a task now.
+/// What happens to a task now.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
     Submit(Due),
@@ -148,7 +148,7 @@ pub enum Decision {
 }
 
 impl Manifest {
-    /// Returns the tasks that are due, in order.
+    /// The due tasks, in order.
     pub fn due(&self) -> impl Iterator<Item = &Planned> {
         self.tasks
             .iter()
@@ -156,32 +156,31 @@ impl Manifest {
     }
 }
 
-/// Says why a task is due.
+/// Why a task is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Due {
-    /// No attempt of ours is on record.
+    /// No earlier attempt is recorded.
     New,
-    /// The row says complete, the disk says otherwise.
+    /// Complete by the row, but not on disk.
     OutputsGone,
-    /// The same of a row of the Python program, which believed Slurm's word alone: that there ever were outputs is
-    /// not known.
+    /// The same for a row of the Python program, which trusted Slurm alone: it is unknown whether there ever were
+    /// outputs.
     NeverVerified,
-    /// Failed before, and `resubmit_failed` is on; or the failed attempt has no row any more. `complete`: as for a
-    /// retry.
+    /// Failed before, and `resubmit_failed` is on, or the failed attempt's row is gone. `complete` as for a retry.
     FailedBefore { complete: bool },
-    /// Complete, a session has come since, and `rerun_when_stale` is on: outputs will be replaced.
+    /// Complete, new sessions arrived after it ran, and `rerun_when_stale` is on: outputs will be replaced.
     Stale,
-    /// Complete, input files are newer than its attempt, and `rerun_when_stale` is on: outputs will be replaced.
+    /// Complete, input files changed after it ran, and `rerun_when_stale` is on: outputs will be replaced.
     LateInput,
-    /// Failed before, and the procedure's `retry` rules allow another attempt. `complete`: the outputs of
-    /// the failed attempt look complete and will be replaced.
+    /// Failed before, and the procedure's `retry` rules allow another attempt. `complete` if the outputs of the failed
+    /// attempt look complete and will be replaced.
     Retry { reason: Reason, complete: bool },
-    /// Asked for with `--force`. `complete`: outputs are there and will be replaced.
+    /// Selected with `--force`. `complete` if outputs exist and will be replaced.
     Forced { complete: bool },
 }
 
 impl Due {
-    /// Returns the word of the audit log; none for a task that was never tried.
+    /// The word in the audit log; `None` for a first attempt.
     pub fn cause(self) -> Option<&'static str> {
         match self {
             Self::New => None,
@@ -195,13 +194,13 @@ impl Due {
     }
 }
 
-/// Says why a task is not submitted. Each task has exactly one.
+/// Why a task is not submitted.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Skip {
     Complete,
-    /// Complete, of subject scope, and these sessions have come since.
+    /// Complete, of subject scope, and these sessions arrived after it ran.
     Stale(Vec<SessionLabel>),
-    /// Complete, and input files are newer than the start of its attempt.
+    /// Complete, and input files changed after it ran.
     LateInput,
     NotApplicable,
     InFlight {
@@ -214,13 +213,13 @@ pub enum Skip {
         attempt: i32,
         outlook: Outlook,
     },
-    /// A live job of exactly this task's name that is not ours may be writing the same outputs.
+    /// A stray job with exactly this task's name may be writing the same outputs.
     JobWithoutRow(JobId),
-    /// A job in flight of a procedure that is not in the configuration may be writing the same outputs: this may be
-    /// its procedure's new name. Or it is of this procedure, from before its scope was changed.
+    /// A job in flight of a removed procedure may be writing the same outputs, if this procedure is its new name; or
+    /// it is a job of this procedure from before its scope was changed.
     Renamed(Box<RemovedProcedure>),
     NoDicom,
-    /// Files of the session still arrive.
+    /// Files of the session are still arriving.
     Settling {
         until: DateTime<Utc>,
     },
@@ -229,34 +228,35 @@ pub enum Skip {
         files: u64,
         needed: u64,
     },
-    /// The first dependency that is not complete, and where: for a subject-scoped task, the session.
+    /// The first dependency that is not complete.
     WaitingFor(Box<Waiting>),
-    /// The subject has fewer sessions that are ready than the procedure's `min_sessions`.
+    /// The subject has fewer ready sessions than the procedure's `min_sessions`.
     TooFewSessions {
         needed: usize,
         ready: usize,
     },
     Unreadable(Box<Unreadable>),
     OverLimit(Limit),
-    /// The procedure or the study is paused until a person resumes it.
+    /// The procedure or the study is paused until `resume`.
     Paused(Box<Pause>),
     NotSelected,
-    /// The site does not want the session worked on (`include`, `exclude`).
+    /// By `include` or `exclude`.
     Excluded,
 }
 
-/// Names what a task waits for.
+/// A dependency that is not ready.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Waiting {
     pub procedure: Arc<str>,
+    /// For a subject-scoped task.
     pub session: Option<SessionLabel>,
-    /// How many sessions are not ready, for a subject-scoped task that waits for several.
+    /// The number of sessions that are not ready, for a subject-scoped task that waits for several.
     pub sessions_missing: usize,
-    /// Set if the dependency failed, cannot be read or applies nowhere: it does not get ready on its own.
+    /// Set if the dependency will not become ready automatically.
     pub blocked: Option<Blocked>,
 }
 
-/// Says why a dependency does not get ready by itself.
+/// Why a dependency will not become ready automatically.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Blocked {
     Failed(Option<Reason>),
@@ -265,20 +265,20 @@ pub enum Blocked {
     NotApplicable,
 }
 
-/// Names the limit that holds a due task back.
+/// A limit that holds a due task back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Limit {
     MaxJobs(usize),
     MaxSubmitPerRun(usize),
     MaxInFlight(usize),
     ProcedureMaxInFlight(usize),
-    /// `max_queued_user_jobs`: the user's jobs in the queue, of whatever program.
+    /// `max_queued_user_jobs`: the user's jobs in the queue, including those of other programs.
     QueuedUserJobs(usize),
     /// The first jobs of the procedure must succeed before the rest is submitted.
     Warmup {
         needed: usize,
         succeeded: usize,
-        /// Of the first ones, those that failed: a person must look.
+        /// Failed jobs among the first ones: a person must fix them.
         failed: usize,
     },
 }

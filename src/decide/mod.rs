@@ -1,4 +1,4 @@
-//! Decisions, all pure: which tasks are due, what became of jobs, whether the disk can be trusted.
+//! Pure decisions: which tasks are due, what happened to jobs, whether the disk can be trusted.
 
 pub mod manifest;
 pub mod reconcile;

@@ -1,4 +1,4 @@
-//! From a due task to the job that is asked for: name, arguments, environment, resources. Pure.
+//! The job of a due task: name, arguments, environment, resources.
 
 pub mod batch;
 mod resources;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use chrono::{DateTime, SecondsFormat, Utc};
 use sha2::{Digest, Sha256};
 
-use crate::base::hex::hex_of_first;
+use crate::base::hex::{hash_of, hex_of_first};
 use crate::decide::manifest::{Decision, Due, Planned, retry};
 use crate::executor::JobRequest;
 use crate::model::bids::SessionLabel;
@@ -25,65 +25,64 @@ use crate::store::journal::Intent;
 pub use batch::Batch;
 pub use resources::Reduced;
 
-use resources::Failed;
+use resources::RetryBase;
 
-/// Pairs what is journalled before a submission with what is handed to the executor.
+/// The journal's record of a submission, and the executor's request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prepared {
     pub intent: Intent,
     pub request: JobRequest,
-    pub notes: Notes,
+    pub notes: RequestNotes,
 }
 
-/// Says how a request differs from what is configured, for people and the audit log.
+/// How a request differs from the configuration, for people and the audit log.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Notes {
-    /// Why the task is due. None: it was not planned.
+pub struct RequestNotes {
+    /// Why the task is due; `None` if it was not planned.
     pub due: Option<Due>,
-    /// The failure after which the rules try again.
+    /// The failure that is retried.
     pub retry_of: Option<Reason>,
-    /// How a retry differs from the attempt before: `--mem 32G -> 48G`.
+    /// How a retry differs from the previous attempt: `--mem 32G -> 48G`.
     pub changes: Vec<String>,
-    /// What was above the site's ceiling.
+    /// Values above the site's ceiling.
     pub reduced: Vec<Reduced>,
-    /// True if a retry asks for other resources than a first attempt would.
+    /// True if a retry requests other resources than a first attempt.
     pub has_own_resources: bool,
 }
 
-/// Holds what the request needs to know of the task's past and of this run.
+/// The task's history and this run.
 #[derive(Debug, Clone)]
 pub struct RequestContext<'a> {
     pub project: &'a str,
-    /// Of this attempt, from 1.
+    /// The number of this attempt, from 1.
     pub attempt: i32,
-    /// Why the attempt before failed, if it did.
+    /// Why the previous attempt failed, if it did.
     pub last_reason: Option<Reason>,
     /// The task's row, if it has one.
     pub row: Option<&'a TaskRow>,
-    /// The words of the script's `#SBATCH` lines; needed for retries only.
+    /// The words of the script's `#SBATCH` lines; only needed for retries.
     pub script: &'a Arguments,
     pub now: DateTime<Utc>,
-    /// Makes submission ids of different processes different.
+    /// Ensures that different processes create different submission ids.
     pub run_id: &'a str,
 }
 
-/// Builds the request and its intent.
-pub fn prepare(config: &Config, planned: &Planned, about: &RequestContext<'_>) -> Prepared {
+pub fn prepare(config: &Config, planned: &Planned, context: &RequestContext<'_>) -> Prepared {
     let procedure = config.procedures.get(planned.procedure);
     let key = &planned.key;
-    let submission_id = config.executor.submission_id(&digits(key, about));
+    let submission_id = config.executor.submission_id(&digits(key, context));
     let job_name = key.job_name();
-    let retried = retried(procedure, planned, about.row);
+    let retried = retried(procedure, planned, context.row);
     let asked = resources::ask(
         procedure,
         &config.ceiling,
-        retried.as_ref().map(|(row, _, state)| Failed {
+        retried.as_ref().map(|(row, _, state)| RetryBase {
             row,
             state,
-            script: about.script,
+            script: context.script,
         }),
     );
-    let notes = Notes {
+    let notes = RequestNotes {
         due: match planned.decision {
             Decision::Submit(due) => Some(due),
             Decision::Skip(_) => None,
@@ -98,8 +97,8 @@ pub fn prepare(config: &Config, planned: &Planned, about: &RequestContext<'_>) -
     let intent = Intent {
         submission_id: submission_id.as_str().into(),
         job_name: job_name.as_str().into(),
-        attempt: about.attempt,
-        submitted_at: about.now,
+        attempt: context.attempt,
+        submitted_at: context.now,
         replaces_outputs: matches!(
             planned.decision,
             Decision::Submit(
@@ -121,11 +120,11 @@ pub fn prepare(config: &Config, planned: &Planned, about: &RequestContext<'_>) -
     let request = JobRequest {
         job_name,
         submission_id,
-        project: about.project.to_owned(),
-        attempt: about.attempt,
+        project: context.project.to_owned(),
+        attempt: context.attempt,
         script: procedure.script.clone(),
         arguments: arguments(procedure, planned),
-        env: environment(config, procedure, planned, about),
+        env: environment(config, procedure, planned, context),
         resources,
         log_dir: log_dir(config, procedure),
         key: key.clone(),
@@ -137,7 +136,7 @@ pub fn prepare(config: &Config, planned: &Planned, about: &RequestContext<'_>) -
     }
 }
 
-/// Returns what a task that is tried again by the rules brings along.
+/// The row, reason and retry state of a retried task.
 fn retried<'a>(
     procedure: &Procedure,
     planned: &Planned,
@@ -150,9 +149,8 @@ fn retried<'a>(
     Some((row, reason, retry::next(rules, row, &procedure.resources)))
 }
 
-impl Notes {
-    /// Says why and how a retry is made, without the task: `attempt 2 after out_of_memory: --mem 32G
-    /// -> 48G`. None: it is no retry.
+impl RequestNotes {
+    /// `attempt 2 after out_of_memory: --mem 32G -> 48G`; `None` unless it is a retry.
     pub fn retry_text(&self, attempt: i32) -> Option<String> {
         let mut text = format!("attempt {attempt} after {}", self.retry_of?);
         if !self.changes.is_empty() {
@@ -163,20 +161,20 @@ impl Notes {
     }
 }
 
-/// Returns what a row remembers of the sessions that its attempt works on: labels between blanks.
+/// The labels of the sessions that an attempt processes, separated by spaces.
 fn input_sessions(sessions: &[SessionLabel]) -> Arc<str> {
     let labels: Vec<&str> = sessions.iter().map(SessionLabel::as_str).collect();
     labels.join(" ").into()
 }
 
-/// Returns where the logs of a procedure's jobs go, if the site has a log directory.
+/// The directory of a procedure's logs, if the site has a log directory.
 pub fn log_dir(config: &Config, procedure: &Procedure) -> Option<PathBuf> {
     let dir = config.slurm.log_dir.as_ref()?;
     Some(dir.join(&*procedure.name))
 }
 
-/// Subject scope: the subject. Session scope: subject, session (empty in a dataset without
-/// sessions) and, where there is one, the DICOM path.
+/// For subject scope, the subject; for session scope, subject, session (empty in a dataset without sessions) and the
+/// DICOM path if there is one.
 fn arguments(procedure: &Procedure, planned: &Planned) -> Vec<String> {
     let mut arguments = vec![planned.subject.to_string()];
     if procedure.scope == Scope::Session {
@@ -188,15 +186,15 @@ fn arguments(procedure: &Procedure, planned: &Planned) -> Vec<String> {
     arguments
 }
 
-/// Returns the variables that a job sees: ours and the procedure's own ones, which win where they may be set.
+/// A job's environment variables; the procedure's override ours where allowed.
 fn environment(
     config: &Config,
     procedure: &Procedure,
     planned: &Planned,
-    about: &RequestContext<'_>,
+    context: &RequestContext<'_>,
 ) -> BTreeMap<String, String> {
     let path = |path: &Path| path.to_string_lossy().into_owned();
-    // A procedure may see the data under other names, as in a container.
+    // A procedure may use other paths for the data, as in a container.
     let seen = |variable: Variable, root: &Path| match procedure.env.get(variable.as_str()) {
         Some(own) => PathBuf::from(own),
         None => root.to_owned(),
@@ -213,14 +211,14 @@ fn environment(
             Variable::Subject => planned.subject.to_string(),
             Variable::Session => planned.session.to_string(),
             Variable::Procedure => procedure.name.to_string(),
-            Variable::Attempt => about.attempt.to_string(),
-            Variable::LastReason => about.last_reason.map_or("", Reason::as_str).to_owned(),
+            Variable::Attempt => context.attempt.to_string(),
+            Variable::LastReason => context.last_reason.map_or("", Reason::as_str).to_owned(),
             Variable::DicomPath => planned.dicom_path.as_deref().map(path).unwrap_or_default(),
             Variable::BidsRoot => path(&bids),
             Variable::DerivativesRoot => path(&derivatives),
             Variable::OutputDir => {
                 let (subject, session) = (planned.subject.as_str(), planned.session.as_str());
-                // An empty root leaves both to the script.
+                // With an empty root, the script chooses the directory.
                 match roots.root(procedure).as_os_str().is_empty() {
                     true => String::new(),
                     false => path(&roots.output(procedure, subject, session)),
@@ -232,26 +230,22 @@ fn environment(
     env
 }
 
-/// Makes an id that no other submission has: 16 hex digits.
-fn digits(key: &TaskKey, about: &RequestContext<'_>) -> String {
-    let mut hash = Sha256::new();
-    for part in [
-        about.project,
+/// A unique id of a submission: 16 hex digits.
+fn digits(key: &TaskKey, context: &RequestContext<'_>) -> String {
+    let hash = hash_of([
+        context.project,
         &key.procedure,
         &key.subject,
         &key.session,
-        about.run_id,
-        &about.attempt.to_string(),
-        &about.now.to_rfc3339_opts(SecondsFormat::Micros, true),
-    ] {
-        hash.update(part.as_bytes());
-        hash.update([0]);
-    }
-    hex_of_first(8, &hash.finalize())
+        context.run_id,
+        &context.attempt.to_string(),
+        &context.now.to_rfc3339_opts(SecondsFormat::Micros, true),
+    ]);
+    hex_of_first(8, &hash)
 }
 
-/// The word that tells a study's jobs from those of all others: `name@mark`, or the mark alone if it has no name. A
-/// mark is 8 hex digits of a hash of the path that the state file had at the study's first run.
+/// The word that identifies a study's jobs: `name@mark`, or the mark alone if the study has no name. The mark is 8 hex
+/// digits of a hash of the state file's path at the study's first run.
 pub fn study_word(known: Option<String>, state_file: &std::path::Path) -> String {
     let mark = hex_of_first(
         4,

@@ -1,8 +1,8 @@
-//! The safety stop: reasons not to trust what the disk shows, judged before anything is submitted.
+//! Safety stops: reasons not to trust the disk, checked before anything is submitted.
 //!
-//! A file system that is not mounted looks like a study in which everything is still to do. What
-//! was there before stands in the metadata of the state, as counts by name; so it travels with the
-//! file. Pure but for [`roots::look`], [`space::look`], [`Trust::look`] and [`before_submission`].
+//! A file system that is not mounted looks like a study without any results. The earlier counts are stored by name in
+//! the state's metadata, so they move with the file. Pure except [`roots::observe`], [`space::observe`],
+//! [`Trust::observe`] and [`before_submission`].
 
 pub mod drop;
 pub mod recheck;
@@ -21,51 +21,46 @@ use crate::model::state::State;
 pub use drop::Counts;
 pub use recheck::Trust;
 
-/// Holds the counts that are kept in the state's metadata, by name.
+/// The counts in the state's metadata, by name.
 pub type Baselines = BTreeMap<String, u64>;
 
-/// Names what a run that was stopped saw, so that the next one says it once.
+/// Prefix of the stops of the last run, so that the next one does not repeat them.
 const STOPPED: &str = "stopped/";
 
-/// Is one reason to submit nothing.
+/// One reason to submit nothing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SafetyStop {
-    /// Names it in the metadata: `sessions`, `complete/qsiprep`, `root/bids_root`, `space/log_file`.
+    /// Its name in the metadata: `sessions`, `complete/qsiprep`, `root/bids_root`, `space/log_file`.
     pub name: String,
-    /// The figure that tells whether it is the same as before.
+    /// Differs if the stop is not the same as before.
     pub figure: u64,
     /// One sentence with the numbers.
     pub message: String,
     pub hint: String,
-    /// True if `--accept-drop` goes on.
+    /// True if `--accept-drop` overrides it.
     pub can_be_accepted: bool,
 }
 
-/// Judges what is known only when everything has been decided: room, and sudden drops. The roots are judged before the
-/// scan, by [`roots::judge`].
+/// Checks disk space and sudden drops, after all decisions. [`roots::safety_stops`] checks the roots before the scan.
 pub fn before_submission(config: &Config, counts: &Counts, state: &State) -> Vec<SafetyStop> {
-    let mut stops = space::judge(config, &space::look(config));
-    stops.extend(drop::judge(config, counts, &state.meta.baselines));
+    let mut stops = space::safety_stops(config, &space::observe(config));
+    stops.extend(drop::safety_stops(config, counts, &state.meta.baselines));
     stops
 }
 
-/// Puts several stops into one sentence.
+/// All stops in one sentence.
 pub fn message(stops: &[SafetyStop]) -> String {
     const SHOWN: usize = 3;
-    let shown: Vec<&str> = stops
-        .iter()
-        .take(SHOWN)
-        .map(|stop| stop.message.as_str())
-        .collect();
-    let mut text = shown.join("; ");
-    match stops.len().saturating_sub(SHOWN) {
-        0 => {}
-        more => text.push_str(&format!("; and {more} more")),
-    }
-    text
+    let shown = stops.iter().take(SHOWN);
+    let shown: Vec<&str> = shown.map(|stop| stop.message.as_str()).collect();
+    let more = match stops.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    shown.join("; ") + &more
 }
 
-/// Returns the ways out, each once.
+/// The hints without duplicates.
 pub fn hints(stops: &[SafetyStop]) -> String {
     let mut hints: Vec<&str> = Vec::new();
     for stop in stops {
@@ -76,8 +71,8 @@ pub fn hints(stops: &[SafetyStop]) -> String {
     hints.join("; ")
 }
 
-/// Notes what stopped a run. Returns whether that is news: the same stop is told once. Until a run goes on, all outputs
-/// are looked at.
+/// Records the stops of a run; true if they are new, because each stop is reported only once. All outputs are checked
+/// until a run continues.
 pub fn note_stops(state: &mut State, stops: &[SafetyStop]) -> bool {
     let now: Baselines = stops
         .iter()
@@ -102,7 +97,7 @@ pub fn note_stops(state: &mut State, stops: &[SafetyStop]) -> bool {
     true
 }
 
-/// Names what stopped the last run, if one was stopped.
+/// What stopped the last run, for people.
 pub fn stopped_by(baselines: &Baselines) -> Vec<String> {
     let names = baselines
         .keys()
@@ -117,7 +112,7 @@ pub fn stopped_by(baselines: &Baselines) -> Vec<String> {
         .collect()
 }
 
-/// Returns a stop of the last run that only a look at the whole study can take back: lost outputs.
+/// The stop of the last run because of lost outputs, which only a check of the whole study can lift.
 pub fn remembered(baselines: &Baselines) -> Option<SafetyStop> {
     let names = baselines
         .keys()
@@ -131,14 +126,14 @@ pub fn remembered(baselines: &Baselines) -> Option<SafetyStop> {
     (!names.is_empty()).then(|| SafetyStop {
         name: "complete".to_owned(),
         figure: 0,
-        message: format!("too many complete tasks{of} had lost their outputs at the last run"),
-        hint: "'snbb-scheduler run --dry-run' says whether that is still so, and changes nothing"
+        message: format!("in the last run, too many complete tasks{of} had lost their outputs"),
+        hint: "run 'snbb-scheduler run --dry-run' to check whether this is still the case"
             .to_owned(),
         can_be_accepted: true,
     })
 }
 
-/// Shows nothing of outputs, where a root is not there: neither presence nor absence.
+/// Outputs below a missing root, which are neither present nor absent.
 #[derive(Debug, Clone)]
 pub struct Blind {
     pub because: Unreadable,
@@ -165,14 +160,6 @@ impl SubjectCompletions for Blind {
     fn completion(&self, _: ProcedureId, _: &SessionLabel) -> Completion {
         Completion::Unreadable(Box::new(self.because.clone()))
     }
-
-    fn newest_output(
-        &self,
-        _: ProcedureId,
-        _: &SessionLabel,
-    ) -> Option<chrono::DateTime<chrono::Utc>> {
-        None
-    }
 }
 
 #[cfg(test)]
@@ -190,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_is_news_once() {
+    fn each_stop_is_reported_once() {
         let mut state = State::default();
         assert!(!note_stops(&mut state, &[]));
         assert!(!state.is_changed());
@@ -208,14 +195,14 @@ mod tests {
         let remembered = remembered(&state.meta.baselines).unwrap();
         assert_eq!(
             remembered.message,
-            "too many complete tasks of qc had lost their outputs at the last run"
+            "in the last run, too many complete tasks of qc had lost their outputs"
         );
         assert!(note_stops(&mut state, &[]));
         assert!(state.meta.baselines.is_empty());
     }
 
     #[test]
-    fn several_stops_are_one_line() {
+    fn several_stops_share_one_line() {
         let stops = ["a", "b", "c", "d", "e"].map(|name| stop(name, 1));
         assert_eq!(message(&stops), "a 1; b 1; c 1; and 2 more");
         assert_eq!(hints(&stops), "mount it");

@@ -1,7 +1,6 @@
-//! The logs of jobs: where they are, and their ends, safe to be shown.
+//! The logs of jobs: their paths, and their last lines, safe to print.
 //!
-//! Logs may be huge, and hold any bytes: they are read from their ends, and control characters are
-//! written out. Nothing here writes.
+//! Logs may be huge and contain any bytes: they are read from the end, and control characters are escaped.
 
 mod follow;
 
@@ -21,16 +20,16 @@ use crate::store::state_file::Store;
 
 pub use follow::Follower;
 
-/// So much of a log is read at a time.
+/// The size of one read.
 const BLOCK: u64 = 64 * 1024;
-/// So much of it is read at most, whatever is asked for, and so much per line that is.
+/// The most that is read of a log in total, and per requested line.
 const MOST: u64 = 64 * 1024 * 1024;
 const MOST_PER_LINE: u64 = 16 * 1024;
 const LEAST: u64 = 1024 * 1024;
-/// Letters of a line that are shown.
+/// Characters of a line that are shown.
 const LONGEST: usize = 2000;
 
-/// Points to the logs of one job.
+/// The paths of one job's logs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogFiles {
     pub output: PathBuf,
@@ -38,26 +37,26 @@ pub struct LogFiles {
 }
 
 impl LogFiles {
-    /// Lists both, in the order in which they are shown.
+    /// Both, in the order in which they are shown.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Path)> {
         [("output", &*self.output), ("error", &*self.error)].into_iter()
     }
 }
 
-/// Is the end of a log.
+/// The last lines of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct End {
-    /// The last lines, safe to be shown.
+pub struct Tail {
+    /// Safe to print.
     pub lines: Vec<String>,
     /// Size of the whole file in bytes.
     pub size: u64,
-    /// There is more above these lines.
+    /// There are lines above these.
     pub is_cut: bool,
 }
 
-/// Returns where the job's output is: `<log dir>/<procedure>/<job name>_<job id>.out`. Rows of the
-/// Python program have no job name; it is made of the same parts. So is that of an array's task, whose log
-/// has its own name and not the one that the array's tasks share.
+/// The path of a job's output: `<log dir>/<procedure>/<job name>_<job id>.out`. Rows of the Python program have no job
+/// name; it is formed from the same parts. So is the name of an array's task, because all tasks of an array share one
+/// job name.
 pub fn log_path(row: &TaskRow, log_dir: &str) -> Option<String> {
     let id = row.job_id.as_ref()?;
     let key = &row.key;
@@ -73,14 +72,14 @@ pub fn log_path(row: &TaskRow, log_dir: &str) -> Option<String> {
     Some(format!("{log_dir}/{procedure}/{name}_{id}.out"))
 }
 
-/// Returns where the logs of an attempt are. None: it has no job, or the place is not known.
-pub fn of(config: &Config, store: &Store, row: &TaskRow) -> Option<LogFiles> {
+/// The paths of an attempt's logs; `None` if it has no job or the path is unknown.
+pub fn files_of(config: &Config, store: &Store, row: &TaskRow) -> Option<LogFiles> {
     let output = match (&config.slurm.log_dir, row.job_id.as_ref()?.executor()) {
         (Some(dir), _) => PathBuf::from(log_path(row, &dir.to_string_lossy())?),
         (None, ExecutorKind::Local) => {
             let dir = store.paths.local.join("logs");
             let path = log_path(row, &dir.to_string_lossy())?;
-            // The executor's own directory has no levels.
+            // The executor's own directory is flat.
             dir.join(Path::new(&path).file_name()?)
         }
         (None, ExecutorKind::Slurm) => return None,
@@ -91,13 +90,13 @@ pub fn of(config: &Config, store: &Store, row: &TaskRow) -> Option<LogFiles> {
     })
 }
 
-/// Reads the last lines of a log; none: there is no such file.
+/// Reads the last lines of a log; `None` if it does not exist.
 ///
 /// # Errors
-/// It is there and cannot be read.
-pub fn end(path: &Path, lines: usize) -> io::Result<Option<End>> {
-    match read_end(path, lines) {
-        Ok(end) => Ok(Some(end)),
+/// A file that exists and cannot be read.
+pub fn tail(path: &Path, lines: usize) -> io::Result<Option<Tail>> {
+    match read_tail(path, lines) {
+        Ok(tail) => Ok(Some(tail)),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             Ok(None)
         }
@@ -105,10 +104,10 @@ pub fn end(path: &Path, lines: usize) -> io::Result<Option<End>> {
     }
 }
 
-fn read_end(path: &Path, lines: usize) -> io::Result<End> {
+fn read_tail(path: &Path, lines: usize) -> io::Result<Tail> {
     // A named pipe would wait for its writer.
     if !std::fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("it is no plain file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     let mut file = File::open(path)?;
     let size = file.seek(SeekFrom::End(0))?;
@@ -118,7 +117,7 @@ fn read_end(path: &Path, lines: usize) -> io::Result<End> {
         .clamp(LEAST, MOST);
     let mut breaks = 0;
     let mut blocks: Vec<Vec<u8>> = Vec::new();
-    // The line end of the last line, and the one before the first line.
+    // Including the line end of the last line and the one before the first line.
     while start > 0 && breaks <= lines && size - start < most {
         let length = start.min(BLOCK);
         start -= length;
@@ -141,19 +140,19 @@ fn read_end(path: &Path, lines: usize) -> io::Result<End> {
     if text.is_empty() && size <= 1 {
         all.retain(|line| !line.is_empty());
     }
-    Ok(End {
+    Ok(Tail {
         lines: all.into_iter().map(safe_line).collect(),
         size,
         is_cut,
     })
 }
 
-/// Makes a line as a terminal would show it, and safe: what a progress bar wrote over is left out, so
-/// are colours; other control characters are written out, and so are bytes that are no UTF-8.
+/// A line as a terminal would show it, but safe: without text that a progress bar has overwritten and without colours;
+/// other control characters are escaped, and bytes that are not UTF-8 replaced.
 pub fn safe_line(line: &[u8]) -> String {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let line = line.rsplit(|&byte| byte == b'\r').next().unwrap_or(line);
-    // Enough for the letters that are shown and their colours.
+    // Enough for the characters that are shown and their colours.
     let line = line.get(..LONGEST * 8).unwrap_or(line);
     let text = String::from_utf8_lossy(line);
     let text = without_colors(&text);
@@ -165,7 +164,7 @@ pub fn safe_line(line: &[u8]) -> String {
         }
         match c {
             '\t' => safe.push_str("    "),
-            // Not only those of ASCII: marks that turn the text's direction hide what stands there.
+            // Not only in ASCII: marks that change the text's direction can disguise it.
             _ if c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) => {
                 safe.extend(c.escape_default());
             }
@@ -175,7 +174,7 @@ pub fn safe_line(line: &[u8]) -> String {
     safe
 }
 
-/// Leaves out what colours a terminal (ECMA-48, control sequences); other control characters stay.
+/// Removes terminal colours (ECMA-48 control sequences); other control characters stay.
 pub fn without_colors(text: &str) -> Cow<'_, str> {
     static SEQUENCES: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new("\x1b\\[[0-?]*[ -/]*[@-~]").ok());
@@ -192,13 +191,13 @@ mod tests {
     fn last(text: &[u8], lines: usize) -> (Vec<String>, bool) {
         let tmp = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(tmp.path(), text).unwrap();
-        let end = end(tmp.path(), lines).unwrap().unwrap();
-        assert_eq!(end.size, text.len() as u64);
-        (end.lines, end.is_cut)
+        let tail = tail(tmp.path(), lines).unwrap().unwrap();
+        assert_eq!(tail.size, text.len() as u64);
+        (tail.lines, tail.is_cut)
     }
 
     #[test]
-    fn attack_the_last_lines_are_found_whatever_the_end() {
+    fn attack_the_last_lines_are_found_with_any_line_ends() {
         for (text, lines, expected, is_cut) in [
             ("", 3, vec![], false),
             ("\n", 3, vec![], false),
@@ -222,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_are_shown_safely() {
+    fn any_bytes_are_safe_to_print() {
         for (bytes, expected) in [
             (&b"plain \xff text"[..], "plain \u{fffd} text"),
             (b"\x1b[31mred\x1b[0m", "red"),
@@ -241,21 +240,24 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_log_of_nothing_is_read_from_its_end() {
+    fn a_huge_sparse_log_is_read_from_its_end() {
         let tmp = tempfile::NamedTempFile::new().unwrap();
         let file = std::fs::OpenOptions::new().append(true).open(tmp.path());
         let mut file = file.unwrap();
         file.set_len(2 << 30).unwrap();
         use std::io::Write as _;
         file.write_all(b"\nthe end\n").unwrap();
-        let end = end(tmp.path(), 1).unwrap().unwrap();
-        assert_eq!((end.lines, end.is_cut), (vec!["the end".to_owned()], true));
+        let tail = tail(tmp.path(), 1).unwrap().unwrap();
+        assert_eq!(
+            (tail.lines, tail.is_cut),
+            (vec!["the end".to_owned()], true)
+        );
     }
 
     #[test]
-    fn what_is_no_file_is_none_or_an_error() {
+    fn a_missing_log_is_none_and_a_directory_is_an_error() {
         let tmp = tempfile::tempdir().unwrap();
-        assert_eq!(end(&tmp.path().join("x"), 1).unwrap(), None);
-        assert!(end(tmp.path(), 1).is_err());
+        assert_eq!(tail(&tmp.path().join("x"), 1).unwrap(), None);
+        assert!(tail(tmp.path(), 1).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! What the disk shows: sessions, outputs, logs.
+//! What is on disk: sessions, outputs, logs.
 
 pub mod completion;
 pub mod disk;

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
+use crate::base::regular::error_text;
 pub use crate::base::regular::resolved;
-use crate::base::regular::words;
 
 /// What stands at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub fn look(path: &Path) -> Place {
         Ok(metadata) if metadata.is_dir() => Place::Directory,
         Ok(_) => Place::Other,
         Err(error) if is_missing(&error) => Place::Missing,
-        Err(error) => Place::Unreadable(words(&error)),
+        Err(error) => Place::Unreadable(error_text(&error)),
     }
 }
 
@@ -51,7 +51,7 @@ pub fn is_writable(dir: &Path) -> bool {
 
 /// Returns whether a file can be executed; an error says why it cannot be used at all.
 pub fn is_program(path: &Path) -> Result<bool, String> {
-    let metadata = fs::metadata(path).map_err(|error| words(&error))?;
+    let metadata = fs::metadata(path).map_err(|error| error_text(&error))?;
     Ok(metadata.is_file() && access(path, Access::EXEC_OK).is_ok())
 }
 

@@ -159,7 +159,8 @@ impl View<'_> {
             dicom: self.dicom(planned),
             dependencies: self.dependencies(planned),
             row: row.map(|row| self.newest(row)),
-            silence: row.and_then(|row| silence(row, &logs::of(self.config, self.store, row)?)),
+            silence: row
+                .and_then(|row| silence(row, &logs::files_of(self.config, self.store, row)?)),
             attempts: self.attempts_of(key),
             retry: row.and_then(|row| self.retry(planned.procedure, row)),
             held_by: self.held_by(&procedure.name, planned),
@@ -211,7 +212,7 @@ impl View<'_> {
                 decision_text(&planned.decision)
             ),
             (Decision::Skip(Skip::Complete), _)
-                if let Some((last, next)) = row.and_then(|row| self.trust.looks(row)) =>
+                if let Some((last, next)) = row.and_then(|row| self.trust.check_times(row)) =>
             {
                 format!(
                     "{}; outputs last checked at {}, next check after {}",

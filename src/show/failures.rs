@@ -53,7 +53,7 @@ impl<'a> Likeness<'a> {
         store: &Store,
         patterns: &Patterns,
     ) -> Self {
-        let files = logs::of(config, store, row);
+        let files = logs::files_of(config, store, row);
         let found = files.as_ref().and_then(|files| excerpt(files, patterns));
         Self::new(row, found.map(|(_, found)| found.line).as_deref())
     }

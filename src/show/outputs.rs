@@ -37,7 +37,7 @@ impl<'a> Outputs<'a> {
         let roots = [&config.derivatives_root, &config.bids_root];
         Self {
             config,
-            reader: Reader::default().counting(config.annex),
+            reader: Reader::default().with_annex(config.annex),
             shared: SharedListings::default(),
             roots: roots
                 .into_iter()

@@ -219,7 +219,7 @@ fn is_log(file: &mut File) -> io::Result<bool> {
         let mut part = Vec::new();
         file.seek(SeekFrom::Start(from))?;
         io::Read::by_ref(file).take(PART).read_to_end(&mut part)?;
-        if part.is_empty() || durable::holds(&part, MARK) {
+        if part.is_empty() || durable::contains(&part, MARK) {
             return Ok(true);
         }
     }

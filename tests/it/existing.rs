@@ -133,7 +133,7 @@ fn fmriprep_without_sessions_is_complete_where_it_lies() {
         ]
     );
     let said = study.ok(&["explain", "sub-02", "fmriprep", "--format", "json"]);
-    assert!(said.out.contains("2 are needed"), "{}", said.out);
+    assert!(said.out.contains("2 matches are required"), "{}", said.out);
     // The report of sub-01 is nobody else's.
     fs::remove_file(study.at("derivatives/fmriprep/sub-03.html")).unwrap();
     assert_eq!(count(&decisions(&study), "due"), 2);

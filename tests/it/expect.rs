@@ -117,7 +117,7 @@ fn a_list_that_cannot_be_used_is_an_error_with_its_place() {
     ] {
         let said = study.call(command);
         assert_eq!(said.code, 2, "{}", said.err);
-        let line = format!("cannot read the list of 'exclude', {list}: ");
+        let line = format!("cannot read the list 'exclude', {list}: ");
         assert!(
             said.err.contains(&line) && said.err.contains("hint: "),
             "{}",

@@ -114,7 +114,7 @@ fn there_is_a_page_for_every_command_and_it_is_well_formed() {
         let shown = String::from_utf8_lossy(&output.stdout);
         for words in [
             "EXIT STATUS",
-            "another call holds the lock",
+            "another invocation holds the lock",
             "SNBB_CONFIG",
             "snbb-scheduler-run(1)",
         ] {

@@ -22,7 +22,10 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
         "hidden-markers",
         &[
             HERE("hidden_and_empty_files"),
-            ("src/gather/completion/probe/tests.rs", "glob_facts"),
+            (
+                "src/gather/completion/probe/tests.rs",
+                "globs_match_as_documented",
+            ),
         ],
     ),
     (
@@ -31,7 +34,7 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
             HERE("hidden_and_empty_files"),
             (
                 "src/gather/completion/probe/tests.rs",
-                "sizes_are_those_behind_links",
+                "the_size_of_a_link_is_its_targets",
             ),
         ],
     ),
@@ -40,7 +43,7 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
         "broken-links",
         &[(
             "src/gather/completion/probe/tests.rs",
-            "b1_links_that_lead_nowhere_are_unreadable",
+            "b1_dangling_links_are_unreadable",
         )],
     ),
     (
@@ -73,7 +76,7 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
             HERE("living_jobs"),
             (
                 "src/decide/reconcile/tests.rs",
-                "a_job_that_lives_decides_and_the_disk_is_not_looked_at",
+                "a_live_job_decides_without_reading_the_disk",
             ),
         ],
     ),
@@ -99,7 +102,7 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
             HERE("pause_after_failures"),
             (
                 "src/decide/manifest/breaker.rs",
-                "only_failures_that_speak_against_the_procedure_count",
+                "only_failures_that_point_to_the_procedure_count",
             ),
         ],
     ),
@@ -116,11 +119,11 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
         &[
             (
                 "src/gather/sessions/discover/csv/tests.rs",
-                "what_is_no_label_is_an_error_with_its_line",
+                "invalid_labels_are_errors_with_their_lines",
             ),
             (
                 "src/gather/sessions/discover/csv/tests.rs",
-                "ids_that_become_equal_are_reported_with_both_lines",
+                "ids_with_equal_labels_are_reported_with_both_lines",
             ),
             (
                 "src/gather/sessions/discover/csv/tests.rs",

@@ -153,13 +153,13 @@ fn sessions_that_vanish_stop_a_run() {
     world.lose("dicom", 4);
     world.goes_on(&["run"], 0);
     world.remove("dicom/sub-05");
-    let said = world.stops("there are 14 sessions where there were 20 (more than max_drop, 10%)");
+    let said = world.stops("there are 14 sessions, but there were 20 (more than max_drop, 10%)");
     assert!(said.err.contains("run --accept-drop"), "{}", said.err);
     for command in ["manifest", "session-status"] {
         let said = world.study.ok(&[command]);
         assert!(
             said.err
-                .contains("there are 14 sessions where there were 20")
+                .contains("there are 14 sessions, but there were 20")
                 && said
                     .err
                     .contains("'run' would submit nothing (safety stop)"),
@@ -168,7 +168,7 @@ fn sessions_that_vanish_stop_a_run() {
         );
     }
     world.goes_on(&["run", "--accept-drop"], 0);
-    let accepted = "accepted by --accept-drop: there are 14 sessions where there were 20";
+    let accepted = "accepted by --accept-drop: there are 14 sessions, but there were 20";
     assert!(world.study.read("scheduler_audit.jsonl").contains(accepted));
     world.goes_on(&["run"], 0);
     // The new number is the one that counts now.
@@ -177,7 +177,7 @@ fn sessions_that_vanish_stop_a_run() {
     world.remove("dicom/sub-06");
     world.remove("dicom/sub-07");
     world.remove("dicom/sub-70");
-    world.stops("there are 11 sessions where there were 16 (more than max_drop, 10%)");
+    world.stops("there are 11 sessions, but there were 16 (more than max_drop, 10%)");
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn a_changed_configuration_is_named_and_harmless_changes_are_none() {
     let changed = PIPELINE.replace("report.html", "other.html");
     world.study.configure(&changed);
     world.stops(
-        "what makes prep complete has changed in the configuration, and 20 of 20 complete tasks are incomplete by the \
+        "the completion rule of prep was changed in the configuration, and 20 of 20 complete tasks do not satisfy the \
          new rule",
     );
     world
@@ -296,7 +296,7 @@ fn no_room_stops_a_run_and_has_its_own_way_out() {
         let said = world.study.call(arguments);
         assert_eq!(said.code, 6, "{}", said.err);
         assert!(
-            said.err.contains("safety stop: no room for state_file ")
+            said.err.contains("safety stop: no space for state_file ")
                 && said.err.contains("9999T needed")
                 && said.err.contains("safety.min_free"),
             "{}",
@@ -308,7 +308,7 @@ fn no_room_stops_a_run_and_has_its_own_way_out() {
         let said = world.study.call(&[looking]);
         assert_eq!(said.code, 0, "{}", said.err);
         assert!(
-            said.err.contains("no room for state_file ")
+            said.err.contains("no space for state_file ")
                 && said.err.contains("'run' would submit nothing"),
             "{looking}: {}",
             said.err
@@ -326,7 +326,7 @@ fn a_root_that_was_emptied_on_purpose_is_accepted_until_it_is_filled_again() {
     let path = world.study.at("derivatives");
     world.remove("derivatives/prep");
     let expected = format!(
-        "derivatives_root {} is empty although the state knows 20 task(s) there",
+        "derivatives_root {} is empty, but 20 tasks are recorded there",
         path.display()
     );
     world.stops(&expected);
@@ -342,7 +342,7 @@ fn a_root_that_was_emptied_on_purpose_is_accepted_until_it_is_filled_again() {
     fs::remove_dir(&path).unwrap();
     let said = world.study.call(&["run"]);
     assert!(
-        said.code == 6 && said.err.contains("is missing although"),
+        said.code == 6 && said.err.contains("is missing, but"),
         "{}",
         said.err
     );
@@ -372,11 +372,7 @@ fn a_job_that_ends_while_a_root_is_gone_is_not_blamed() {
             "{}",
             said.err
         );
-        assert!(
-            said.err.contains("although the state knows"),
-            "{}",
-            said.err
-        );
+        assert!(said.err.contains("recorded there"), "{}", said.err);
         let ends = ends(&world);
         assert!(
             ends[0].contains("running"),
@@ -422,7 +418,7 @@ fn a_state_without_a_baseline_is_judged_by_its_rows() {
     fs::rename(world.study.at("dicom/sub-03"), &away).unwrap();
     world.lose("dicom", 4);
     let said = world.study.call(&["run"]);
-    let line = "there are 14 sessions where there were 20";
+    let line = "there are 14 sessions, but there were 20";
     assert!(
         said.code == 6 && said.err.contains(line),
         "the rows know them: {}",

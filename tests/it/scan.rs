@@ -139,12 +139,12 @@ fn labels_that_are_too_long_for_the_names_of_logs_are_left_out() {
         .collect();
     assert_eq!(sessions, [fits, "sub-02/ses-01".to_owned()]);
     let root = tree.root().display();
-    let limit = "that is too long for the names of jobs and logs (130 letters for subject and session together)";
+    let limit = "(too long for the names of jobs and logs: at most 130 letters for subject and session together)";
     assert_eq!(
         found.notes,
         [
-            format!("1 entry below {root} has a subject's name {limit} and was skipped: {whole}"),
-            format!("1 entry below {root} has a session's name {limit} and was skipped: {over}"),
+            format!("skipped 1 entry below {root} {limit}: {whole}"),
+            format!("skipped 1 entry below {root} {limit}: {over}"),
         ]
     );
 }
@@ -168,8 +168,8 @@ fn the_number_of_threads_changes_nothing() {
     assert_eq!(
         one.notes,
         [format!(
-            "300 entries below {} are not valid BIDS sessions and were skipped: \
-             sub-000/ses-0_old, sub-001/ses-1_old, sub-002/ses-2_old, ...",
+            "skipped 300 entries below {} (not a valid BIDS session label): \
+             sub-000/ses-0_old, sub-001/ses-1_old, sub-002/ses-2_old and 297 more",
             tree.root().display()
         )]
     );
@@ -196,7 +196,7 @@ fn a_root_that_cannot_be_read_is_an_error_that_names_it() {
         missing.to_string(),
         format!("dicom_root {root}/nowhere does not exist")
     );
-    assert!(missing.hint().contains("mounted"));
+    assert!(missing.hint().contains("mount"));
     assert!(matches!(error("loop"), DiscoverError::RootMissing { .. }));
     assert_eq!(
         error("file").to_string(),
@@ -262,30 +262,30 @@ fn b3_b8_odd_layouts_are_named() {
         found.notes,
         [
             format!(
-                "1 entry below {root} names subject and session together and was skipped: sub-03_ses-01; make it sub-<label>/ses-<label>"
+                "skipped 1 entry below {root} (subject and session in one name): sub-03_ses-01; rename to sub-<label>/ses-<label>"
             ),
             format!(
-                "1 entry below {root} is a session above its subjects and was skipped: 20240711; sort the data as sub-<label>/ses-<label>"
+                "skipped 1 entry below {root} (a session above its subjects): 20240711; rearrange as sub-<label>/ses-<label>"
             ),
             format!(
-                "4 entries below {root} are archives or empty directories and were skipped: sub-03, sub-04/ses-01.tar.gz, sub-08/ses-02.zip, ...; unpack archives as sub-<label>/ses-<label>"
+                "skipped 4 entries below {root} (an archive or an empty directory): sub-03, sub-04/ses-01.tar.gz, sub-08/ses-02.zip and 1 more; unpack archives as sub-<label>/ses-<label>"
             ),
             format!(
-                "1 pair of labels below {root} differs in case or leading zeros only: sub-S1 and sub-s1; each is worked on by itself: if they are the same, merge them"
+                "found 1 group below {root} (labels that differ only in case or leading zeros): sub-S1 and sub-s1; each is processed separately: merge them if they are the same"
             ),
             format!(
-                "1 entry below {root} is a link to another subject of the study: sub-18; its data is worked on twice: remove the link, or name it in `exclude`"
+                "found 1 entry below {root} (a link to another subject of the study): sub-18; its data is processed twice: remove the link, or list it in `exclude`"
             ),
             format!(
-                "1 pair of labels below {root} differs in case or leading zeros only: sub-20/ses-01 and ses-1; each is worked on by itself: if they are the same, merge them"
+                "found 1 group below {root} (labels that differ only in case or leading zeros): sub-20/ses-01 and ses-1; each is processed separately: merge them if they are the same"
             ),
             format!(
-                "1 entry below {root} lies beside sessions and belongs to none: sub-19/anat; data belongs into a session"
+                "found 1 entry below {root} (beside sessions, but in none of them): sub-19/anat; move the data into a session"
             ),
         ]
     );
     assert_eq!(
-        found.near,
+        found.misspelt,
         [("20240712".to_owned(), "sub-20240712".to_owned())]
     );
     let sessions = shown(&found);

@@ -12,7 +12,7 @@ use chrono::{DateTime, Utc};
 use super::lost::may_lack_rows;
 use super::{Pauses, lost};
 use crate::decide::manifest::{
-    Input, Limits, Manifest, NewestAttempts, Policy, RemovedProcedures, World, limits, pause, plan,
+    Input, Limits, Manifest, NewestAttempts, Policy, RemovedProcedures, World, limits, plan,
 };
 use crate::decide::safety::{Counts, Trust, drop};
 use crate::gather::completion::Completions;
@@ -73,7 +73,7 @@ impl Basis<'_> {
             // The error is returned at the end.
             Err(_) => &[],
         };
-        let removed = RemovedProcedures::look(state, &config.procedures, earlier);
+        let removed = RemovedProcedures::in_flight(state, &config.procedures, earlier);
         let found = OnceLock::new();
         let newest = || {
             let newest = found.get_or_init(|| {
@@ -89,7 +89,7 @@ impl Basis<'_> {
         let procedures = &config.procedures;
         let threads = config.scan_threads;
         let is_first = Cell::new(true);
-        let mut trust = Trust::look(config, self.policy, (self.sessions, state), &reader, now);
+        let mut trust = Trust::observe(config, self.policy, (self.sessions, state), &reader, now);
         let mut manifest = trust.decide(|trusts| {
             let tick = if is_first.replace(false) {
                 tick
@@ -122,7 +122,7 @@ impl Basis<'_> {
             plan(procedures, &world, self.policy, threads, tick)
         });
         if self.policy.selection.is_everything() {
-            trust.note(&manifest, state);
+            trust.record(&manifest, state);
         }
         let is_due = manifest.due().next().is_some();
         let attempts = match Pauses::needs_attempts(state, self.control, is_due, now)
@@ -134,7 +134,7 @@ impl Basis<'_> {
         let mut counts = Counts::of(procedures, &manifest, state, attempts, now);
         counts.sessions = Some(self.sessions.len() as u64);
         let pauses = Pauses::evaluate(config, self.control, attempts, state, now);
-        pause::apply(&mut manifest, &pauses.control, procedures);
+        limits::apply_pauses(&mut manifest, &pauses.control, procedures);
         if let Some(queue) = self.queue {
             limits::apply(
                 &mut manifest,

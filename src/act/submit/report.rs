@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Submitted, Submitter};
 use crate::decide::manifest::Due;
-use crate::decide::request::{Batch, Notes, Prepared};
+use crate::decide::request::{Batch, Prepared, RequestNotes};
 use crate::executor::{JobRequest, Submission};
 use crate::model::job::array;
 use crate::model::state::TaskStatus;
@@ -101,7 +101,7 @@ pub(super) fn of_task(submission: &Submission, batch: &Batch, index: usize) -> S
 
 /// Why a task is submitted, and how its request differs from the configuration.
 fn notes(task: &Prepared) -> Vec<(&'static str, Value)> {
-    let Notes {
+    let RequestNotes {
         due,
         retry_of,
         changes,

@@ -1,7 +1,7 @@
-//! Files beside others: temporary ones that processes left when they died, and damaged ones that were kept.
+//! Temporary files that dead processes left behind, and copies of damaged files that were kept.
 #![expect(
     clippy::disallowed_methods,
-    reason = "left-overs beside the file are looked for in its directory"
+    reason = "lists a file's directory to find leftovers beside it"
 )]
 
 use std::ffi::OsString;
@@ -16,13 +16,13 @@ use super::{
     sync_directory_of,
 };
 
-/// How old a left-over of a process that died must be to be removed.
+/// The age from which a leftover of a dead process is removed.
 pub const LEFTOVER_AGE: Duration = Duration::from_secs(24 * 3600);
 
 const KEPT: &str = ".damaged-";
 
-/// Removes temporary files that dead processes have left beside files of one directory. The first
-/// one was just written: ages are told by the file server's clock.
+/// Removes temporary files that dead processes left beside files of one directory. The first file was just written:
+/// its time is the file server's clock, by which ages are measured.
 pub fn remove_leftovers(files: &[&Path], older_than: Duration) {
     let Some(Ok(now)) = files
         .first()
@@ -31,7 +31,7 @@ pub fn remove_leftovers(files: &[&Path], older_than: Duration) {
         return;
     };
     for entry in beside(files, TEMPORARY) {
-        // The second name of an old file has that file's time of change, but its own time of linking.
+        // The second name of an old file has that file's modification time; only its ctime is its own.
         let age = || {
             let metadata = entry.metadata().ok()?;
             let linked = Duration::from_secs(u64::try_from(metadata.ctime()).ok()?);
@@ -39,13 +39,13 @@ pub fn remove_leftovers(files: &[&Path], older_than: Duration) {
             now.checked_sub(linked)
         };
         if age().is_some_and(|age| age > older_than) {
-            // One that cannot be removed does no harm; the next save tries again.
+            // A file that cannot be removed does no harm; the next save tries again.
             let _ = std::fs::remove_file(entry.path());
         }
     }
 }
 
-/// Lists temporary files beside files of one directory, and those that a repair has kept.
+/// Lists temporary files beside files of one directory, and copies that a repair has kept.
 pub fn list_leftovers(files: &[&Path]) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let [temporary, kept] = [TEMPORARY, KEPT].map(|mark| {
         let mut paths: Vec<PathBuf> = beside(files, mark).map(|entry| entry.path()).collect();
@@ -55,7 +55,7 @@ pub fn list_leftovers(files: &[&Path]) -> (Vec<PathBuf>, Vec<PathBuf>) {
     (temporary, kept)
 }
 
-/// Finds the files in the directory of the first one whose names are those of the files, a mark and more.
+/// The entries of the first file's directory whose names begin with one of the files' names and `mark`.
 fn beside(files: &[&Path], mark: &str) -> impl Iterator<Item = DirEntry> {
     let prefixes: Vec<OsString> = files.iter().map(|file| prefixed(file, mark)).collect();
     let directory = files.first().and_then(|file| directory_of(file));
@@ -73,8 +73,7 @@ fn beside(files: &[&Path], mark: &str) -> impl Iterator<Item = DirEntry> {
         })
 }
 
-/// Gives a file a second name, `<file>.damaged-<stamp>`, that nothing stands at yet; where links
-/// cannot be made, copies it. Returns the name.
+/// Links a file to an unused name `<file>.damaged-<stamp>`, or copies it where links cannot be made. Returns the name.
 pub fn keep(path: &Path, stamp: &str) -> io::Result<PathBuf> {
     for count in 1..1000 {
         let mut name = prefixed(path, KEPT);

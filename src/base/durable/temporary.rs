@@ -1,4 +1,4 @@
-//! The file that is written in place of another, with the other's access rights.
+//! The temporary file that replaces another one, with the same access rights.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -13,14 +13,14 @@ use super::{ReplaceError, TEMPORARY, TRIES, failed, has_no_links, link, prefixed
 
 const ACL: &str = "system.posix_acl_access";
 
-/// A whole file that goes away unless it gets its name.
+/// A complete file that is removed unless it gets its final name.
 pub struct Temporary {
     pub(super) path: PathBuf,
     armed: bool,
 }
 
 impl Temporary {
-    /// Chooses a name that tells whose it is.
+    /// Chooses a name that contains the host and the process id.
     pub(super) fn named(target: &Path) -> Self {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         let host: String = crate::base::sys::host_name()
@@ -46,13 +46,12 @@ impl Temporary {
         }
     }
 
-    /// Writes and syncs a file that is to become `target`, with the access rights that mode, umask and directory give.
+    /// Writes and syncs the file that will become `target`, with the access rights of `mode`, umask and directory.
     pub fn new(target: &Path, bytes: &[u8], mode: u32) -> io::Result<Self> {
         Ok(Self::filled(target, bytes, mode, None)?)
     }
 
-    /// Writes and syncs a file. With an old file, it gets that one's access rights; without, those of umask and
-    /// directory.
+    /// Writes and syncs a file, with the access rights of `old`, or else those given by umask and directory.
     pub(super) fn write(
         target: &Path,
         bytes: &[u8],
@@ -100,7 +99,7 @@ impl Temporary {
         Ok(temporary)
     }
 
-    /// Gives the file its name, unless that is taken. Returns whether it did. Does not sync the directory.
+    /// Moves the file to its final name; false if that is taken. Does not sync the directory.
     pub fn put(mut self, to: &Path) -> io::Result<bool> {
         match link(&self.path, to) {
             Err(error) if has_no_links(&error) => {
@@ -124,7 +123,7 @@ impl Temporary {
         loop {
             match std::fs::rename(&self.path, to) {
                 Ok(()) => break,
-                // NFS may report a failure of a rename that took place.
+                // NFS may report that a rename failed although it took place.
                 Err(_) if is_done() => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted && tries < TRIES => {
                     tries += 1;
@@ -143,7 +142,7 @@ impl Temporary {
 
     fn remove(&mut self) {
         if std::mem::take(&mut self.armed) {
-            // Mostly it is gone by its rename. What stays is removed as a left-over later.
+            // After a rename it no longer exists. If it cannot be removed, it is removed later as a leftover.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -155,18 +154,18 @@ impl Drop for Temporary {
     }
 }
 
-/// Gives a file the owner (if root does it), group, mode and ACL of another.
+/// Copies owner (as root), group, mode and ACL.
 fn copy_rights(from: &File, to: &File) -> io::Result<()> {
     let (old, new) = (from.metadata()?, to.metadata()?);
     let mut mode = old.mode() & 0o7777;
     if old.uid() != new.uid() && rustix::process::geteuid().is_root() {
-        // Root who repairs a state must not take it from its owner.
+        // If root repairs a state, it still belongs to its owner.
         rustix::fs::fchown(to, Some(Uid::from_raw(old.uid())), None)?;
     }
     let has_group = old.gid() == new.gid()
         || rustix::fs::fchown(to, None, Some(Gid::from_raw(old.gid()))).is_ok();
     if !has_group {
-        // Another group must not get what was meant for the old one.
+        // Another group must not get the old group's access.
         mode = (mode & !0o070) | ((mode & 0o007) << 3);
     }
     rustix::fs::fchmod(to, Mode::from_raw_mode(mode))?;

@@ -1,7 +1,6 @@
-//! The circuit breaker: a procedure whose jobs fail one after the other is paused. Pure.
+//! The circuit breaker: pauses a procedure after repeated failures.
 //!
-//! Nothing is counted on the side: the failures in a row are found in the records of all attempts
-//! each time, so that no crash can lose one.
+//! Consecutive failures are counted from the records of all attempts each time, so that no crash can lose one.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -12,22 +11,21 @@ use crate::model::procedure::ProcedureDag;
 use crate::model::state::{AttemptId, Reason, TaskKey, TaskRow, TaskStatus};
 use crate::store::control::{Control, Pause, PauseCause};
 
-/// Failures that are older say nothing about today's set-up.
+/// Older failures are irrelevant for the current set-up.
 const MEMORY: Duration = Duration::days(30);
 
-/// Describes the failures of a procedure since its last success.
+/// The failures of a procedure since its last success.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Streak {
     pub count: u32,
     pub reasons: BTreeMap<Reason, usize>,
-    /// The one that ended last.
+    /// The failure that ended last.
     pub newest: TaskKey,
     newest_end: DateTime<Utc>,
 }
 
-/// Finds the failures in a row of each procedure: those that ended after its last success, in the
-/// last 30 days, of jobs that were submitted after it was last resumed. `attempts` are all of them,
-/// in any order; where one is told of twice, the first counts.
+/// The consecutive failures of each procedure: those that ended after its last success and in the last 30 days, of jobs
+/// submitted after it was last resumed. `attempts` are in any order; of duplicates, the first counts.
 pub fn streaks<'a>(
     attempts: impl Iterator<Item = &'a TaskRow> + Clone,
     control: &Control,
@@ -73,8 +71,7 @@ pub fn streaks<'a>(
     streaks
 }
 
-/// Returns the procedures that must be paused now, with their pauses. One that is paused already, by
-/// whom ever, is left as it is.
+/// The procedures that must be paused now, with their pauses. Existing pauses stay as they are.
 pub fn trip(
     streaks: &BTreeMap<Arc<str>, Streak>,
     dag: &ProcedureDag,
@@ -97,13 +94,13 @@ pub fn trip(
         .collect()
 }
 
-/// Returns the time before which nothing counts any more.
+/// The time before which failures are ignored.
 pub fn horizon(now: DateTime<Utc>) -> DateTime<Utc> {
     now - MEMORY
 }
 
-/// Returns the reason of a failure that speaks against the procedure or the machine: not what a
-/// person or the site ended, nor what nobody knows the end of.
+/// The reason of a failure that points to the procedure or the machine: not of jobs that a person or the site ended, or
+/// whose end is unknown.
 fn failure(row: &TaskRow) -> Option<Reason> {
     let counts = match row.reason? {
         Reason::ExitCode
@@ -114,8 +111,11 @@ fn failure(row: &TaskRow) -> Option<Reason> {
         | Reason::LaunchFailed
         | Reason::Deadline
         | Reason::NoOutput => true,
-        Reason::Cancelled | Reason::Dependency | Reason::Preempted | Reason::Lost => false,
-        Reason::Submitting
+        Reason::Cancelled
+        | Reason::Dependency
+        | Reason::Preempted
+        | Reason::Lost
+        | Reason::Submitting
         | Reason::Queued
         | Reason::Held
         | Reason::Unaccounted
@@ -142,7 +142,7 @@ mod tests {
     use crate::model::procedure::{ProcedureDag, Scope};
     use crate::model::state::testing::{at, row};
 
-    /// An attempt that was submitted a minute before its end.
+    /// An attempt submitted a minute before its end.
     fn ended(minute: i64, reason: Reason) -> TaskRow {
         let status = if reason.fits(TaskStatus::Complete) {
             TaskStatus::Complete
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn only_failures_that_speak_against_the_procedure_count() {
+    fn only_failures_that_point_to_the_procedure_count() {
         let counted: Vec<&str> = Reason::ALL
             .iter()
             .filter(|reason| {
@@ -198,7 +198,7 @@ mod tests {
         let days = |days: i64| days * 24 * 60;
         assert_eq!(count(&rows, &control, days(30) + 3), 3);
         rows.push(ended(3, Reason::Verified));
-        assert_eq!(count(&rows, &control, 10), 2, "whatever order they come in");
+        assert_eq!(count(&rows, &control, 10), 2, "in any order");
         control.switch_mut(Some(&"a".into())).resumed_at = Some(at(3));
         assert_eq!(count(&rows, &control, 10), 1, "submitted after minute 3");
         control.study.resumed_at = Some(at(9));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn it_trips_at_the_number_and_leaves_pauses_alone() {
+    fn it_trips_at_the_limit_and_keeps_existing_pauses() {
         let mut declared = procedure("a", Scope::Session, &[]);
         declared.rules.pause_after_failures = Some(3);
         let dag = ProcedureDag::new(vec![declared.clone()]).unwrap();
@@ -233,9 +233,9 @@ mod tests {
     }
 
     proptest! {
-        /// Against a count by hand, over any order and with attempts told of twice.
+        /// In any order, with duplicate attempts.
         #[test]
-        fn it_counts_what_a_walk_back_from_the_end_counts(
+        fn it_counts_the_failures_after_the_last_success(
             ends in proptest::collection::vec(0usize..4, 0..20),
             shuffle in any::<prop::sample::Index>(),
             twice in any::<bool>(),

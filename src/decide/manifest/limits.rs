@@ -1,4 +1,4 @@
-//! Limits: how many of the due tasks a run may submit, and which. The manifest itself knows no limits.
+//! Limits and pauses: which of the due tasks a run may submit. The plan itself is independent of both.
 
 use std::collections::HashMap;
 
@@ -6,8 +6,9 @@ use super::{Decision, Limit, Manifest, Skip};
 use crate::model::config::Fairness;
 use crate::model::procedure::ProcedureDag;
 use crate::model::state::{State, TaskStatus};
+use crate::store::control::Control;
 
-/// Holds the numbers that bound one run. None: no limit.
+/// The limits of one run; `None` for no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Limits {
     /// `--max-jobs`
@@ -18,9 +19,8 @@ pub struct Limits {
     pub fair: Fairness,
 }
 
-/// Turns due tasks beyond the limits into skipped ones; the order of the others stays. The tasks of a
-/// procedure go before those of the next one; within it, their own order or [`Fairness::Subjects`]
-/// decides. `queued_user_jobs`: all living jobs of the user in the queue.
+/// Skips due tasks beyond the limits. Procedures keep their order of priority; within a procedure, tasks keep their order
+/// or follow [`Fairness::Subjects`]. `queued_user_jobs` counts all live jobs of the user in the queue.
 pub fn apply(
     manifest: &mut Manifest,
     limits: &Limits,
@@ -57,8 +57,19 @@ pub fn apply(
     }
 }
 
-/// Orders due tasks so that within a procedure always the subject with the fewest tasks in flight is
-/// next, of several the first one.
+/// Skips the due tasks of paused procedures, or of a paused study.
+pub fn apply_pauses(manifest: &mut Manifest, control: &Control, dag: &ProcedureDag) {
+    for task in &mut manifest.tasks {
+        if !matches!(task.decision, Decision::Submit(_)) {
+            continue;
+        }
+        if let Some(pause) = control.pause_of(&dag.get(task.procedure).name) {
+            task.decision = Decision::Skip(Skip::Paused(Box::new(pause.clone())));
+        }
+    }
+}
+
+/// Orders due tasks so that within a procedure, the (first) subject with the fewest tasks in flight is always next.
 fn in_turn(manifest: &Manifest, due: &[usize], dag: &ProcedureDag, rows: &State) -> Vec<usize> {
     let mut taken: HashMap<(usize, &str), usize> = HashMap::new();
     for row in rows.rows().iter().filter(|row| row.is_in_flight()) {
@@ -80,7 +91,7 @@ fn in_turn(manifest: &Manifest, due: &[usize], dag: &ProcedureDag, rows: &State)
     turns.into_iter().map(|(_, _, at)| at).collect()
 }
 
-/// Counts what is there, and what a run adds to it.
+/// The current counts, including tasks that this run adds.
 struct Room<'a> {
     limits: &'a Limits,
     submitted: usize,
@@ -96,9 +107,9 @@ struct Counts {
     warmup: usize,
     complete: usize,
     in_flight: usize,
-    /// Failed rows that keep their place among the first jobs.
+    /// Failed rows, which count among the first jobs.
     failed: usize,
-    /// The same before this run, for what is told.
+    /// The same before this run, for messages.
     failed_before: usize,
 }
 
@@ -138,8 +149,7 @@ impl<'a> Room<'a> {
         }
     }
 
-    /// Returns the limit that a task runs into. `has_failed`: it has a failed row, which the new
-    /// attempt replaces.
+    /// The limit that a task has reached. `has_failed` if it has a failed row, which the new attempt replaces.
     fn reached(&self, procedure: usize, has_failed: bool) -> Option<Limit> {
         let limits = self.limits;
         let own = self.procedures.get(procedure)?;
@@ -166,8 +176,7 @@ impl<'a> Room<'a> {
 }
 
 impl Counts {
-    /// The first jobs succeeded, are in flight, or failed and wait for a person; a task that failed
-    /// has its own place among them.
+    /// The first jobs are those that succeeded, are in flight, or failed. A failed task is one of them already.
     fn warmup_reached(&self, has_failed: bool) -> Option<Limit> {
         let places = self.complete + self.in_flight + if has_failed { 0 } else { self.failed };
         (self.complete < self.warmup && places >= self.warmup).then_some(Limit::Warmup {

@@ -1,5 +1,5 @@
-//! The newest attempts of tasks that have no row: cleared by `retry`, moved out by `clean`, recorded under a name that
-//! the procedure had before, or lost with the state file. Pure.
+//! The newest attempts of tasks without a row: cleared by `retry`, removed by `clean`, recorded under an earlier name of
+//! the procedure, or lost with the state file.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,18 +11,18 @@ use crate::model::procedure::{ProcedureDag, ProcedureId};
 use crate::model::state::transition::may_still_become_complete;
 use crate::model::state::{CLOCK_SLACK, State, TaskKey, TaskRow, TaskStatus};
 
-/// How the newest attempts ended, wherever that is recorded.
+/// The newest attempts, from all records.
 #[derive(Debug, Clone, Default)]
 pub struct NewestAttempts {
     failed: HashSet<TaskKey>,
-    /// When each task was submitted last.
+    /// The last submission of each task.
     submitted: HashMap<TaskKey, Option<DateTime<Utc>>>,
-    /// Failed attempts of procedures that are not in the configuration, or have another scope there.
+    /// Failed attempts of removed procedures, or of procedures whose scope has changed.
     removed: RemovedProcedures,
 }
 
 impl NewestAttempts {
-    /// Compares the rows and all earlier attempts.
+    /// Finds them among the rows and all earlier attempts.
     pub fn of(rows: &State, attempts: &[TaskRow], dag: &ProcedureDag) -> Self {
         let mut newest: HashMap<&TaskKey, &TaskRow> = HashMap::new();
         let rank = |row: &TaskRow| (row.submitted_at, row.attempt);
@@ -44,8 +44,8 @@ impl NewestAttempts {
         }
     }
 
-    /// True if a failed attempt may have left the complete outputs of a task without a row. `newest_output` looks at
-    /// their age: outputs that are older than the attempt of a removed procedure are not its own.
+    /// True if a failed attempt may have left the complete outputs of a task without a row. Outputs older than the
+    /// attempt of a removed procedure (by `newest_output`) are not its own.
     pub fn may_have_left(
         &self,
         key: &TaskKey,
@@ -57,7 +57,7 @@ impl NewestAttempts {
             return true;
         }
         let own = self.submitted.get(key).copied().flatten();
-        let removed = self.removed.all_before(procedure, subject, session);
+        let removed = self.removed.all_for(procedure, subject, session);
         let mut later = removed
             .filter(|(_, at)| own.is_none() || *at > own)
             .peekable();
@@ -72,8 +72,8 @@ impl NewestAttempts {
     }
 }
 
-/// True for a failed attempt whose outputs are not believed, also if they are complete. The disk decides about failed
-/// rows of the Python program, which have no reason, and about attempts that failed only for want of outputs.
+/// True for a failed attempt whose outputs are not trusted even if they are complete. The disk decides about failed rows
+/// of the Python program, which have no reason, and about attempts that failed only because outputs were missing.
 pub fn proves_nothing(row: &TaskRow) -> bool {
     row.status == TaskStatus::Failed && row.reason.is_some() && !may_still_become_complete(row)
 }

@@ -1,12 +1,12 @@
-//! The decision itself, one subject at a time: tasks of different subjects never look at each other.
+//! The decision, one subject at a time: tasks of different subjects are independent.
 
 mod late;
-mod standing;
-mod target;
+mod own_state;
 mod waiting;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::{Decision, Due, Manifest, Planned, Policy, Skip, World};
@@ -17,16 +17,15 @@ use crate::model::bids::{Dicom, Session, SessionLabel, SubjectLabel};
 use crate::model::job::JobId;
 use crate::model::procedure::{ProcedureDag, ProcedureId, Scope};
 use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
-use standing::TaskStanding;
-use target::Target;
+use own_state::OwnState;
 
 /// Seconds for which a client of a network file system may not see a new file in a directory: NFS's `acdirmax`.
 const DIRECTORY_CACHE: u64 = 60;
 
-/// Gives each task of each session its one decision, in order of priority, subject and session.
+/// Decides about each task of each session, in order of priority, subject and session.
 ///
-/// `threads` says how many subjects wait for the disk at the same time; the answer is the same for
-/// any number. `tick` is called after each subject, for a progress bar.
+/// `threads` is the number of subjects that wait for the disk at the same time; it does not change the result. `tick`
+/// is called after each subject, for a progress bar.
 pub fn plan(
     dag: &ProcedureDag,
     world: &World<'_>,
@@ -74,36 +73,62 @@ fn plan_subject(
             .collect(),
         label: &first.subject,
         disk: world.completions.for_subject(&first.subject),
-        standings: RefCell::default(),
+        own_states: RefCell::default(),
         holds: RefCell::default(),
         late: RefCell::default(),
-        looked_at: RefCell::default(),
+        rechecked: RefCell::default(),
         has_trusted: Cell::default(),
     };
     loop {
         let tasks = subject.plan();
-        if !subject.looks_closer(&tasks) {
+        if !subject.needs_recheck(&tasks) {
             return tasks;
         }
     }
 }
 
-/// Is one subject under decision, with what has been found out about its tasks so far.
+/// The subject of a task, or one of its sessions.
+#[derive(Clone, Copy)]
+enum Target<'a> {
+    Subject,
+    Session(&'a Session),
+}
+
+impl Target<'_> {
+    fn label(self) -> SessionLabel {
+        match self {
+            Self::Subject => SessionLabel::none(),
+            Self::Session(session) => session.session.clone(),
+        }
+    }
+
+    fn dicom_path(self) -> Option<Arc<Path>> {
+        match self {
+            Self::Session(Session {
+                dicom: Dicom::At(path),
+                ..
+            }) => Some(Arc::clone(path)),
+            _ => None,
+        }
+    }
+}
+
+/// One subject, with what is known about its tasks so far.
 struct Subject<'a> {
     dag: &'a ProcedureDag,
     world: &'a World<'a>,
     policy: &'a Policy,
     sessions: &'a [Session],
-    /// Those that the site does not exclude.
+    /// The sessions that the site does not exclude.
     wanted: Vec<&'a Session>,
     label: &'a SubjectLabel,
     disk: Box<dyn SubjectCompletions + 'a>,
-    standings: RefCell<HashMap<(ProcedureId, SessionLabel), TaskStanding>>,
+    own_states: RefCell<HashMap<(ProcedureId, SessionLabel), OwnState>>,
     holds: RefCell<HashMap<SessionLabel, Option<Hold>>>,
     late: RefCell<HashMap<(ProcedureId, SessionLabel), bool>>,
-    /// Procedures of which no row is trusted.
-    looked_at: RefCell<HashSet<ProcedureId>>,
-    /// A row was believed without a look.
+    /// Procedures whose rows are not trusted.
+    rechecked: RefCell<HashSet<ProcedureId>>,
+    /// A row was trusted without a check.
     has_trusted: Cell<bool>,
 }
 
@@ -130,34 +155,34 @@ impl Subject<'_> {
         tasks
     }
 
-    /// Takes the trust from what would be submitted and from what it builds on. True if that may change decisions:
-    /// a job is only submitted for outputs and inputs that were looked at.
-    fn looks_closer(&self, tasks: &[Planned]) -> bool {
+    /// Stops trusting the procedures of tasks to be submitted, and their dependencies, because a job is only submitted
+    /// after its outputs and inputs were checked. True if that may change decisions.
+    fn needs_recheck(&self, tasks: &[Planned]) -> bool {
         if !self.has_trusted.get() {
             return false;
         }
-        let mut looked_at = self.looked_at.borrow_mut();
-        let before = looked_at.len();
+        let mut rechecked = self.rechecked.borrow_mut();
+        let before = rechecked.len();
         for task in tasks {
             if matches!(task.decision, Decision::Submit(_)) {
-                looked_at.insert(task.procedure);
+                rechecked.insert(task.procedure);
                 let inputs = self.dag.dependencies(task.procedure).iter();
-                looked_at.extend(inputs.map(|(input, _)| *input));
+                rechecked.extend(inputs.map(|(input, _)| *input));
             }
         }
-        self.standings.borrow_mut().clear();
-        looked_at.len() > before
+        self.own_states.borrow_mut().clear();
+        rechecked.len() > before
     }
 
-    /// True if a task's row is believed this time.
+    /// True if a task's row is trusted this time.
     fn is_trusted(&self, procedure: ProcedureId, row: Option<&TaskRow>) -> bool {
         let is_trusted = row.is_some_and(|row| (self.world.trusts)(row))
-            && !self.looked_at.borrow().contains(&procedure);
+            && !self.rechecked.borrow().contains(&procedure);
         self.has_trusted.set(self.has_trusted.get() || is_trusted);
         is_trusted
     }
 
-    /// Decides about one task: who may be writing its outputs, what the disk shows, and only then what it waits for.
+    /// Decides about one task: first whether a job may be writing its outputs, then by the disk, then by dependencies.
     fn decide(&self, procedure: ProcedureId, target: Target<'_>) -> Decision {
         let session = target.label();
         let name = &self.dag.get(procedure).name;
@@ -172,27 +197,27 @@ impl Subject<'_> {
         if let Some(row) = row.filter(|row| row.is_in_flight()) {
             return Decision::Skip(in_flight(row));
         }
-        // Nothing is read about a session that the site excludes, and nothing builds on it.
+        // Excluded sessions are not read, and no task depends on them.
         if self.is_excluded(target) {
             return Decision::Skip(Skip::Excluded);
         }
-        let due = match self.standing(procedure, &session) {
-            TaskStanding::InFlight(skip) | TaskStanding::Failed(skip) => {
-                // What waits anyway names what it waits for, not a job that may have nothing to do with it.
+        let due = match self.own_state(procedure, &session) {
+            OwnState::InFlight(skip) | OwnState::Failed(skip) => {
+                // A task that waits for a dependency names it, rather than a job that may be unrelated.
                 let is_guess = matches!(*skip, Skip::Renamed(_));
                 let waits = is_guess.then(|| self.waits_for(procedure, target));
                 return Decision::Skip(waits.flatten().unwrap_or(*skip));
             }
-            TaskStanding::Retry(due) => Some(due),
-            TaskStanding::Doubted(waiting) if !self.policy.force => {
+            OwnState::Retry(due) => Some(due),
+            OwnState::SharedOutputs(waiting) if !self.policy.force => {
                 return Decision::Skip(Skip::WaitingFor(waiting));
             }
-            TaskStanding::Doubted(_) => Some(Due::Forced { complete: true }),
-            TaskStanding::Disk(Completion::Unreadable(what)) => {
+            OwnState::SharedOutputs(_) => Some(Due::Forced { complete: true }),
+            OwnState::Disk(Completion::Unreadable(what)) => {
                 return Decision::Skip(Skip::Unreadable(what));
             }
-            TaskStanding::Disk(Completion::Complete) if !self.policy.force => {
-                let (due, skip) = match self.came_since(procedure, row) {
+            OwnState::Disk(Completion::Complete) if !self.policy.force => {
+                let (due, skip) = match self.added_sessions(procedure, row) {
                     Some(sessions) => (Due::Stale, Skip::Stale(sessions)),
                     None if self.has_late_input(procedure, target, row) => {
                         (Due::LateInput, Skip::LateInput)
@@ -205,15 +230,13 @@ impl Subject<'_> {
                 let in_use = self.in_use_by(procedure, target);
                 return in_use.map_or(Decision::Submit(due), Decision::Skip);
             }
-            TaskStanding::Disk(Completion::Incomplete)
+            OwnState::Disk(Completion::Incomplete)
                 if !self.policy.force && self.is_just_verified_elsewhere(row) =>
             {
                 return Decision::Skip(Skip::Complete);
             }
-            TaskStanding::Disk(Completion::NotApplicable) => None,
-            TaskStanding::Disk(completion) => {
-                Some(self.due(completion == Completion::Complete, row))
-            }
+            OwnState::Disk(Completion::NotApplicable) => None,
+            OwnState::Disk(completion) => Some(self.due(completion == Completion::Complete, row)),
         };
         if !self.has_dicom(target) {
             return Decision::Skip(Skip::NoDicom);
@@ -222,7 +245,7 @@ impl Subject<'_> {
             let awaited = self.awaits_input(procedure, target);
             return Decision::Skip(awaited.unwrap_or(Skip::NotApplicable));
         };
-        // DICOM files are counted only for what would be submitted now: it takes a walk.
+        // DICOM files are counted only for tasks to be submitted now: that reads whole directories.
         let waits = self.waits_for(procedure, target);
         let in_use = || match due {
             Due::Forced { complete: true } => self.in_use_by(procedure, target),
@@ -248,7 +271,7 @@ impl Subject<'_> {
             })
     }
 
-    /// Returns why a task that is incomplete or forced is due.
+    /// Why an incomplete or forced task is due.
     fn due(&self, complete: bool, row: Option<&TaskRow>) -> Due {
         match row {
             _ if self.policy.force => Due::Forced { complete },
@@ -259,7 +282,7 @@ impl Subject<'_> {
         }
     }
 
-    /// True if a stale task runs again now.
+    /// True if a stale task is rerun now.
     fn is_rerun(&self, procedure: ProcedureId, target: Target<'_>) -> bool {
         self.dag.get(procedure).rules.rerun_when_stale
             && self.has_dicom(target)
@@ -267,7 +290,7 @@ impl Subject<'_> {
             && self.held(target).is_none()
     }
 
-    /// Returns why the target's DICOM files are not ready to be worked on.
+    /// Why the target's DICOM files are not ready.
     fn held(&self, target: Target<'_>) -> Option<Skip> {
         let one;
         let sessions: &[&Session] = match target {
@@ -292,11 +315,11 @@ impl Subject<'_> {
                 Some(Hold::Unreadable(what)) => return Some(Skip::Unreadable(Box::new(what))),
             }
         }
-        // A subject goes on without its sessions that are too small, but not without any.
+        // A subject can be processed without its small sessions, but not without any session.
         too_few.filter(|_| !is_one_free)
     }
 
-    /// Asks the gate about a session, once.
+    /// Calls the gate once per session.
     fn hold(&self, session: &Session) -> Option<Hold> {
         let mut holds = self.holds.borrow_mut();
         holds
@@ -305,9 +328,9 @@ impl Subject<'_> {
             .clone()
     }
 
-    /// Returns the sessions that a complete task of a subject did not work on. Rows that do not list the sessions
-    /// that they worked on are not judged.
-    fn came_since(
+    /// The ready sessions that a complete task of a subject did not process. `None` for rows that do not list their
+    /// sessions.
+    fn added_sessions(
         &self,
         procedure: ProcedureId,
         row: Option<&TaskRow>,
@@ -350,25 +373,33 @@ impl Subject<'_> {
     }
 
     fn row(&self, procedure: ProcedureId, session: &SessionLabel) -> Option<&TaskRow> {
-        if self.world.rows.is_empty() {
-            return None;
-        }
         self.world.rows.get(&self.key(procedure, session))
     }
 
     fn job_without_row(&self, procedure: ProcedureId, session: &SessionLabel) -> Option<&JobId> {
-        if self.world.jobs_without_row.is_empty() {
-            return None;
-        }
-        self.world
-            .jobs_without_row
-            .get(&self.key(procedure, session))
+        let jobs = self.world.jobs_without_row;
+        jobs.get(&self.key(procedure, session))
     }
 
     fn renamed(&self, procedure: ProcedureId, session: &SessionLabel) -> Option<Skip> {
         let removed = self.world.removed;
-        let removed_procedure = removed.before(procedure, self.label, session)?;
+        let removed_procedure = removed.first_for(procedure, self.label, session)?;
         Some(Skip::Renamed(Box::new(removed_procedure.clone())))
+    }
+
+    /// Direct and indirect dependencies, the nearest first.
+    fn all_dependencies(&self, procedure: ProcedureId) -> Vec<ProcedureId> {
+        let mut found = vec![procedure];
+        let mut next = 0;
+        while let Some(one) = found.get(next).copied() {
+            next += 1;
+            for (other, _) in self.dag.dependencies(one) {
+                if !found.contains(other) {
+                    found.push(*other);
+                }
+            }
+        }
+        found.split_off(1)
     }
 
     fn key(&self, procedure: ProcedureId, session: &SessionLabel) -> TaskKey {

@@ -1,12 +1,12 @@
-//! Whether a study moves on without a person. Pure.
+//! Whether a study will proceed automatically.
 
 use std::collections::HashSet;
 
 use super::{Decision, Limit, Manifest, Skip};
 use crate::model::state::State;
 
-/// Counts the tasks for which a later pass may find something else although no person does anything. `rows`: after the
-/// submissions of this pass.
+/// Counts the tasks whose decision may change in a later pass without a person. `rows` are those after the submissions
+/// of this pass.
 pub fn moving(manifest: &Manifest, rows: &State) -> usize {
     let in_flight = rows.rows().iter().filter(|row| row.is_in_flight());
     let busy: HashSet<&str> = in_flight.map(|row| &*row.key.subject).collect();
@@ -26,10 +26,10 @@ fn moves(decision: &Decision, is_subject_busy: bool, is_study_busy: bool) -> boo
         | Skip::JobWithoutRow(_)
         | Skip::Renamed(_)
         | Skip::Settling { .. }
-        // Jobs of other programs leave the queue sometime.
+        // Jobs of other programs leave the queue eventually.
         | Skip::OverLimit(Limit::QueuedUserJobs(_)) => true,
         Skip::Failed { outlook, .. } => outlook.is_retry(),
-        // What a task waits for counts itself if it moves. With a selection it may be a job that was not selected.
+        // A dependency that proceeds is counted itself, but it may be a job that was not selected.
         Skip::WaitingFor(waiting) => waiting.blocked.is_none() && is_subject_busy,
         Skip::TooFewSessions { .. } => is_subject_busy,
         Skip::OverLimit(_) => is_study_busy,
@@ -53,7 +53,7 @@ mod tests {
     use crate::model::state::{Reason, TaskStatus};
 
     #[test]
-    fn only_what_needs_no_person_moves() {
+    fn tasks_that_proceed_automatically_are_counted() {
         let failed = |outlook| Skip::Failed {
             reason: Some(Reason::Timeout),
             attempt: 1,
@@ -82,7 +82,7 @@ mod tests {
             status: TaskStatus::Pending,
             reason: None,
         };
-        // Beside the decision: whether it moves in a study without jobs, and while its subject has one.
+        // With the decision: whether it may change in a study without jobs, and while its subject has one.
         let cases = [
             (in_flight, true, true),
             (failed(Outlook::Now), true, true),

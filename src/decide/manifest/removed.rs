@@ -1,11 +1,11 @@
-//! Jobs in flight that are no tasks of the configuration: whose outputs may they be writing? Pure.
+//! Jobs in flight of removed procedures, and the tasks whose outputs they may be writing.
 //!
-//! A procedure whose scope was changed waits for its own jobs of the old scope.
+//! A procedure whose scope was changed waits for its own jobs with the old scope.
 //!
-//! A procedure that was renamed looks like one that is gone and one that is new; both may write to the same places.
-//! So a task waits for such a job of its session, or of its subject, unless the records prove that both procedures
-//! were in one configuration: one call has submitted tasks of both, and neither is a new name of the other. That one was
-//! submitted between two submissions of the other proves nothing: a name may be given back.
+//! A renamed procedure looks like a removed one and a new one, which may write to the same places. So a task waits for
+//! such a job of its session or subject, unless the records prove that both procedures were in one configuration: one
+//! invocation submitted tasks of both. Interleaved submissions do not prove that two names are different procedures,
+//! because a procedure can be renamed and renamed back.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use crate::model::job::JobId;
 use crate::model::procedure::{ProcedureDag, ProcedureId, Scope};
 use crate::model::state::{State, TaskRow};
 
-/// Rows in flight whose procedure is not in the configuration, or has another scope there.
+/// Rows whose procedure is not in the configuration, or has another scope there.
 #[derive(Debug, Clone, Default)]
 pub struct RemovedProcedures {
     by_subject: HashMap<Arc<str>, Vec<Row>>,
 }
 
-/// A row in flight that is no task of the configuration.
+/// A row that belongs to no task of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemovedProcedure {
     pub procedure: Arc<str>,
     /// Empty for subject scope.
     pub session: Arc<str>,
-    /// None while its submission is in doubt.
+    /// `None` while its submission is in doubt.
     pub job_id: Option<JobId>,
     /// True if its procedure is in the configuration, with another scope.
     pub is_old_scope: bool,
@@ -39,16 +39,16 @@ pub struct RemovedProcedure {
 struct Row {
     removed_procedure: RemovedProcedure,
     submitted_at: Option<DateTime<Utc>>,
-    /// Procedures that can be no new name of its own.
+    /// Procedures that cannot be its new name.
     others: Arc<HashSet<ProcedureId>>,
 }
 
-/// When a procedure was submitted: all tasks of one call have the same time, and no two calls have.
+/// The times of a procedure's submissions: all tasks of one invocation share a time that no other invocation has.
 type Times = HashSet<DateTime<Utc>>;
 
 impl RemovedProcedures {
-    /// Looks for such rows. `attempts` reads the earlier attempts of all tasks; it is called only if there are any.
-    pub fn look<'a>(
+    /// Such rows in flight. `attempts` reads the earlier attempts of all tasks; it is called only if there are any.
+    pub fn in_flight<'a>(
         rows: &'a State,
         dag: &ProcedureDag,
         attempts: impl FnOnce() -> &'a [TaskRow],
@@ -57,7 +57,7 @@ impl RemovedProcedures {
         Self::among(in_flight, rows, dag, attempts)
     }
 
-    /// Finds those of `candidates` that are no tasks of the configuration.
+    /// Such rows among `candidates`.
     pub(super) fn among<'a>(
         candidates: impl Iterator<Item = &'a TaskRow>,
         rows: &'a State,
@@ -130,19 +130,19 @@ impl RemovedProcedures {
         });
     }
 
-    /// Returns the row that a task has to wait for, if there is one.
-    pub fn before<'a>(
+    /// The first row for which a task has to wait.
+    pub fn first_for<'a>(
         &'a self,
         procedure: ProcedureId,
         subject: &SubjectLabel,
         session: &'a SessionLabel,
     ) -> Option<&'a RemovedProcedure> {
-        let mut all = self.all_before(procedure, subject, session);
+        let mut all = self.all_for(procedure, subject, session);
         all.next().map(|(removed_procedure, _)| removed_procedure)
     }
 
-    /// Lists the rows that may be of a task under another name, and when they were submitted.
-    pub(super) fn all_before<'a>(
+    /// The rows that may belong to a task under another name, with their submission times.
+    pub(super) fn all_for<'a>(
         &'a self,
         procedure: ProcedureId,
         subject: &SubjectLabel,

@@ -1,7 +1,7 @@
-//! Whether a failed task is tried again without a person, when, and what the next attempt carries. Pure.
+//! Automatic retries: whether and when a failed task is retried, and what the next attempt requests.
 //!
-//! The rules stand in the configuration, what they have used up in the task's row. A failure that no
-//! rule names, or whose cause is not known, waits for a person.
+//! The rules come from the configuration, the used budget from the task's row. A failure without a rule, or with an
+//! unknown cause, waits for a person.
 
 use std::time::Duration;
 
@@ -10,47 +10,44 @@ use chrono::{DateTime, TimeDelta, Utc};
 use crate::model::procedure::{Resources, RetryRule, RetryRules, options};
 use crate::model::state::{Reason, RetryState, TaskRow, TaskStatus};
 
-/// Says what becomes of a failed task by itself.
+/// Whether a failed task is retried automatically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outlook {
-    /// Nothing: no rule speaks of this failure, so it waits for a person.
+    /// No rule applies to this failure.
     None,
-    /// It is tried again now.
     Now,
-    /// It is tried again at this time.
     At(DateTime<Utc>),
-    /// The rules allow no more attempts: it waits for a person.
+    /// The rules allow no more attempts.
     Spent(Budget),
 }
 
-/// Holds a budget that is used up.
+/// A budget that is used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Budget {
-    /// Attempts so far; of the infrastructure's budget, the retries.
+    /// Attempts so far; retries for the infrastructure budget.
     pub used: u32,
     pub allowed: u32,
     /// True for the budget of failures that are not the job's fault.
     pub infrastructure: bool,
 }
 
-/// Nodes, as Slurm prints those of one attempt, that a task stays away from at most: on a small
-/// cluster a longer list would leave none.
+/// At most this many node lists (one per attempt) are excluded: on a small cluster, more would leave no node.
 pub const MAX_EXCLUDED: usize = 8;
 
 /// The pause after a failure of the infrastructure: one bad node can use up all attempts in a minute.
 const BACK_OFF: Duration = Duration::from_secs(60);
 
-/// Back-off grows no longer than to this.
+/// The longest back-off.
 const MAX_BACK_OFF: Duration = Duration::from_secs(3600);
 
 impl Outlook {
-    /// True if the task is tried again without a person.
+    /// True if the task is retried automatically.
     pub fn is_retry(self) -> bool {
         matches!(self, Self::Now | Self::At(_))
     }
 }
 
-/// Says what becomes of a failed row. `own_uid`: whose jobs these are; a person's own cancel is final.
+/// `own_uid` is the owner of the jobs, whose own cancel is final.
 pub fn outlook(
     rules: Option<&RetryRules>,
     row: &TaskRow,
@@ -87,8 +84,7 @@ pub fn outlook(
     }
 }
 
-/// Returns what the next attempt after a failed row carries. `configured`: what an attempt without
-/// retries would ask for.
+/// The retry state of the next attempt after a failed row. `configured` is the request without retries.
 pub fn next(rules: &RetryRules, row: &TaskRow, configured: &Resources) -> RetryState {
     let mut state = row.retry.clone();
     let Some(reason) = row.reason else {
@@ -121,19 +117,19 @@ pub fn next(rules: &RetryRules, row: &TaskRow, configured: &Resources) -> RetryS
     state
 }
 
-/// Returns the memory that an attempt asked for, MB: as Slurm says (`#SBATCH` lines count), else as
-/// configured. None: not known, or all memory of a node.
+/// The memory in MB that an attempt requested, by Slurm (which includes `#SBATCH` lines) or else by the configuration.
+/// `None` if unknown, or all memory of a node.
 pub fn asked_mem(row: &TaskRow, configured: &Resources) -> Option<u64> {
     known(row.facts.req_mem_mb).or_else(|| options::mem(configured)?.bound())
 }
 
-/// Returns the time limit that an attempt asked for, seconds: as Slurm says (`#SBATCH` lines count),
-/// else as configured. None: not known, or unlimited.
+/// The time limit in seconds that an attempt requested, by Slurm (which includes `#SBATCH` lines) or else by the
+/// configuration. `None` if unknown or unlimited.
 pub fn asked_time(row: &TaskRow, configured: &Resources) -> Option<u64> {
     known(row.facts.time_limit_s).or_else(|| options::time(configured)?.bound())
 }
 
-/// Returns the rule that speaks of a failed row, if there is one.
+/// The rule that applies to a failed row.
 fn rule_of<'a>(
     rules: &'a RetryRules,
     row: &TaskRow,
@@ -147,7 +143,7 @@ fn rule_of<'a>(
     let applies = match reason {
         Reason::Cancelled => {
             let by = row.facts.cancelled_by();
-            // Without a known owner nobody can say that it was somebody else.
+            // Without a known owner, it may have been the owner.
             by.zip(own_uid)
                 .is_some_and(|(by, own)| by != i64::from(own))
         }
@@ -174,7 +170,7 @@ fn is_infrastructure(reason: Reason) -> bool {
     )
 }
 
-/// `doublings`: how many retries there were after failures of the infrastructure, if this is one.
+/// `doublings` is the number of earlier retries after infrastructure failures, if this is one.
 fn delay(rule: &RetryRule, doublings: Option<u32>) -> TimeDelta {
     let delay = match doublings {
         None => rule.delay.unwrap_or_default(),
@@ -187,9 +183,9 @@ fn delay(rule: &RetryRule, doublings: Option<u32>) -> TimeDelta {
     TimeDelta::from_std(delay).unwrap_or(TimeDelta::MAX)
 }
 
-/// Returns a multiple of what was asked for, within `most`. None: it would not be more than before.
+/// A multiple of the requested value, at most `most`. `None` if that is not more than before.
 fn raised(asked: u64, factor: f64, most: Option<u64>) -> Option<u64> {
-    // Exact: sizes and times are far below 2^53, and what is above ends at the greatest number.
+    // Exact: sizes and times are far below 2^53, and larger values saturate.
     let wanted = (asked as f64 * factor).ceil() as u64;
     let to = most.map_or(wanted, |most| wanted.min(most));
     (to > asked).then_some(to)
@@ -201,7 +197,7 @@ fn known(number: Option<i64>) -> Option<u64> {
         .filter(|number| *number > 0)
 }
 
-/// Reads `code:signal`; a signal is 128 and its number, as a shell has it.
+/// Parses `code:signal`; as in a shell, a signal is 128 plus its number.
 fn code(text: &str) -> Option<u8> {
     let (code, signal) = text.split_once(':')?;
     match signal.parse::<u8>().ok()? {
@@ -210,8 +206,7 @@ fn code(text: &str) -> Option<u8> {
     }
 }
 
-/// True for node names as Slurm prints them (`n1`, `n[1-3,7]`), false for its other words (`None
-/// assigned`).
+/// True for node names as Slurm prints them (`n1`, `n[1-3,7]`), but not for `None assigned`.
 fn is_nodes(text: &str) -> bool {
     !text.is_empty()
         && text

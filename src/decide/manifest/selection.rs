@@ -5,7 +5,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use crate::model::bids::{SessionLabel, SubjectLabel, suggest};
 use crate::model::state::TaskKey;
 
-/// Says which tasks a command is about. Nothing given: all.
+/// The selected tasks; all tasks if no option is given.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
     subjects: Vec<GlobMatcher>,
@@ -13,7 +13,7 @@ pub struct Selection {
     procedures: Vec<GlobMatcher>,
 }
 
-/// Says why a selection cannot be used.
+/// Why a selection is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectionError {
     #[error("'{value}' is not a name or a pattern for {option}: {error}")]
@@ -37,9 +37,8 @@ impl SelectionError {
 }
 
 impl Selection {
-    /// Reads the options' values: names with or without `sub-`/`ses-`, or globs.
-    /// A procedure that matches none of the known ones is an error, so that a typing error does
-    /// not look like "nothing to do".
+    /// Parses the options' values: names with or without `sub-`/`ses-`, or globs. An unknown procedure is an error, so
+    /// that a typing error does not look like "nothing to do".
     pub fn new(
         subjects: &[String],
         sessions: &[String],
@@ -71,8 +70,7 @@ impl Selection {
         self.contains(&key.subject, &key.session, &key.procedure)
     }
 
-    /// A task without a session (subject scope) is not touched by `--session`, unless a session
-    /// was asked for: then only tasks of that session are meant.
+    /// With `--session`, tasks without a session (subject scope) are not selected.
     pub fn contains(&self, subject: &str, session: &str, procedure: &str) -> bool {
         self.contains_subject(subject)
             && any(&self.sessions, session)
@@ -112,18 +110,18 @@ fn matchers(
             if value.is_empty() {
                 return Err(error("it is empty".to_owned()));
             }
-            // It could match nothing, and a command that found nothing to do would look well.
+            // It could match nothing, which would look like "nothing to do".
             if value.contains('/') {
                 return Err(error(
-                    "no label holds a '/'; write --subject 01 --session 02 for a session of a subject".to_owned(),
+                    "labels do not contain '/'; use --subject 01 --session 02 for a session of a subject".to_owned(),
                 ));
             }
-            let whole = if value.starts_with(prefix) || value.starts_with('*') {
+            let pattern = if value.starts_with(prefix) || value.starts_with('*') {
                 value.clone()
             } else {
                 format!("{prefix}{value}")
             };
-            GlobBuilder::new(&whole)
+            GlobBuilder::new(&pattern)
                 .literal_separator(false)
                 .build()
                 .map(|glob| glob.compile_matcher())
@@ -148,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_match_nothing_is_an_error() {
+    fn values_that_cannot_match_are_errors() {
         for (subjects, sessions) in [
             ("", "a"),
             ("sub-01/ses-01", "a"),
@@ -161,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_may_be_left_out_and_globs_work() {
+    fn prefixes_are_optional_and_globs_work() {
         for given in ["sub-01", "01", "0*", "sub-0?", "*01"] {
             let selection = select(&[given], &[], &[]);
             assert!(selection.contains("sub-01", "ses-a", "bids"), "{given}");

@@ -1,7 +1,7 @@
-//! Complete tasks of a subject that sessions came after, as far as the rows tell. Pure.
+//! Stale tasks of subjects, by the rows alone.
 //!
-//! The decision itself is [`super::plan`]'s, which looks at the disk. This is for those who do not: it
-//! finds less (sessions whose steps were never jobs of ours have no rows), and nothing that is not so.
+//! For commands that do not read the disk, unlike [`super::plan`]. Finds fewer tasks, because sessions that were
+//! processed without this program have no rows, but no wrong ones.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,8 +9,7 @@ use crate::model::bids::{Cohort, Dicom, Session, SessionLabel, SubjectLabel};
 use crate::model::procedure::{ProcedureDag, ProcedureId, Scope};
 use crate::model::state::{State, TaskRow, TaskStatus};
 
-/// Finds the rows of complete tasks whose subject has a session that is ready for them and that they did
-/// not work on.
+/// The rows of complete tasks whose subject has a ready session that they did not process.
 pub fn stale_rows<'a>(state: &'a State, dag: &ProcedureDag, cohort: &Cohort) -> Vec<&'a TaskRow> {
     let is_complete = |row: &&TaskRow| row.status == TaskStatus::Complete;
     let candidates: Vec<(&TaskRow, ProcedureId)> = state
@@ -28,7 +27,7 @@ pub fn stale_rows<'a>(state: &'a State, dag: &ProcedureDag, cohort: &Cohort) -> 
         .iter()
         .map(|(row, _)| &*row.key.subject)
         .collect();
-    // Of each subject: sessions, and what is complete for them.
+    // The complete procedures of each session of each subject.
     let mut done: HashMap<&str, HashMap<&str, Vec<ProcedureId>>> = HashMap::new();
     for row in state.rows().iter().filter(is_complete) {
         if let Some(id) = dag.find(&row.key.procedure)

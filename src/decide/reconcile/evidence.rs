@@ -1,22 +1,16 @@
-//! What queue and accounting answered about each row's submission.
+//! Which reports of queue and accounting belong to which submission; [`super`] decides what they mean.
 //!
-//! Pure. Which report is about which submission is decided here; what it means is decided in
-//! [`super`]. The tag wins over the job id, and names prove nothing: plugins, scripts and people
-//! change them.
-
-mod identity;
+//! The tag takes precedence over the job id. Names prove nothing: plugins, scripts and people change them.
 
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 
-use crate::executor::{ACCOUNTING_LAG, Answer, JobReport, Observation, Phase};
+use crate::executor::{ACCOUNTING_LAG, Answer, JobReport, Observation, Phase, SUBMIT_TIME_WINDOW};
 use crate::model::job::{JobId, JobRef, array};
-use crate::model::state::{Reason, State, TaskRow, TaskStatus};
-use identity::{array_of, is_meant, is_stranger, lacks_tag, may_be_own, stands_for};
-pub(super) use identity::{is_own, is_resubmission, job_number, never_started, shares_array};
+use crate::model::state::{Reason, TaskRow, TaskStatus};
 
-/// A job at a multi-cluster site: each cluster counts by itself.
+/// A job id with its cluster: each cluster of a multi-cluster site has its own ids.
 type Place<'a> = (&'a str, Option<&'a str>);
 
 /// The answers of one pass.
@@ -33,18 +27,18 @@ pub(super) enum Accounting<'a> {
     Off,
 }
 
-/// What the queue shows of a submission.
+/// A submission in the queue.
 pub(super) enum Queued<'a> {
     Live(&'a JobReport),
     Ended(&'a JobReport),
     Absent,
 }
 
-/// What accounting shows of a submission.
+/// A submission in accounting.
 pub(super) enum Recorded<'a> {
     /// The end of its latest run.
     Ended(&'a JobReport),
-    /// No such end: nothing, a job that is alive, or the end of an earlier run.
+    /// No such end, but nothing, a live job, or the end of an earlier run.
     Open(Option<&'a JobReport>),
     Failed,
     Off,
@@ -63,12 +57,12 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// True if accounting answered with any record. An empty answer may be that of a broken database.
+    /// True if accounting returned any record. An empty answer may come from a broken database.
     pub(super) fn is_proven(&self) -> bool {
         matches!(&self.accounting, Accounting::Got(records) if !records.reports.is_empty())
     }
 
-    /// True if nobody who was asked can know the row's job.
+    /// True if the row's job belongs to an executor that was not asked.
     pub(super) fn is_of_other_executor(&self, row: &TaskRow) -> bool {
         let id = row.job_id.as_ref();
         id.is_some_and(|id| self.of_other_executor.contains(id))
@@ -86,10 +80,12 @@ impl<'a> Evidence<'a> {
     /// `None` if the query failed.
     pub(super) fn queued(&self, row: &TaskRow) -> Option<Queued<'a>> {
         let is_its = |job: &JobReport| match row.is_in_flight() {
-            // An untagged job that keeps a row in flight does no harm, even if it is another one.
-            true => may_be_own(row, job) && !self.is_foreign(row, job),
-            // One that brings back a job whose end is known does: it may have got a recycled id.
-            false => is_own(row, job) && (row.facts.ended_at.is_none() || !is_stranger(row, job)),
+            // A wrong untagged job only keeps the row in flight, which does no harm.
+            true => may_be_own(row, job) && !self.has_other_submit_line(row, job),
+            // A job with a known end must not come back to life by another job with a recycled id.
+            false => {
+                is_own(row, job) && (row.facts.ended_at.is_none() || !has_other_name(row, job))
+            }
         };
         Some(match self.queue.as_ref()?.decisive(row, is_its) {
             Some(job) if job.phase.is_live() => Queued::Live(job),
@@ -98,8 +94,8 @@ impl<'a> Evidence<'a> {
         })
     }
 
-    /// True for an untagged job in the queue whose submit line is not that of the row.
-    fn is_foreign(&self, row: &TaskRow, job: &JobReport) -> bool {
+    /// True for an untagged job in the queue whose submit line is not the row's.
+    fn has_other_submit_line(&self, row: &TaskRow, job: &JobReport) -> bool {
         let Accounting::Got(records) = &self.accounting else {
             return false;
         };
@@ -116,12 +112,12 @@ impl<'a> Evidence<'a> {
             jobs = queue()
                 .flat_map(|queue| queue.at(id.as_str(), cluster))
                 .collect();
-            if jobs.iter().any(|job| !is_meant(row, job)) {
+            if jobs.iter().any(|job| !may_be_cancelled(row, job)) {
                 return None;
             }
             jobs.retain(is_alive);
         }
-        // Parts of a heterogeneous job end together.
+        // Parts of a heterogeneous job are cancelled together.
         let mut references: Vec<JobRef> = jobs
             .into_iter()
             .map(|job| JobRef {
@@ -131,7 +127,7 @@ impl<'a> Evidence<'a> {
             .collect();
         references.dedup();
         if references.is_empty() {
-            // Slurm shows no such job, so asking for its end does no harm.
+            // Slurm does not show the job, so cancelling it does no harm.
             references.push(JobRef {
                 id: id.clone(),
                 cluster: row.facts.cluster.clone(),
@@ -147,7 +143,7 @@ impl<'a> Evidence<'a> {
             Accounting::Off => return Recorded::Off,
         };
         match records.decisive(row, |job| is_own(row, job)) {
-            // A line of which only the id could be read.
+            // Only the id in this line could be parsed.
             Some(record) if record.phase == Phase::Unknown && record.submitted_at.is_none() => {
                 Recorded::Failed
             }
@@ -162,7 +158,7 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// The job with a row's tag, if no job with the row's id has it: sbatch was misunderstood.
+    /// The job with a row's tag, if no job with the row's id has it: the answer of sbatch was misread.
     pub(super) fn under_another_id(&self, row: &TaskRow) -> Option<&'a JobReport> {
         let own = job_number(row.job_id.as_ref()?);
         let tagged = || self.indexes().flat_map(|index| index.tagged(row));
@@ -172,15 +168,14 @@ impl<'a> Evidence<'a> {
             .min_by_key(|job| (job.submitted_at, &job.id))
     }
 
-    /// True if the verdict rests on what accounting does not say (a job that ended without a trace of its
-    /// script), and that may still arrive.
-    pub(super) fn may_be_half_told(&self, ended: &JobReport, now: DateTime<Utc>) -> bool {
+    /// True for a job that ended without a trace of its script, while accounting may still deliver more.
+    pub(super) fn may_be_incomplete(&self, ended: &JobReport, now: DateTime<Utc>) -> bool {
         ended.phase == Phase::Failed(Reason::LaunchFailed)
             && ended.facts.exit_code.as_deref() == Some("0:0")
             && self.may_still_come(ended, now)
     }
 
-    /// True if accounting answers and will know of this end soon, with its exit code.
+    /// True if accounting answers and will soon have this end, with its exit code.
     pub(super) fn may_still_come(&self, ended: &JobReport, now: DateTime<Utc>) -> bool {
         matches!(self.accounting, Accounting::Got(_))
             && ended
@@ -189,10 +184,10 @@ impl<'a> Evidence<'a> {
                 .is_some_and(|end| now - end < ACCOUNTING_LAG)
     }
 
-    /// True if queue or accounting show another task of a waiting task's array, and accounting has no start of
-    /// this one: the array was accepted whole, and Slurm forgets a task that was cancelled while it waited.
+    /// True if queue or accounting show another task of a pending task's array, and accounting has no start of this one:
+    /// arrays are accepted as a whole, and Slurm forgets a task that was cancelled while pending.
     pub(super) fn was_cancelled_in_array(&self, row: &TaskRow, record: Option<&JobReport>) -> bool {
-        // Accounting keeps the list of waiting tasks as it was when one of them last started.
+        // Accounting updates the list of pending tasks only when one of them starts.
         let is_waiting =
             record.is_none_or(|record| matches!(record.phase, Phase::Queued | Phase::Held));
         self.is_proven()
@@ -202,7 +197,7 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// One answer, indexed by job and by tag.
+/// The reports of one answer, indexed by job and by tag.
 pub(super) struct Index<'a> {
     pub(super) reports: &'a [JobReport],
     by_place: HashMap<Place<'a>, Vec<&'a JobReport>>,
@@ -237,7 +232,7 @@ impl<'a> Index<'a> {
         index
     }
 
-    /// The reports that carry a row's tag.
+    /// The reports with a row's tag.
     pub(super) fn tagged(&self, row: &TaskRow) -> impl Iterator<Item = &'a JobReport> {
         let tag = row.submission_id.as_deref();
         let jobs = tag.and_then(|tag| self.by_tag.get(tag));
@@ -251,7 +246,7 @@ impl<'a> Index<'a> {
             .unwrap_or_default()
     }
 
-    /// The report that decides about a row: of several parts or jobs one that is alive, else one that failed.
+    /// The report that decides about a row: of several parts or jobs, a live one, or else a failed one.
     fn decisive(
         &self,
         row: &TaskRow,
@@ -267,13 +262,13 @@ impl<'a> Index<'a> {
             && let Some(array) = array_of(row)
         {
             found = self.at(array, cluster);
-            found.retain(|job| is_its(job) && stands_for(row, job));
+            found.retain(|job| is_its(job) && covers(row, job));
         }
         let mut latest: HashMap<(&JobId, Option<&str>), &'a JobReport> = HashMap::new();
         for job in found {
             let run = latest.entry((&job.id, job.facts.cluster.as_deref()));
             let run = run.or_insert(job);
-            // Of two in one second, accounting shows the later one last.
+            // Of two in the same second, accounting lists the later one last.
             if run.submitted_at <= job.submitted_at {
                 *run = job;
             }
@@ -300,31 +295,106 @@ impl<'a> Index<'a> {
     }
 }
 
-/// True for the end of a run after which the job came back: accounting may know of the later run much
-/// later than the queue.
+/// True for the end of a run after which the job ran again: accounting may learn of the later run much later than the
+/// queue.
 fn is_of_earlier_run(record: &JobReport, row: &TaskRow, queued: &Queued<'_>) -> bool {
     let (started, ended) = (record.facts.started_at, record.facts.ended_at);
     let was_submitted_again = match queued {
         Queued::Live(job) | Queued::Ended(job) => is_resubmission(record, job),
         Queued::Absent => false,
     };
-    // Its own end can lie before its own start, when a clock was set back meanwhile.
+    // A run's end can be before its start if a clock was set back meanwhile.
     let has_started_again = row.facts.started_at != started
         && row
             .facts
             .started_at
             .is_some_and(|start| ended.is_some_and(|ended| start > ended));
-    // It was seen waiting after that start.
+    // It was seen pending after that start.
     let waits_again =
         row.status == TaskStatus::Pending && started.is_some() && row.facts.started_at == started;
     was_submitted_again || has_started_again || waits_again
 }
 
-/// Jobs that rows own: no other row may adopt them by their name.
-pub(super) fn is_owned(rows: &State, job: &JobReport) -> bool {
-    rows.rows().iter().any(|row| {
-        row.job_id.as_ref() == Some(&job.id)
-            && row.facts.cluster == job.facts.cluster
-            && row.job_name.as_deref().is_none_or(|name| name == job.name)
-    })
+/// True if a report belongs to a row's submission as far as known: it has the row's tag or, where Slurm shows no tags, was
+/// submitted at about that time.
+pub(super) fn is_own(row: &TaskRow, job: &JobReport) -> bool {
+    // A requeue moves Slurm's submit time forward.
+    let times = [row.submitted_at, row.facts.started_at, row.facts.ended_at];
+    let is_recent = match (times.into_iter().max().flatten(), job.submitted_at) {
+        (Some(latest), Some(submitted)) => submitted <= latest + SUBMIT_TIME_WINDOW,
+        _ => true,
+    };
+    may_be_own(row, job) && (is_recent || carries_tag(row, job))
+}
+
+/// True unless a report certainly belongs to another job with a recycled id.
+fn may_be_own(row: &TaskRow, job: &JobReport) -> bool {
+    match (&row.submission_id, &job.tag) {
+        (Some(_), Some(_)) => carries_tag(row, job),
+        _ => match (row.submitted_at, job.submitted_at) {
+            (Some(intent), Some(submitted)) => submitted >= intent - SUBMIT_TIME_WINDOW,
+            _ => true,
+        },
+    }
+}
+
+/// True for the row's own tag and for its array's.
+fn carries_tag(row: &TaskRow, job: &JobReport) -> bool {
+    let (Some(id), Some(tag)) = (&row.submission_id, &job.tag) else {
+        return false;
+    };
+    let array = array::split_task_id(id).map(|(array, _)| array);
+    **id == *tag.submission_id || array == Some(&tag.submission_id)
+}
+
+/// True if a job with a row's id may be cancelled: by its tag, or by its name if tag and submit line are unknown. It may
+/// be a user's unrelated job.
+fn may_be_cancelled(row: &TaskRow, job: &JobReport) -> bool {
+    let has_its_name = !job.has_submit_line && !has_other_name(row, job);
+    is_own(row, job) && (carries_tag(row, job) || has_its_name)
+}
+
+/// True for an untagged job whose name differs from the row's.
+fn has_other_name(row: &TaskRow, job: &JobReport) -> bool {
+    job.tag.is_none() && row.job_name.as_deref() != Some(&*job.name)
+}
+
+/// True if a job's command line is known and has no tag, so that another job may be the row's.
+fn lacks_tag(row: &TaskRow, job: &JobReport) -> bool {
+    job.has_submit_line && job.tag.is_none() && row.submission_id.is_some()
+}
+
+/// True for the submission id of a row's array or of another task of it.
+pub(super) fn shares_array(row: &TaskRow, submission_id: &str) -> bool {
+    let array = |id| array::split_task_id(id).map(|(array, _)| array);
+    let own = row.submission_id.as_deref().and_then(array);
+    own.is_some() && own == Some(array(submission_id).unwrap_or(submission_id))
+}
+
+/// True if the queue shows a later submission of a job than accounting.
+pub(super) fn is_resubmission(record: &JobReport, queued: &JobReport) -> bool {
+    record.submitted_at.is_some() && queued.submitted_at > record.submitted_at
+}
+
+/// True if a report of a whole array applies to this task. Its end applies to tasks that were cancelled while pending;
+/// tasks that started have their own end.
+fn covers(row: &TaskRow, array: &JobReport) -> bool {
+    array.phase.is_live() || never_started(row)
+}
+
+pub(super) fn never_started(row: &TaskRow) -> bool {
+    row.status == TaskStatus::Pending && row.facts.started_at.is_none()
+}
+
+/// The job id of a row's array. Arrays are reported under this id if they have just been accepted, were cancelled before
+/// any task started, or have a truncated task list.
+fn array_of(row: &TaskRow) -> Option<&str> {
+    array::split_task_id(row.submission_id.as_deref()?)?;
+    let (id, _) = array::split_job_id(row.job_id.as_ref()?)?;
+    Some(id)
+}
+
+/// A job id without the index of an array task or the part of a heterogeneous job.
+pub(super) fn job_number(id: &JobId) -> &str {
+    array::split_job_id(id).map_or(id.leader(), |(array, _)| array)
 }

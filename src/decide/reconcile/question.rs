@@ -1,5 +1,4 @@
-//! What a pass asks Slurm about: the jobs in flight, the submissions whose job is not known, and a job that
-//! accounting must know.
+//! The query of a pass to Slurm: jobs in flight, submissions without a known job, and a job that accounting must know.
 
 use std::sync::Arc;
 
@@ -10,15 +9,15 @@ use crate::model::job::JobRef;
 use crate::model::state::transition::may_still_be_corrected;
 use crate::model::state::{Reason, State, TaskRow, TaskStatus};
 
-/// A job that ended longer ago than this before the newest submission proves nothing: sites purge old
-/// records, some after two weeks. With an older one every answer would be taken for that of a broken database.
+/// The canary must have ended at most this long before the newest submission: sites purge old records, some after two
+/// weeks, and without its canary every answer would look like a broken database.
 const CANARY_AGE: Duration = Duration::days(7);
 
-/// How long accounting is asked for the end of a job whose row was judged without it.
+/// How long accounting is asked for the end of a job whose row was finished without it.
 const CORRECTION_TIME: Duration = Duration::days(7);
 
-/// Makes the question of one pass: one queue call, accounting for what is in flight. The cluster of a job that is
-/// not known is not known either: the caller adds those that the configuration names.
+/// The query of one pass: the queue, and accounting for jobs in flight. Unknown jobs may be on any cluster, so the caller
+/// adds the clusters of the configuration.
 pub fn question(rows: &State, now: DateTime<Utc>) -> Question {
     let mut question = Question {
         clusters: clusters(rows),
@@ -80,28 +79,25 @@ fn is_to_be_corrected(row: &TaskRow, now: DateTime<Utc>) -> bool {
             .is_some_and(|updated| now - updated < CORRECTION_TIME)
 }
 
-/// The end of a job that may have been requeued after it, while the controller still knew the job, and have ended
-/// again before anybody looked.
+/// The end of a job that may have been requeued afterwards, while the controller still knew it, and have ended again
+/// between two passes.
 fn has_just_ended(row: &TaskRow, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     let ended = row.facts.ended_at?;
     (now - ended < REQUEUE_TIME && row.facts.started_at.is_some()).then_some(ended)
 }
 
-/// True if a job may be found by its tag only: Slurm does not know the row's job id.
+/// True if a job can only be found by its tag, because Slurm does not know the row's job id.
 fn is_unaccounted(row: &TaskRow) -> bool {
     row.reason == Some(Reason::Unaccounted) && row.submission_id.is_some()
 }
 
-/// The queue's memory of an end tells no exit code: that came from accounting itself.
+/// The queue shows no exit codes, so an exit code came from accounting.
 fn is_known_to_accounting(row: &TaskRow) -> bool {
     row.job_id.is_some() && row.facts.exit_code.is_some()
 }
 
 fn earlier(a: Option<DateTime<Utc>>, b: Option<DateTime<Utc>>) -> Option<DateTime<Utc>> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    }
+    a.into_iter().chain(b).min()
 }
 
 fn job_ref(row: &TaskRow) -> Option<JobRef> {
@@ -134,7 +130,7 @@ mod tests {
         row
     }
 
-    /// A job that ended at a minute, and was submitted an hour before.
+    /// A job that ended in this minute, an hour after its submission.
     fn ended(minute: i64, job: &str) -> TaskRow {
         let mut row = row("b", TaskStatus::Complete, Reason::Verified);
         row.submitted_at = Some(at(minute - 60));
@@ -153,14 +149,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_flight_asks_nothing() {
+    fn without_jobs_in_flight_nothing_is_asked() {
         let question = ask(vec![ended(0, "1")]);
         assert!(question.jobs.is_empty() && question.search_from.is_none());
         assert_eq!((question.since, question.canary), (None, None));
     }
 
     #[test]
-    fn what_is_asked_reaches_back_to_the_oldest_submission() {
+    fn the_query_reaches_back_to_the_oldest_submission() {
         let mut elsewhere = submitted(20, Some("8"));
         elsewhere.facts.cluster = Some("big".into());
         let question = ask(vec![
@@ -176,9 +172,9 @@ mod tests {
         assert!(question.everywhere);
     }
 
-    /// What failed lately may live again; what is complete is asked for where the owner's jobs are.
+    /// A recently failed job may run again; complete ones are only queried among the owner's jobs.
     #[test]
-    fn attack_jobs_that_may_live_are_asked_for_whoever_owns_them() {
+    fn attack_jobs_that_may_be_alive_are_asked_for_whoever_owns_them() {
         let failed = |minute: i64| {
             let mut row = ended(minute, "1");
             row.facts.started_at = Some(at(minute - 5));
@@ -195,7 +191,7 @@ mod tests {
         assert!(!asked(complete));
     }
 
-    /// Whatever the job is called now, and whatever its id: accounting shows the tag.
+    /// Accounting shows the tag, whatever the job's name and id.
     #[test]
     fn e7_a_job_that_slurm_does_not_know_is_searched_for_by_its_tag() {
         let unaccounted = |change: fn(&mut TaskRow)| {
@@ -210,18 +206,18 @@ mod tests {
     }
 
     #[test]
-    fn e17_the_end_of_a_job_that_was_judged_without_it_is_asked_for_for_a_week() {
-        let judged = |status, reason| {
+    fn e17_a_missing_end_of_a_finished_job_is_asked_for_for_a_week() {
+        let finished = |status, reason| {
             let mut row = row("b", status, reason);
             row.missing_since = Some(at(-60));
             row.updated_at = Some(at(0));
             row
         };
         let asked = |row: TaskRow| !ask(vec![row]).jobs.is_empty();
-        let complete = || judged(TaskStatus::Complete, Reason::Verified);
+        let complete = || finished(TaskStatus::Complete, Reason::Verified);
         assert!(asked(complete()));
-        assert!(asked(judged(TaskStatus::Failed, Reason::Lost)));
-        assert!(!asked(judged(TaskStatus::Failed, Reason::Timeout)));
+        assert!(asked(finished(TaskStatus::Failed, Reason::Lost)));
+        assert!(!asked(finished(TaskStatus::Failed, Reason::Timeout)));
         let mut ended = complete();
         ended.facts.ended_at = Some(at(-60));
         assert!(!asked(ended));
@@ -230,9 +226,9 @@ mod tests {
         assert!(!asked(old));
     }
 
-    /// It may have been requeued while nobody looked.
+    /// It may have been requeued between two passes.
     #[test]
-    fn attack_another_end_is_asked_for_a_day_after_the_one_that_is_known() {
+    fn attack_another_end_is_asked_for_during_a_day_after_the_known_one() {
         let asked = |minute: i64| {
             let mut row = ended(minute, "1");
             row.facts.started_at = Some(at(minute - 5));
@@ -246,7 +242,7 @@ mod tests {
         assert_eq!(asked(60 - 24 * 60), []);
     }
 
-    /// Whether accounting answers at all shows by a job that it must know: the newest, but no older one than sites keep.
+    /// The canary is the newest job that accounting must know, unless it is older than sites keep records.
     #[test]
     fn the_newest_end_is_the_proof_that_accounting_answers() {
         let canary = |rows| ask(rows).canary.map(|job| job.id.as_str().to_owned());
@@ -267,11 +263,11 @@ mod tests {
             Some("1")
         );
         assert_eq!(canary(vec![own(), ended(-week, "1")]), None);
-        // The queue's memory of an end is none of accounting.
-        let mut told_by_queue = new();
-        told_by_queue.facts.exit_code = None;
+        // An end in the queue does not come from accounting.
+        let mut known_to_queue = new();
+        known_to_queue.facts.exit_code = None;
         let mut without_job = new();
         without_job.job_id = None;
-        assert_eq!(canary(vec![own(), told_by_queue, without_job]), None);
+        assert_eq!(canary(vec![own(), known_to_queue, without_job]), None);
     }
 }

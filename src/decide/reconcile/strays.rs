@@ -1,7 +1,7 @@
-//! Live jobs that no row owns, compared with the tasks before anything is submitted: the state may
-//! have been rolled back, deleted or restored while jobs ran.
+//! Stray jobs: live jobs without a row, compared with the tasks before anything is submitted. The state may have been
+//! rolled back, deleted or restored while jobs ran.
 //!
-//! Pure. Nothing is ever cancelled here: what is not adopted is shown.
+//! Stray jobs are adopted or reported, never cancelled.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -13,47 +13,47 @@ use crate::model::job::{JobId, JobRef, array, is_same_study, name_of_study};
 use crate::model::procedure::{ProcedureDag, Scope};
 use crate::model::state::{State, TaskKey, TaskRow};
 
-/// Holds what the queue shows beside the rows.
+/// Live jobs in the queue that do not match the rows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Strays {
-    /// The oldest live job of a task that has none in its row.
+    /// The oldest live job of a task without a job in its row.
     pub adopt: Vec<(TaskKey, JobReport)>,
     /// Further live jobs of a task: two jobs may write the same outputs.
     pub doubled: Vec<(TaskKey, JobRef)>,
-    /// Jobs with a task's name and without our tag, unknown to rows and audit log: the task waits.
+    /// Jobs with a task's name but without our tag, unknown to rows and audit log: the task waits.
     pub without_row: HashMap<TaskKey, JobId>,
-    /// The word in the tag of such a job, or of one of a study with the same name, if it is another study's and this
-    /// one has no state file yet.
+    /// The other study's word in the tag of such a job, or of a job of a study with the same name, if this study has no
+    /// state file yet.
     pub other_project: Option<String>,
-    /// Jobs with our tag that belong to no task of today.
+    /// Jobs with our tag that belong to no current task.
     pub orphans: Vec<(String, JobRef)>,
-    /// Procedures of which any task may be that of a living job of ours: the task list of its array is gone. How many
-    /// such jobs there are, and one of them. Without a procedure: jobs that may be any task's.
+    /// Our live jobs whose task is unknown, because the task list of their array is gone: their number and one of them,
+    /// by procedure, or without a procedure for jobs of any task.
     pub unknown: BTreeMap<Option<Arc<str>>, (usize, JobRef)>,
-    /// Living jobs that nothing tells from ours or anybody's.
+    /// Live jobs that may be ours or another user's.
     pub unnamed: Vec<JobRef>,
-    /// The tasks that wait because of these.
+    /// The tasks that wait because of these jobs.
     pub held_back: HashMap<TaskKey, JobId>,
 }
 
-/// Looks things up about jobs without a row.
+/// Records about jobs without a row.
 pub struct Records<'a> {
-    /// The task that a job was submitted for, by the audit log: found by its tag, else by its id.
+    /// The task for which a job was submitted by the audit log, found by its tag or else its id.
     pub task_of: &'a dyn Fn(&JobReport) -> Option<TaskKey>,
-    /// Reads the list of the array with this submission id or (for a job without a tag) this beginning of one.
+    /// The task list of the array with this submission id or (for a job without a tag) this beginning of one.
     pub listing: &'a dyn Fn(&str) -> TaskListing,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TaskListing {
-    /// Its tasks by their index.
+    /// By index.
     Tasks(Arc<[TaskKey]>),
-    /// There is no list, or none that can be read.
+    /// The list does not exist or cannot be read.
     Gone,
 }
 
 impl Strays {
-    /// Returns all tasks that wait for a job, and for which one.
+    /// All tasks that wait for a job, with that job.
     pub fn waiting(&self) -> HashMap<TaskKey, JobId> {
         let mut waiting = self.held_back.clone();
         waiting.extend(self.without_row.clone());
@@ -61,7 +61,7 @@ impl Strays {
     }
 }
 
-/// `is_new`: the study has no state file yet.
+/// `is_new` if the study has no state file yet.
 pub fn compare(
     queue: &[JobReport],
     rows: &State,
@@ -82,41 +82,41 @@ pub fn compare(
     for job in live {
         let word = job.tag.as_ref().map(|tag| tag.project.as_str());
         let is_other = word.is_some_and(|word| !is_same_study(word, project));
-        let shown = tasks.shown(job, records);
+        let claim = tasks.claim(job, records);
         if let Some(row) = owners.owner(job) {
-            match shown {
-                // The row was edited: the job still writes the outputs of the task that it was made for.
-                Shown::Task(key) if key != row.key && !is_logged_for(row, job, records) => {
+            match claim {
+                // The row was edited: the job still writes the outputs of its original task.
+                Claim::Task(key) if key != row.key && !is_logged_for(row, job, records) => {
                     out.without_row.insert(key, job.id.clone());
                 }
-                Shown::Whole(_) | Shown::Part(_) => {}
+                Claim::Array(_) | Claim::Part(_) => {}
                 _ if is_second(row, job) => out.doubled.push((row.key.clone(), reference(job))),
                 _ => {}
             }
             continue;
         }
-        // Its command line shows that it is somebody's own, and so does its name.
-        let is_foreign = job.tag.is_none() && job.has_submit_line && shown == Shown::Nothing;
-        let logged = match is_other || is_foreign {
+        // By command line and name, a user's own job.
+        let is_user_job = job.tag.is_none() && job.has_submit_line && claim == Claim::Nothing;
+        let logged = match is_other || is_user_job {
             true => None,
             false => (records.task_of)(job),
         };
-        match (logged, shown) {
-            (_, Shown::Whole(keys)) if !is_other || is_new => {
+        match (logged, claim) {
+            (_, Claim::Array(keys)) if !is_other || is_new => {
                 for key in keys.iter().filter(|key| !is_in_flight(rows, key)) {
                     out.held_back.insert(key.clone(), job.id.clone());
                 }
             }
-            // A state file that was moved looks like a new study: look twice.
-            (_, shown) if is_other => {
+            // A study whose state file was moved looks like a new one, so its jobs may be ours.
+            (_, claim) if is_other => {
                 let word = word.map(str::to_owned).filter(|_| is_new);
-                match (shown, word) {
+                match (claim, word) {
                     (_, None) => {}
-                    (Shown::Task(key), Some(word)) => {
+                    (Claim::Task(key), Some(word)) => {
                         out.other_project = Some(word);
                         out.without_row.insert(key, job.id.clone());
                     }
-                    (Shown::Part(procedure), Some(word)) => {
+                    (Claim::Part(procedure), Some(word)) => {
                         out.other_project = Some(word);
                         if dag.find(procedure).is_some() {
                             tasks.hold_back(procedure, job, &mut out);
@@ -130,17 +130,17 @@ pub fn compare(
             }
             (Some(key), _) if tasks.has(&key) => by_task.entry(key).or_default().push(job),
             (Some(_), _) => out.orphans.push((job.name.clone(), reference(job))),
-            (None, Shown::Task(key)) if job.tag.is_some() || stands_in_row(rows, &key, job) => {
+            (None, Claim::Task(key)) if job.tag.is_some() || is_row_job(rows, &key, job) => {
                 by_task.entry(key).or_default().push(job);
             }
-            (None, Shown::Task(key)) => {
+            (None, Claim::Task(key)) => {
                 out.without_row.insert(key, job.id.clone());
             }
             (None, _) if owners.by_job.contains_key(&job.id) => {}
-            (None, Shown::Part(procedure)) => tasks.hold_back(procedure, job, &mut out),
+            (None, Claim::Part(procedure)) => tasks.hold_back(procedure, job, &mut out),
             (None, _) if job.tag.is_none() && job.has_submit_line => {}
             (None, _) if job.tag.is_none() => out.unnamed.push(reference(job)),
-            (None, Shown::Gone) => out.orphans.push((job.name.clone(), reference(job))),
+            (None, Claim::Gone) => out.orphans.push((job.name.clone(), reference(job))),
             (None, _) => tasks.hold_back("", job, &mut out),
         }
     }
@@ -153,7 +153,7 @@ fn living(queue: &[JobReport]) -> Vec<&JobReport> {
     queue
         .iter()
         .filter(|job| job.phase.is_live())
-        // The default cluster may also be asked by its name.
+        // The default cluster may also be listed by its name.
         .filter(|job| {
             let tag = job.tag.as_ref().map(|tag| tag.submission_id.as_str());
             seen.insert((&job.id, &job.name, job.submitted_at, tag))
@@ -163,8 +163,8 @@ fn living(queue: &[JobReport]) -> Vec<&JobReport> {
 
 struct Owners<'a> {
     by_job: HashMap<&'a JobId, &'a TaskRow>,
-    /// The tag names the task's own job, whatever its id or name became: also one whose submission is
-    /// in doubt, and each task of an array that a script made of itself.
+    /// The tag identifies a task's job despite changed ids and names, also for a submission in doubt and for each task
+    /// of an array into which a script turned itself.
     by_tag: HashMap<&'a str, &'a TaskRow>,
 }
 
@@ -189,11 +189,11 @@ impl<'a> Owners<'a> {
     }
 }
 
-/// Of jobs of one task, the oldest becomes its own unless it has one; the others are told.
+/// Adopts the oldest job of a task without one; the others are reported.
 fn adopt_the_oldest(by_task: BTreeMap<TaskKey, Vec<&JobReport>>, rows: &State, out: &mut Strays) {
     for (key, mut jobs) in by_task {
-        // Whatever its tag became, it is the row's own.
-        jobs.retain(|job| !is_in_flight(rows, &key) || !stands_in_row(rows, &key, job));
+        // The row's own job, whatever its tag.
+        jobs.retain(|job| !is_in_flight(rows, &key) || !is_row_job(rows, &key, job));
         jobs.sort_by(|a, b| (a.submitted_at, &a.id).cmp(&(b.submitted_at, &b.id)));
         // Parts of one job share its number.
         let mut numbers = HashSet::new();
@@ -220,16 +220,16 @@ fn is_in_flight(rows: &State, key: &TaskKey) -> bool {
     rows.get(key).is_some_and(|row| row.is_in_flight())
 }
 
-/// Names a part of an array of ours.
+/// A part of one of our arrays.
 struct Part<'a> {
-    /// Its submission id, or the beginning of it.
+    /// The submission id or its beginning.
     array: String,
-    /// None: the array as a whole.
+    /// `None` for the whole array.
     index: Option<usize>,
     procedure: &'a str,
 }
 
-/// Tells an array of ours by its tag; one without a tag by its name.
+/// Recognises one of our arrays by its tag, or by its name if it has none.
 fn part_of(job: &JobReport) -> Option<Part<'_>> {
     let name = array::split_job_name(&job.name);
     let by_mark = job.tag.as_ref().and_then(|tag| {
@@ -244,7 +244,7 @@ fn part_of(job: &JobReport) -> Option<Part<'_>> {
     let (array, index) = match (by_mark, &job.tag, &name) {
         (Some(found), _, _) => found,
         (None, None, Some((_, beginning))) => (beginning.clone(), index()),
-        // Of a tag that was cut, the name has the rest.
+        // The name completes a truncated tag.
         (None, Some(tag), Some((_, beginning)))
             if array::share_beginning(&tag.submission_id, beginning) =>
         {
@@ -259,15 +259,15 @@ fn part_of(job: &JobReport) -> Option<Part<'_>> {
     })
 }
 
-/// What the queue itself shows of the task that a job is for.
+/// The task of a job, by the queue alone.
 #[derive(PartialEq)]
-enum Shown<'a> {
+enum Claim<'a> {
     Task(TaskKey),
-    /// An array as a whole, for a moment: each of its tasks may be meant.
-    Whole(Arc<[TaskKey]>),
-    /// A task of an array without a list, and the array's procedure; empty: its name was changed.
+    /// A whole array, as shown briefly after its submission: any of its tasks.
+    Array(Arc<[TaskKey]>),
+    /// A task of an array without a list, with the array's procedure (empty if its name was changed).
     Part(&'a str),
-    /// A task of today's procedures, of a session that is gone.
+    /// A task of a current procedure, but of a session that no longer exists.
     Gone,
     Nothing,
 }
@@ -278,23 +278,23 @@ struct Tasks<'a> {
 }
 
 impl Tasks<'_> {
-    fn shown<'j>(&self, job: &'j JobReport, records: &Records<'_>) -> Shown<'j> {
+    fn claim<'j>(&self, job: &'j JobReport, records: &Records<'_>) -> Claim<'j> {
         let Some(part) = part_of(job) else {
             return self.named(&job.name);
         };
         match ((records.listing)(&part.array), part.index) {
             (TaskListing::Tasks(tasks), Some(index)) => match tasks.get(index) {
-                Some(key) => Shown::Task(key.clone()),
-                None => Shown::Part(part.procedure),
+                Some(key) => Claim::Task(key.clone()),
+                None => Claim::Part(part.procedure),
             },
-            (TaskListing::Tasks(tasks), None) => Shown::Whole(tasks),
-            (TaskListing::Gone, _) => Shown::Part(part.procedure),
+            (TaskListing::Tasks(tasks), None) => Claim::Array(tasks),
+            (TaskListing::Gone, _) => Claim::Part(part.procedure),
         }
     }
 
-    /// Reads a job's name back: `<procedure>_<subject>[_<session>]`.
-    fn named<'j>(&self, name: &str) -> Shown<'j> {
-        let mut shown = Shown::Nothing;
+    /// Parses a job's name: `<procedure>_<subject>[_<session>]`.
+    fn named<'j>(&self, name: &str) -> Claim<'j> {
+        let mut claim = Claim::Nothing;
         for (_, procedure) in self.dag.iter() {
             let rest = name.strip_prefix(&*procedure.name);
             let Some(rest) = rest.and_then(|rest| rest.strip_prefix('_')) else {
@@ -303,12 +303,12 @@ impl Tasks<'_> {
             let (subject, session) = rest.split_once('_').unwrap_or((rest, ""));
             let key = TaskKey::new(subject, session, &procedure.name);
             match key.labels() {
-                Some(_) if self.has(&key) => return Shown::Task(key),
-                Some(_) => shown = Shown::Gone,
+                Some(_) if self.has(&key) => return Claim::Task(key),
+                Some(_) => claim = Claim::Gone,
                 None => {}
             }
         }
-        shown
+        claim
     }
 
     fn has(&self, key: &TaskKey) -> bool {
@@ -335,7 +335,7 @@ impl Tasks<'_> {
         }
     }
 
-    /// Lets all tasks of a procedure wait (without a name: all tasks): the job may be that of any of them.
+    /// Lets all tasks of a procedure wait (all tasks if its name is empty), because any of them may own the job.
     fn hold_back(&self, procedure: &str, job: &JobReport, out: &mut Strays) {
         let known = self.dag.find(procedure).map(|id| self.dag.get(id));
         if known.is_none() && !procedure.is_empty() {
@@ -364,18 +364,18 @@ impl Tasks<'_> {
     }
 }
 
-/// True if the audit log says that a job is that of the row, whatever its name is now.
+/// True if the job belongs to the row by the audit log, whatever its name is now.
 fn is_logged_for(row: &TaskRow, job: &JobReport, records: &Records<'_>) -> bool {
     (records.task_of)(job).is_some_and(|key| key == row.key)
 }
 
-/// True for a further job with the tag of a row: something submitted it twice.
+/// True for a further job with a row's tag: it was submitted twice.
 fn is_second(row: &TaskRow, job: &JobReport) -> bool {
     let own = row.job_id.as_ref();
     own.is_some_and(|own| job_number(own) != job_number(&job.id))
 }
 
-/// Ids are recycled: where both carry a tag, the marks decide.
+/// Ids are recycled: if both have a tag, the tags decide.
 fn is_of(row: &TaskRow, job: &JobReport) -> bool {
     match (&row.submission_id, &job.tag) {
         (Some(id), Some(tag)) => **id == *tag.submission_id,
@@ -383,7 +383,7 @@ fn is_of(row: &TaskRow, job: &JobReport) -> bool {
     }
 }
 
-fn stands_in_row(rows: &State, key: &TaskKey, job: &JobReport) -> bool {
+fn is_row_job(rows: &State, key: &TaskKey, job: &JobReport) -> bool {
     rows.get(key)
         .is_some_and(|row| row.job_id.as_ref() == Some(&job.id))
 }

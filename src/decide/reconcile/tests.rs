@@ -1,8 +1,8 @@
-//! The verdict as a table of all combinations of what queue, accounting and disk can say.
+//! The verdict as a table of all combinations of answers from queue, accounting and disk.
 
 mod arrays;
 mod doubt;
-mod judging;
+mod verdict;
 
 use crate::executor::{Answer, JobReport, Phase};
 use proptest::prelude::*;
@@ -33,12 +33,12 @@ impl OutputSource for Disk {
     }
 }
 
-/// A disk that must not be looked at.
+/// A disk that must not be read.
 struct Untouchable;
 
 impl OutputSource for Untouchable {
     fn outputs(&self, key: &TaskKey, _: bool) -> Outputs {
-        panic!("the markers of {key} were looked at while its job may be writing")
+        panic!("the markers of {key} were read while its job may be writing")
     }
 
     fn output_grace(&self, _: &TaskKey) -> Duration {
@@ -119,7 +119,7 @@ impl Case {
         self
     }
 
-    /// Returns what queue and accounting say of the row's own job.
+    /// The answers of queue and accounting about the row's own job.
     fn evidence_of_row(self) -> (Option<Phase>, Option<Phase>) {
         let observation = Observation {
             queue: self.queue,
@@ -186,7 +186,7 @@ fn failed() -> Answer<Vec<JobReport>> {
 
 /// A node fails, the job comes back, runs and ends, and accounting knows of the first run only.
 #[test]
-fn the_end_of_an_earlier_run_is_not_that_of_the_job() {
+fn the_end_of_an_earlier_run_is_not_the_jobs_end() {
     let first_run = |case: Case| case.accounting(Phase::Failed(Reason::NodeFail));
     let again = |phase| JobReport {
         submitted_at: Some(at(6)),
@@ -207,7 +207,7 @@ fn the_end_of_an_earlier_run_is_not_that_of_the_job() {
 }
 
 #[test]
-fn a_job_that_lives_decides_and_the_disk_is_not_looked_at() {
+fn a_live_job_decides_without_reading_the_disk() {
     for (phase, expected) in [
         (Phase::Queued, "pending queued"),
         (Phase::Held, "pending held"),
@@ -258,12 +258,12 @@ fn a_failed_query_changes_nothing() {
     assert_eq!(
         out,
         Reconciled::default(),
-        "missing from the queue alone is no evidence"
+        "missing from the queue alone is not evidence"
     );
 }
 
 #[test]
-fn a_job_that_nobody_knows_is_lost_only_after_its_grace_and_with_living_accounting() {
+fn a_missing_job_is_lost_only_after_its_grace_with_working_accounting() {
     let unknown = |since: Option<i64>, canary: bool| {
         Case::new().with(|c| {
             c.row.missing_since = since.map(at);
@@ -297,7 +297,7 @@ fn a_job_that_nobody_knows_is_lost_only_after_its_grace_and_with_living_accounti
         unknown(Some(0), true).accounting(Phase::Running).verdict(),
         "failed lost"
     );
-    // no accounting at all: the queue's memory and the markers judge
+    // no accounting at all: the queue's memory and the markers decide
     let off = |since| unknown(since, false).with(|c| c.accounting = Answer::Off);
     assert_eq!(off(None).verdict(), "running unaccounted");
     assert_eq!(off(Some(0)).verdict(), "failed lost");
@@ -348,7 +348,7 @@ fn phases() -> impl Strategy<Value = Phase> {
 
 proptest! {
     /// Over any series of answers: no verdict is refused by the transition table, a final status
-    /// flips only by a live job in the queue, a late output, or markers that nobody knew before, and
+    /// flips only by a live job in the queue, a late output, or markers that were unknown before, and
     /// silence alone ends nothing before its grace.
     #[test]
     fn statuses_never_flip_back(steps in prop::collection::vec(
@@ -358,7 +358,7 @@ proptest! {
         let mut now = 0;
         for (queue, accounting, disk, minutes) in steps {
             now += minutes;
-            let answer = |said: Option<Option<Phase>>| match said {
+            let answer = |answered: Option<Option<Phase>>| match answered {
                 None => failed(),
                 Some(phase) => Answer::Got(phase.map(report).into_iter().collect()),
             };
@@ -376,9 +376,9 @@ proptest! {
                 let late = before.status == TaskStatus::Failed && row.status == TaskStatus::Complete
                     && matches!(before.reason, Some(Reason::NoOutput | Reason::Lost)) && disk == HERE;
                 let corrected = before.facts.ended_at.is_none() && row.facts.ended_at.is_some();
-                let unjudged = before.reason == Some(Reason::Unverified)
+                let unverified = before.reason == Some(Reason::Unverified)
                     && row.reason == Some(Reason::NoOutput) && matches!(disk, Outputs::Missing);
-                prop_assert!(alive || late || corrected || unjudged, "{:?} -> {:?}", before, row);
+                prop_assert!(alive || late || corrected || unverified, "{:?} -> {:?}", before, row);
             }
             if row.reason == Some(Reason::Lost) && before.reason != Some(Reason::Lost) {
                 prop_assert!(at(now) - before.missing_since.unwrap() >= Duration::hours(1));

@@ -1,4 +1,4 @@
-//! What each combination of answers means for one row.
+//! The change of one row for each combination of answers.
 
 use chrono::{DateTime, Duration, Utc};
 
@@ -7,19 +7,19 @@ use crate::executor::{JobReport, Phase};
 use crate::model::state::transition::{Cause, Change};
 use crate::model::state::{JobFacts, Reason, RetryState, TaskRow, TaskStatus};
 
-/// The clock of a file server may be behind that of Slurm by this much.
+/// The file server's clock may be behind Slurm's by this much.
 const FILE_CLOCK_SLACK: Duration = Duration::seconds(5);
 
-/// One row that is judged.
-pub(super) struct Verdicts<'a> {
+/// One row, with everything that decides about it.
+pub(super) struct Verdict<'a> {
     pub(super) row: &'a TaskRow,
     pub(super) disk: &'a dyn OutputSource,
     pub(super) patience: &'a Patience,
     pub(super) now: DateTime<Utc>,
 }
 
-impl Verdicts<'_> {
-    /// A job that waits again after a run that accounting knows keeps that run's start: its end proves nothing.
+impl Verdict<'_> {
+    /// A job that is pending again after a run in accounting keeps that run's start, so that the run's end is ignored.
     pub(super) fn live(&self, job: &JobReport, record: Option<&JobReport>) -> Option<Change> {
         let (to, reason) = match live_status(job.phase) {
             Some(known) => known,
@@ -35,7 +35,7 @@ impl Verdicts<'_> {
         Some(self.change(to, reason, facts, None))
     }
 
-    /// Notes the start of a run whose end is not judged yet: the queue will soon forget it. A job that was
+    /// Records the start of a run whose end is not decided yet, because the queue will soon forget it. A job that was
     /// cancelled before it ran has its end as its start.
     pub(super) fn started_at_least(&self, job: &JobReport) -> Option<Change> {
         let started = job.facts.started_at;
@@ -64,7 +64,7 @@ impl Verdicts<'_> {
         }
     }
 
-    /// The end of a job that an earlier pass saw.
+    /// The end of a job, seen by an earlier pass.
     pub(super) fn awaited(&self) -> Option<Change> {
         let facts = JobFacts {
             ended_at: self.row.facts.ended_at,
@@ -73,12 +73,12 @@ impl Verdicts<'_> {
         Some(self.ended_well(facts, self.started()))
     }
 
-    /// The end of a job whose row was judged without it.
+    /// The end of a job whose row was finished without it.
     pub(super) fn corrected(&self, job: &JobReport) -> Option<Change> {
         if (self.row.status, job.phase) == (TaskStatus::Complete, Phase::Completed) {
             return Some(self.change(self.row.status, self.row.reason?, job.facts.clone(), None));
         }
-        // Outputs that are not visible yet change nothing.
+        // Waiting for outputs changes nothing.
         self.ended(job).filter(|change| !change.to.is_in_flight())
     }
 
@@ -88,7 +88,7 @@ impl Verdicts<'_> {
                 self.change(TaskStatus::Complete, Reason::Verified, facts, None)
             }
             Outputs::NoRule => self.change(TaskStatus::Complete, Reason::Unverified, facts, None),
-            // The job has ended, so the row says so, but nothing can be said of its outputs.
+            // The job has ended, but its outputs are unknown.
             Outputs::Unreadable => self.change(
                 TaskStatus::Running,
                 Reason::AwaitingOutput,
@@ -107,8 +107,8 @@ impl Verdicts<'_> {
         }
     }
 
-    /// The queue does not have the job and accounting has no end of it (`record`: what else it has). After a
-    /// while outputs decide alone, and a little later their absence does.
+    /// The job is not in the queue, and accounting has no end of it, but perhaps another `record`. After some time,
+    /// existing outputs decide alone; a little later, missing ones do.
     pub(super) fn absent(
         &self,
         record: Option<&JobReport>,
@@ -126,14 +126,14 @@ impl Verdicts<'_> {
             Outputs::Missing | Outputs::NoRule if !self.has_been_missing_for(lost_after) => {
                 Some(self.unknown_for_now())
             }
-            // Nothing newer came meanwhile: then the end of an earlier run is the job's, and clocks were wrong.
+            // Nothing newer arrived: the end of the earlier run was the job's, and clocks were wrong.
             Outputs::Missing | Outputs::NoRule => record
                 .and_then(|record| self.ended(record))
                 .or_else(|| Some(without_end(TaskStatus::Failed, Reason::Lost))),
         }
     }
 
-    /// A waiting task of an array that Slurm has forgotten.
+    /// A pending task of an array that Slurm has forgotten.
     pub(super) fn cancelled_while_it_waited(&self) -> Option<Change> {
         if !self.has_been_missing_for(self.patience.absence_grace) {
             return Some(self.unknown_for_now());
@@ -160,7 +160,7 @@ impl Verdicts<'_> {
         missing_since.is_some_and(|since| self.now - since >= grace)
     }
 
-    /// A time to come was written by a wrong clock, and counts from now on.
+    /// A time in the future was written by a wrong clock; the time counts from now on.
     fn missing_since(&self) -> Option<DateTime<Utc>> {
         self.row.missing_since.filter(|since| *since <= self.now)
     }
@@ -169,8 +169,7 @@ impl Verdicts<'_> {
         self.row.facts.started_at.or(self.row.submitted_at)
     }
 
-    /// Looks at the disk. Outputs that were there before the job prove nothing unless one of them
-    /// is newer than its start.
+    /// The outputs on disk. Outputs that existed before the job do not count unless one of them is newer than its start.
     pub(super) fn outputs(&self, started: Option<DateTime<Utc>>) -> Outputs {
         let replaces = self.row.replaces_outputs == Some(true);
         match self.disk.outputs(&self.row.key, replaces) {
@@ -193,8 +192,8 @@ impl Verdicts<'_> {
             && matches!(self.outputs(started), Outputs::Complete { .. })
     }
 
-    /// Looks at the disk after a job that succeeded. Many programs leave results that are complete as they are, so their
-    /// age counts only if they may be those of a failed attempt, or lack a session that came later.
+    /// The outputs on disk after a job that succeeded. Many programs do not rewrite complete results, so their age only
+    /// counts if they may come from a failed attempt, or may lack a later session.
     fn outputs_after_success(&self, started: Option<DateTime<Utc>>) -> Outputs {
         let rules = self.disk.rules(&self.row.key);
         let may_be_stale = rules.is_some_and(|rules| rules.rerun_when_stale);
@@ -223,7 +222,7 @@ impl Verdicts<'_> {
     }
 }
 
-/// Maps a living job to our words; none: keep what the row says.
+/// Status and reason of a live job; `None` to keep the row's.
 pub(super) fn live_status(phase: Phase) -> Option<(TaskStatus, Reason)> {
     match phase {
         Phase::Queued => Some((TaskStatus::Pending, Reason::Queued)),
@@ -234,7 +233,7 @@ pub(super) fn live_status(phase: Phase) -> Option<(TaskStatus, Reason)> {
     }
 }
 
-/// Leaves out what changes at every look at a living job, or has not happened yet.
+/// Removes facts that change with every query, or have not happened yet.
 pub(super) fn live_facts(job: &JobReport) -> JobFacts {
     JobFacts {
         elapsed_s: None,

@@ -1,33 +1,31 @@
-//! Which due tasks are submitted together. Pure.
+//! Grouping due tasks into array jobs.
 
 use std::path::Path;
 
-use sha2::{Digest, Sha256};
-
-use crate::base::hex::hex_of_first;
+use crate::base::hex::{hash_of, hex_of_first};
 use crate::decide::request::Prepared;
 use crate::executor::ArrayJob;
 use crate::model::job::array::{array_id, job_name, task_id};
 use crate::model::procedure::ArrayMode;
 use crate::model::procedure::variable::may_differ;
 
-/// Holds what one sbatch submits.
+/// The tasks of one call of sbatch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Batch {
-    /// One task, or those of the array by their index.
+    /// One task, or an array's tasks by index.
     pub tasks: Vec<Prepared>,
-    /// None: a job of its own.
+    /// `None` for a single job.
     pub array: Option<ArrayJob>,
 }
 
-/// From so many tasks on, `array: auto` makes an array.
+/// `array: auto` makes an array of this many tasks or more.
 const AUTO_FROM: usize = 10;
 
-/// Groups tasks of one procedure that ask for the same. A group stands at the place of its first task;
-/// within it, the order stays.
+/// Groups tasks of one procedure with equal requests. Groups are ordered by their first tasks; within a group, the order
+/// stays.
 ///
-/// `mode`: how a procedure's tasks are submitted, and how many may run at a time. `limit` tells how many tasks
-/// an array may have; it is asked only if there is one to be made. `dir`: where arrays are written.
+/// `mode` gives a procedure's mode and the number of tasks that may run at a time. `limit` gives the largest size of an
+/// array; it is called only if there is one. Arrays are written to `dir`.
 pub fn group(
     tasks: Vec<Prepared>,
     mode: &dyn Fn(&str) -> (ArrayMode, Option<u32>),
@@ -35,7 +33,7 @@ pub fn group(
     dir: &Path,
 ) -> Vec<Batch> {
     let mut sets: Vec<Vec<Prepared>> = Vec::new();
-    // Those that a further task may join: a set of the same procedure.
+    // The sets that further tasks may join.
     let mut open: Vec<usize> = Vec::new();
     for task in tasks {
         let name = &task.request.key.procedure;
@@ -72,14 +70,14 @@ pub fn group(
             0
         };
         if limit == 0 {
-            // Also where the site takes no arrays.
+            // Also if the site does not accept arrays.
             batches.extend(set.into_iter().map(Batch::single));
             continue;
         }
         let mut rest = set;
         while !rest.is_empty() {
             let after = rest.split_off(limit.min(rest.len()));
-            // What is left over is no array by itself.
+            // A single remaining task does not become an array.
             batches.push(match (rest.pop(), mode) {
                 (Some(only), ArrayMode::Auto) if rest.is_empty() => Batch::single(only),
                 (last, _) => {
@@ -93,7 +91,7 @@ pub fn group(
     batches
 }
 
-/// Counts the tasks that are submitted one by one, by procedure and in their order.
+/// Counts the single jobs of each procedure, in order.
 pub fn singles(batches: &[Batch]) -> Vec<(&str, usize)> {
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for task in batches
@@ -118,9 +116,10 @@ impl Batch {
         }
     }
 
-    /// Makes an array and gives its tasks their ids. Its own id is made of theirs, so no other one has it.
+    /// The array's id is a hash of the tasks' ids, so it is unique.
     fn array(tasks: Vec<Prepared>, throttle: Option<u32>, dir: &Path) -> Self {
-        let digits = digest(tasks.iter().map(|task| &*task.intent.submission_id));
+        let ids = tasks.iter().map(|task| &task.intent.submission_id);
+        let digits = hex_of_first(8, &hash_of(ids));
         let submission_id = array_id(&digits);
         let procedure = tasks
             .first()
@@ -144,8 +143,7 @@ impl Batch {
         }
     }
 
-    /// Makes smaller ones of an array that was refused for its size: each with ids of its own. None if it
-    /// cannot be smaller.
+    /// Splits an array that was refused for its size into two, with new ids. `None` if it cannot be split.
     pub fn halves(&self) -> Option<[Self; 2]> {
         let array = self.array.as_ref()?;
         let parent = array.dir.parent()?;
@@ -157,12 +155,12 @@ impl Batch {
         Some([first, second].map(|half| Self::array(half.to_vec(), array.throttle, parent)))
     }
 
-    /// Makes single jobs of the tasks of an array, where the site takes none.
+    /// Splits an array into single jobs, for sites that do not accept arrays.
     pub fn one_by_one(&self) -> Vec<Self> {
         self.tasks
             .iter()
             .map(|task| {
-                let id = digest(std::iter::once(&*task.intent.submission_id));
+                let id = hex_of_first(8, &hash_of([&task.intent.submission_id]));
                 let name = task.request.job_name.clone();
                 Self::single(renamed(task.clone(), id, &name))
             })
@@ -170,8 +168,7 @@ impl Batch {
     }
 }
 
-/// Gives a task another submission id, and the job name under which Slurm will know it. The request keeps
-/// the task's own name, which its logs have.
+/// Changes a task's submission id and its job name in Slurm. The request keeps the task's own name, which its logs use.
 fn renamed(mut task: Prepared, submission_id: String, job_name: &str) -> Prepared {
     task.intent.submission_id = submission_id.as_str().into();
     task.intent.job_name = job_name.into();
@@ -193,15 +190,6 @@ fn shared(
     env: &std::collections::BTreeMap<String, String>,
 ) -> impl Iterator<Item = (&String, &String)> {
     env.iter().filter(|(name, _)| !may_differ(name))
-}
-
-fn digest<'a>(parts: impl Iterator<Item = &'a str>) -> String {
-    let mut hash = Sha256::new();
-    for part in parts {
-        hash.update(part.as_bytes());
-        hash.update([0]);
-    }
-    hex_of_first(8, &hash.finalize())
 }
 
 #[cfg(test)]

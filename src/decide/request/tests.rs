@@ -1,4 +1,4 @@
-//! What is asked for, by why a task is due.
+//! Requests, by the reason why a task is due.
 
 use std::path::Path;
 
@@ -99,11 +99,11 @@ fn failed(reason: Reason) -> TaskRow {
 }
 
 #[test]
-fn a_first_attempt_asks_for_what_is_configured() {
+fn a_first_attempt_uses_the_configured_resources() {
     let first = prepared(0, Due::New, 1, None);
-    let plain = Notes {
+    let plain = RequestNotes {
         due: Some(Due::New),
-        ..Notes::default()
+        ..RequestNotes::default()
     };
     assert_eq!(first.notes, plain);
     assert_eq!(first.notes.retry_text(1), None);
@@ -138,7 +138,7 @@ fn a_first_attempt_asks_for_what_is_configured() {
 }
 
 #[test]
-fn a_subject_is_worked_on_with_the_sessions_that_it_has() {
+fn a_subject_task_has_the_subjects_sessions() {
     let group = prepared(1, Due::New, 1, None);
     assert_eq!(group.request.arguments, ["sub-01"]);
     assert_eq!(group.request.env["SNBB_OUTPUT_DIR"], "/b/sub-01");
@@ -150,7 +150,7 @@ fn a_subject_is_worked_on_with_the_sessions_that_it_has() {
 }
 
 #[test]
-fn a_retry_by_the_rules_asks_for_more_and_says_so() {
+fn an_automatic_retry_requests_and_reports_more() {
     let row = failed(Reason::OutOfMemory);
     let due = Due::Retry {
         reason: Reason::OutOfMemory,
@@ -196,7 +196,7 @@ fn a_retry_by_the_rules_asks_for_more_and_says_so() {
 }
 
 #[test]
-fn outputs_that_stand_are_replaced_only_where_that_was_meant() {
+fn existing_outputs_are_replaced_only_on_purpose() {
     let replaces = |due: Due| {
         prepared(0, due, 2, Some(&failed(Reason::ExitCode)))
             .intent
@@ -223,7 +223,7 @@ fn outputs_that_stand_are_replaced_only_where_that_was_meant() {
 }
 
 #[test]
-fn no_two_submissions_have_one_id() {
+fn submission_ids_are_unique() {
     let ids: std::collections::HashSet<String> = [(0, 1), (0, 2), (1, 1), (1, 2)]
         .into_iter()
         .map(|(procedure, attempt)| {
@@ -252,7 +252,7 @@ fn the_word_of_a_study_never_changes() {
 
 /// A root that `env` names is where the nodes see it, outputs included; an empty one leaves it to the script.
 #[test]
-fn c4_d13_the_variables_of_a_procedure_win_where_they_may() {
+fn c4_d13_a_procedures_variables_override_ours_where_allowed() {
     for (env, procedure, expected) in [
         (
             "SNBB_BIDS_ROOT: /nodes/bids, SNBB_FMRIPREP_IMAGE: /i.sif",

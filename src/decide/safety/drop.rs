@@ -1,15 +1,15 @@
-//! Sudden drops: fewer sessions, or fewer complete tasks, than there were.
+//! Sudden drops: fewer sessions or fewer complete tasks than before.
 //!
-//! Only what was judged on disk counts: a task that waits or cannot be read is neither. The number of sessions is kept
-//! as the most there ever were; the number of complete tasks of a procedure falls with those whose outputs the program
-//! itself replaces. Losses of one day add up: those that earlier runs submitted again count as well.
+//! Only tasks whose outputs were checked count, not those that wait or cannot be read. The baseline of sessions is their
+//! largest number ever; the baseline of a procedure's complete tasks decreases when the program itself replaces outputs.
+//! Losses of one day add up, including those that earlier runs have resubmitted.
 
 use std::collections::HashSet;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use sha2::{Digest, Sha256};
 
 use super::{Baselines, SafetyStop};
+use crate::base::hex::hash_of;
 use crate::decide::manifest::{Decision, Due, Manifest, Skip};
 use crate::gather::sessions::discover::Discovery;
 use crate::model::config::Config;
@@ -17,10 +17,10 @@ use crate::model::procedure::marker::{Marker, Required};
 use crate::model::procedure::{Procedure, ProcedureDag};
 use crate::model::state::{State, TaskKey, TaskRow};
 
-/// A drop of fewer than this is no alarm, unless nothing is left.
+/// A smaller drop does not count, unless nothing is left.
 const LEAST: u64 = 5;
 
-/// A procedure that had so many results and has none left is an alarm.
+/// The smallest number of results whose complete loss counts.
 const LEAST_OF_ALL: u64 = 2;
 
 /// Losses within this time add up.
@@ -29,38 +29,37 @@ const WINDOW: TimeDelta = TimeDelta::days(1);
 const SESSIONS: &str = "sessions";
 const ROOTS: &str = "roots";
 
-/// Holds the figures of one look at a study.
+/// The current figures of a study.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// None: some directories could not be read, nobody knows.
+    /// `None` if some directories could not be read.
     pub sessions: Option<u64>,
     /// In the order of the configuration.
     pub procedures: Vec<Figures>,
 }
 
-/// Holds the figures of one procedure.
+/// The figures of one procedure.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Figures {
     pub tasks: u64,
-    /// Found complete on disk.
+    /// Complete on disk.
     pub complete: u64,
-    /// Found incomplete on disk, and about to be submitted for that.
+    /// Incomplete on disk, and therefore about to be submitted.
     pub incomplete: u64,
-    /// Of the incomplete ones, those whose row says complete.
+    /// Incomplete on disk, but complete by their rows.
     pub gone: u64,
-    /// Not incomplete now, but submitted within the last day because their outputs had gone.
+    /// Not incomplete now, but submitted within the last day because their outputs were lost.
     pub lately: u64,
-    /// In flight, failed or about to be tried again, by an attempt that replaces nothing.
+    /// In flight, failed or about to be retried, by an attempt that replaces nothing.
     pub begun: u64,
-    /// In flight, failed, about to be tried again or replaced: not complete by the program's own
-    /// doing.
+    /// In flight, failed, or about to be retried or replaced: incomplete because of the program itself.
     pub ours: u64,
-    /// Rows that say complete, of this program.
+    /// Complete by rows of this program.
     pub known: u64,
 }
 
 impl Counts {
-    /// Counts the tasks of a manifest that no limit was applied to yet. `attempts`: the earlier ones, if a task is due.
+    /// Counts the tasks of a manifest before limits. `attempts` are the earlier ones, needed only if a task is due.
     pub fn of(
         dag: &ProcedureDag,
         manifest: &Manifest,
@@ -112,8 +111,7 @@ impl Counts {
         }
     }
 
-    /// Takes the number of sessions from a search, whatever part of them was decided about; none if some could not be
-    /// read.
+    /// Sets the number of all sessions that were found, whichever were selected; `None` if some could not be read.
     pub fn count_sessions(&mut self, found: &Discovery) {
         self.sessions = found
             .unreadable
@@ -123,7 +121,7 @@ impl Counts {
 }
 
 impl Figures {
-    /// `replaces`: whether the newest attempt replaces complete outputs.
+    /// `replaces` is true if the newest attempt replaces complete outputs.
     fn add(&mut self, decision: &Decision, replaces: impl Fn() -> bool) {
         self.tasks += 1;
         match decision {
@@ -149,33 +147,33 @@ impl Figures {
         }
     }
 
-    /// Counts the tasks that were complete and are not any more. Rows tell it exactly; what was
-    /// complete without a row is missed only if the rest cannot make up for it.
+    /// The tasks that are no longer complete. Rows give an exact number; losses without rows only count if the remaining
+    /// tasks cannot make up for them.
     fn lost(&self, baseline: u64) -> u64 {
         self.gone.max(self.missing(baseline, self.incomplete))
     }
 
-    /// The same with those that runs of the last day have submitted again.
+    /// The same, including losses that runs of the last day have resubmitted.
     fn lost_lately(&self, baseline: u64) -> u64 {
         let missing = self.missing(baseline, self.incomplete + self.begun);
         (self.gone + self.lately).max(missing)
     }
 
-    /// Counts how many of `baseline` tasks cannot be complete if these are not.
+    /// The number of `baseline` tasks that cannot be complete if `incomplete` tasks are not.
     fn missing(&self, baseline: u64, incomplete: u64) -> u64 {
         let possible = self.tasks.saturating_sub(incomplete);
         baseline.saturating_sub(possible).min(incomplete)
     }
 }
 
-/// True for a complete row of this program. The Python program's have no reason: it believed Slurm's word alone, so
-/// nobody knows whether there ever were outputs.
+/// True for a complete row of this program. Rows of the Python program have no reason: it trusted Slurm alone, so there
+/// may never have been outputs.
 fn is_proven(row: &TaskRow) -> bool {
     row.is_proven_complete() && row.reason.is_some()
 }
 
-/// Returns a stop for each number that fell by more than the configuration allows.
-pub fn judge(config: &Config, counts: &Counts, baselines: &Baselines) -> Vec<SafetyStop> {
+/// A stop for each number that fell by more than the configuration allows.
+pub fn safety_stops(config: &Config, counts: &Counts, baselines: &Baselines) -> Vec<SafetyStop> {
     let percent = config.safety.max_drop;
     let known = |name: &str| baselines.get(name).copied().unwrap_or(0);
     let is_sudden = |lost: u64, before: u64| {
@@ -194,8 +192,8 @@ pub fn judge(config: &Config, counts: &Counts, baselines: &Baselines) -> Vec<Saf
             name,
             figure,
             message: format!("{message} (more than max_drop, {percent}%{changed})"),
-            hint: "see that everything is mounted and whole; if the numbers are right, \
-                   'snbb-scheduler run --accept-drop' goes on and takes them as the new ones"
+            hint: "check that all data is mounted and intact; if the numbers are right, accept them with \
+                   'snbb-scheduler run --accept-drop'"
                 .to_owned(),
             can_be_accepted: true,
         });
@@ -204,11 +202,11 @@ pub fn judge(config: &Config, counts: &Counts, baselines: &Baselines) -> Vec<Saf
         let before = known(SESSIONS);
         let lost = before.saturating_sub(now);
         if lost >= LEAST && is_sudden(lost, before) {
-            let message = format!("there are {now} sessions where there were {before}");
+            let message = format!("there are {now} sessions, but there were {before}");
             stop(SESSIONS.to_owned(), now, message);
         }
     }
-    let (mut all_lost, mut all_before, mut is_told) = (0, 0, false);
+    let (mut all_lost, mut all_before, mut is_reported) = (0, 0, false);
     let mut redefined = Vec::new();
     for ((_, procedure), figures) in config.procedures.iter().zip(&counts.procedures) {
         let name = &procedure.name;
@@ -220,16 +218,16 @@ pub fn judge(config: &Config, counts: &Counts, baselines: &Baselines) -> Vec<Saf
         all_before += before;
         let fresh = figures.lost(baseline).saturating_sub(accepted);
         if fresh > 0 && is_other(baselines, &rule(name), rule_mark(config, procedure)) {
-            is_told = true;
+            is_reported = true;
             redefined.push(changed_rule(name, fresh, before));
         } else if is_sudden(lost, before) {
-            is_told = true;
+            is_reported = true;
             let message =
                 format!("{lost} of {before} complete tasks of {name} have lost their outputs");
             stop(complete(name), lost, message);
         }
     }
-    if !is_told && all_lost >= LEAST && is_sudden(all_lost, all_before) {
+    if !is_reported && all_lost >= LEAST && is_sudden(all_lost, all_before) {
         let message = format!("{all_lost} of {all_before} complete tasks have lost their outputs");
         stop("complete".to_owned(), all_lost, message);
     }
@@ -237,22 +235,22 @@ pub fn judge(config: &Config, counts: &Counts, baselines: &Baselines) -> Vec<Saf
     stops
 }
 
-/// Asks before tasks run again only because the configuration now asks for other outputs.
+/// For tasks that would only run again because the configuration now requires other outputs.
 fn changed_rule(name: &str, lost: u64, before: u64) -> SafetyStop {
     SafetyStop {
         name: complete(name),
         figure: lost,
         message: format!(
-            "what makes {name} complete has changed in the configuration, and {lost} of {before} complete tasks are \
-             incomplete by the new rule"
+            "the completion rule of {name} was changed in the configuration, and {lost} of {before} complete tasks do \
+             not satisfy the new rule"
         ),
-        hint: "undo the change, or run these tasks again with 'snbb-scheduler run --accept-drop'"
+        hint: "undo the change, or rerun these tasks with 'snbb-scheduler run --accept-drop'"
             .to_owned(),
         can_be_accepted: true,
     }
 }
 
-/// Takes the figures of a run that goes on. `accepts`: as they are, also where they are lower.
+/// Updates the baselines in a run without a stop. With `accepts`, also lowers them.
 pub fn settle(config: &Config, counts: &Counts, baselines: &mut Baselines, accepts: bool) {
     if let Some(now) = counts.sessions {
         let before = baselines.get(SESSIONS).copied().unwrap_or(0);
@@ -263,7 +261,7 @@ pub fn settle(config: &Config, counts: &Counts, baselines: &mut Baselines, accep
     }
     baselines.insert(ROOTS.to_owned(), roots_mark(config));
     let is_here = |name: &str| config.procedures.find(name).is_some();
-    // A procedure that left the configuration is no drop.
+    // A removed procedure is not a drop.
     baselines.retain(|name, _| match name.split_once('/') {
         Some(("complete" | "rule", procedure)) => is_here(procedure),
         Some(("accepted", procedure)) => procedure.contains('/') || is_here(procedure),
@@ -280,7 +278,7 @@ pub fn settle(config: &Config, counts: &Counts, baselines: &mut Baselines, accep
         };
         baselines.insert(complete(name), now);
         baselines.insert(rule(name), rule_mark(config, procedure));
-        // What was accepted once is no alarm while it waits for its turn.
+        // An accepted loss does not count while its tasks wait to be rerun.
         let accepted_before = baselines.get(&accepted(name)).copied().unwrap_or(0);
         let lost = figures.gone + figures.lately;
         let still = if accepts {
@@ -295,8 +293,8 @@ pub fn settle(config: &Config, counts: &Counts, baselines: &mut Baselines, accep
     }
 }
 
-/// Gives a state that was rebuilt without its counts the number of sessions that its rows know.
-pub fn derive(state: &mut State) {
+/// Sets the baseline of sessions in a rebuilt state from its rows.
+pub fn restore_session_count(state: &mut State) {
     if state.meta.baselines.contains_key(SESSIONS) {
         return;
     }
@@ -312,7 +310,7 @@ pub fn derive(state: &mut State) {
     }
 }
 
-/// True while an accepted loss has to be compared with the losses of the last day, which the earlier attempts tell.
+/// True while an accepted loss must be compared with the losses of the last day, for which earlier attempts are needed.
 pub fn needs_attempts(baselines: &Baselines) -> bool {
     let accepted = |name: &String| {
         name.strip_prefix("accepted/")
@@ -337,7 +335,7 @@ fn is_other(baselines: &Baselines, name: &str, mark: u64) -> bool {
     baselines.get(name).is_some_and(|before| *before != mark)
 }
 
-/// Tells other roots from these.
+/// Identifies the configured roots.
 pub(super) fn roots_mark(config: &Config) -> u64 {
     let roots = [
         &config.dicom_root,
@@ -347,7 +345,7 @@ pub(super) fn roots_mark(config: &Config) -> u64 {
     mark(roots.map(|root| root.to_string_lossy().into_owned()))
 }
 
-/// Tells another rule of completion from this one.
+/// Identifies a procedure's completion rule.
 pub(super) fn rule_mark(config: &Config, procedure: &Procedure) -> u64 {
     let mut parts = vec![
         procedure.output_dir.to_string_lossy().into_owned(),
@@ -363,18 +361,10 @@ pub(super) fn rule_mark(config: &Config, procedure: &Procedure) -> u64 {
     mark(parts)
 }
 
-/// 32 bits of a hash: every reader of JSON takes them as they are.
+/// 32 bits of a hash, which every JSON parser represents exactly.
 pub(super) fn mark(parts: impl IntoIterator<Item = String>) -> u64 {
-    let mut hash = Sha256::new();
-    for part in parts {
-        hash.update(part.as_bytes());
-        hash.update([0]);
-    }
-    let digest = hash.finalize();
-    digest
-        .iter()
-        .take(4)
-        .fold(0, |number, byte| (number << 8) | u64::from(*byte))
+    let [a, b, c, d, ..] = hash_of(parts);
+    u32::from_be_bytes([a, b, c, d]).into()
 }
 
 #[cfg(test)]

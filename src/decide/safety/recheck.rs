@@ -1,9 +1,9 @@
-//! How long complete outputs are believed without a look (`recheck`).
+//! How long complete outputs are trusted without a check (`recheck`).
 //!
-//! Tasks are spread over parts by a hash of their key. Each part has a time of its own within the period, and is looked
-//! at by the first run after it. A part counts as looked at only if all its complete rows were in order: what was
-//! found, and not dealt with yet, is looked at again. The times are kept in the state's metadata, so that an older copy
-//! of the state, or one that was rebuilt, brings no trust that it did not have. Pure but for [`Trust::look`].
+//! Tasks are divided into parts by a hash of their key. Each part has its own time within the period, and is checked by
+//! the first run after it. A part counts as checked only if all its complete rows were intact: unresolved problems are
+//! checked again. The times are stored in the state's metadata, so that an older or rebuilt state does not bring
+//! undeserved trust. Pure except [`Trust::observe`].
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,32 +20,31 @@ use crate::model::bids::Session;
 use crate::model::config::Config;
 use crate::model::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
 
-/// An hourly run looks at one part with `recheck: 24h`.
+/// With `recheck: 24h`, an hourly run checks one part.
 const PARTS: usize = 24;
 const PREFIX: &str = "recheck/";
 const RULES: &str = "recheck/rules";
 
-/// Which complete rows are believed at one pass.
+/// The complete rows that are trusted in one pass.
 #[derive(Debug, Clone, Default)]
 pub struct Trust {
-    /// In seconds. 0: nothing is trusted.
+    /// In seconds; 0 to trust nothing.
     period: i64,
     /// Seconds since 1970.
     now: i64,
-    /// Tells other rules of completion from these.
+    /// Identifies all completion rules.
     rules: u64,
-    /// When each part was in order, seconds since 1970. 0: not known.
-    looked: [i64; PARTS],
-    /// The same after this pass. None: it did not look at all tasks.
+    /// When each part was intact, in seconds since 1970; 0 if unknown.
+    checked: [i64; PARTS],
+    /// The same after this pass; `None` if it did not check all tasks.
     next: Option<[i64; PARTS]>,
-    /// Procedures whose directory of outputs is there.
+    /// Procedures whose output directory exists.
     present: HashSet<Arc<str>>,
 }
 
 impl Trust {
-    /// Finds out which rows may be trusted. Of the trees, only the directories that hold the outputs of all subjects
-    /// are looked at.
-    pub fn look(
+    /// Reads only the directories with the outputs of all subjects.
+    pub fn observe(
         config: &Config,
         policy: &Policy,
         (sessions, state): (&[Session], &State),
@@ -73,14 +72,14 @@ impl Trust {
             format!("{} {rule} {}", one.name, one.rules.rerun_when_stale)
         }));
         let mut trust = Self::of(policy.recheck, mark(parts), &state.meta.baselines, now);
-        if policy.looks_at_all {
+        if policy.rechecks_all {
             trust.forget();
         }
         if trust.is_any() {
             let roots = config.output_roots();
             let procedures = config.procedures.iter().map(|(_, procedure)| procedure);
             trust.present = procedures
-                .filter(|procedure| roots::look(&roots.top(procedure)) == Root::Fine)
+                .filter(|procedure| roots::observe(&roots.top(procedure)) == Root::Fine)
                 .map(|procedure| Arc::clone(&procedure.name))
                 .collect();
         }
@@ -97,13 +96,13 @@ impl Trust {
             period: u32::try_from(period.as_secs()).unwrap_or(u32::MAX).into(),
             now: now.timestamp(),
             rules,
-            looked: std::array::from_fn(seconds),
+            checked: std::array::from_fn(seconds),
             ..Self::default()
         }
     }
 
-    /// Decides with few looks at the disk. As soon as one shows that outputs have gone, everything is looked at: the
-    /// safety stop needs the real numbers.
+    /// Decides with few reads. As soon as lost outputs are found, everything is checked, because the safety stop needs
+    /// the real numbers.
     pub fn decide(&mut self, plan: impl Fn(Trusts<'_>) -> Manifest) -> Manifest {
         let manifest = plan(&|row| self.covers(row));
         let is_gone = |decision: &Decision| *decision == Decision::Submit(Due::OutputsGone);
@@ -114,9 +113,9 @@ impl Trust {
         plan(&|_| false)
     }
 
-    /// Notes what a pass over all tasks has looked at: a manifest without pauses and limits.
-    pub fn note(&mut self, manifest: &Manifest, rows: &State) {
-        let mut in_order = [true; PARTS];
+    /// Records the checks of a pass over all tasks. The manifest must be without pauses and limits.
+    pub fn record(&mut self, manifest: &Manifest, rows: &State) {
+        let mut intact = [true; PARTS];
         for task in &manifest.tasks {
             let is_fine = matches!(
                 task.decision,
@@ -124,14 +123,14 @@ impl Trust {
             );
             if !is_fine
                 && rows.get(&task.key).is_some_and(is_verified)
-                && let Some(part) = in_order.get_mut(part(&task.key))
+                && let Some(part) = intact.get_mut(part(&task.key))
             {
                 *part = false;
             }
         }
-        let mut next = self.looked;
+        let mut next = self.checked;
         for (part, at) in next.iter_mut().enumerate() {
-            *at = match in_order.get(part) {
+            *at = match intact.get(part) {
                 Some(true) if self.is_fresh(part) => *at,
                 Some(true) => self.now,
                 _ => 0,
@@ -140,7 +139,7 @@ impl Trust {
         self.next = Some(next);
     }
 
-    /// Puts the times of the next passes' comparison among the counts.
+    /// Stores the times among the baselines.
     pub fn settle(&self, baselines: &mut Baselines) {
         let Some(next) = &self.next else { return };
         forget(baselines);
@@ -155,10 +154,10 @@ impl Trust {
         }
     }
 
-    /// When the outputs of a row that is trusted were looked at, and when they will be.
-    pub fn looks(&self, row: &TaskRow) -> Option<(DateTime<Utc>, DateTime<Utc>)> {
+    /// The last and the next check of a trusted row's outputs.
+    pub fn check_times(&self, row: &TaskRow) -> Option<(DateTime<Utc>, DateTime<Utc>)> {
         let part = part(&row.key);
-        let last = self.looked.get(part).filter(|_| self.covers(row))?;
+        let last = self.checked.get(part).filter(|_| self.covers(row))?;
         let next = (self.turn(*last, part) + 1) * self.period + self.offset(part);
         let time = |seconds| DateTime::from_timestamp(seconds, 0);
         Some((time(*last)?, time(next)?))
@@ -166,28 +165,28 @@ impl Trust {
 
     fn covers(&self, row: &TaskRow) -> bool {
         let part = part(&row.key);
-        let looked = self.looked.get(part).copied().unwrap_or(0);
+        let checked = self.checked.get(part).copied().unwrap_or(0);
         is_verified(row)
             && self.is_fresh(part)
-            // A row that has changed since then is looked at until its part's next turn.
-            && row.updated_at.is_some_and(|at| at.timestamp() <= looked)
+            // A row that has changed since then is checked until its part's next turn.
+            && row.updated_at.is_some_and(|at| at.timestamp() <= checked)
             && self.present.contains(&row.key.procedure)
     }
 
     fn forget(&mut self) {
-        self.looked = [0; PARTS];
+        self.checked = [0; PARTS];
     }
 
     fn is_any(&self) -> bool {
         (0..PARTS).any(|part| self.is_fresh(part))
     }
 
-    /// True if the part's turn has not come since it was looked at. A time in the future proves nothing.
+    /// True if the part's turn has not come since its check. A time in the future does not count.
     fn is_fresh(&self, part: usize) -> bool {
-        let looked = self.looked.get(part).copied().unwrap_or(0);
+        let checked = self.checked.get(part).copied().unwrap_or(0);
         self.period > 0
-            && (1..=self.now).contains(&looked)
-            && self.turn(looked, part) == self.turn(self.now, part)
+            && (1..=self.now).contains(&checked)
+            && self.turn(checked, part) == self.turn(self.now, part)
     }
 
     fn turn(&self, at: i64, part: usize) -> i64 {
@@ -199,15 +198,15 @@ impl Trust {
     }
 }
 
-/// Takes the times away, so that everything is looked at. True if there were any.
+/// Removes the times, so that everything is checked. True if there were any.
 pub fn forget(baselines: &mut Baselines) -> bool {
     let before = baselines.len();
     baselines.retain(|name, _| !name.starts_with(PREFIX));
     baselines.len() < before
 }
 
-/// A mark of the verified rows of sessions that are excluded or cannot be found: nobody looks at them, so everything is
-/// looked at when one of them comes back.
+/// Identifies the verified rows of sessions that are excluded or cannot be found. They are not checked, so everything is
+/// checked when one of them comes back.
 pub fn away(policy: &Policy, sessions: &[Session], state: &State) -> u64 {
     let here = sessions.iter().filter(|one| !policy.cohort.excludes(one));
     let here: HashSet<(&str, &str)> = here
@@ -228,12 +227,12 @@ fn name(part: usize) -> String {
     format!("{PREFIX}{part:02}")
 }
 
-/// The Python program's rows, and those that no rule could judge, prove nothing.
+/// False for rows of the Python program, and for rows without a completion rule.
 fn is_verified(row: &TaskRow) -> bool {
     row.status == TaskStatus::Complete && row.reason == Some(Reason::Verified)
 }
 
-/// Spreads tasks evenly, the same at every pass and on every host (FNV-1a).
+/// Distributes tasks evenly, and identically in every pass and on every host (FNV-1a).
 fn part(key: &TaskKey) -> usize {
     (hash(key) % PARTS as u64) as usize
 }

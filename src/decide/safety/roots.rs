@@ -1,28 +1,29 @@
-//! Roots that are missing or empty although results are known to lie there.
+//! Roots that are missing or empty although they contain results by the state.
 #![expect(
     clippy::disallowed_methods,
-    reason = "the roots are looked at here, before any scan"
+    reason = "checks the roots before any scan"
 )]
 
 use std::path::Path;
 
 use super::{Baselines, SafetyStop};
+use crate::base::text::plural_of;
 use crate::model::bids::SessionSource;
 use crate::model::config::Config;
 use crate::model::state::State;
 
-/// Says what stands at a root.
+/// The content of a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Root {
     Fine,
     Missing,
     Empty,
-    /// It exists, and its content cannot be seen: the scan will tell.
+    /// It exists, but cannot be read: the scan will report it.
     Unreadable,
 }
 
-/// Looks at a root: one read of the first entry.
-pub fn look(path: &Path) -> Root {
+/// Reads only the first entry.
+pub fn observe(path: &Path) -> Root {
     match std::fs::read_dir(path) {
         Ok(mut entries) => match entries.next() {
             Some(_) => Root::Fine,
@@ -33,21 +34,25 @@ pub fn look(path: &Path) -> Root {
     }
 }
 
-/// Returns a stop for each root that is gone although the state knows results that must lie there,
-/// unless that was accepted. Only such roots are looked at.
-pub fn judge(config: &Config, state: &State, look: impl Fn(&Path) -> Root) -> Vec<SafetyStop> {
+/// A stop for each root that is missing or empty although it must contain results by the state, unless that was
+/// accepted. Reads only such roots.
+pub fn safety_stops(
+    config: &Config,
+    state: &State,
+    observe: impl Fn(&Path) -> Root,
+) -> Vec<SafetyStop> {
     let mut stops = Vec::new();
     for (name, path, count) in known(config, state) {
         if count == 0 || state.meta.baselines.contains_key(&accepted(name)) {
             continue;
         }
-        let root = look(path);
+        let root = observe(path);
         let what = match root {
             Root::Missing => "is missing",
             Root::Empty => "is empty",
             Root::Fine | Root::Unreadable => continue,
         };
-        // Without a directory there is nothing to find sessions in, whoever accepts that.
+        // Sessions cannot be discovered in a missing directory, even if that is accepted.
         let is_scanned = match config.sessions {
             SessionSource::Dicom => name == "dicom_root",
             SessionSource::Bids => name == "bids_root",
@@ -55,20 +60,21 @@ pub fn judge(config: &Config, state: &State, look: impl Fn(&Path) -> Root) -> Ve
         };
         let is_needed = root == Root::Missing && is_scanned;
         let on_purpose = if is_needed {
-            "removed on purpose: make an empty directory in its place, then"
+            "removed on purpose, create an empty directory and run"
         } else {
-            "emptied on purpose:"
+            "emptied on purpose, run"
         };
         stops.push(SafetyStop {
             name: format!("root/{name}"),
             figure: 1,
             message: format!(
-                "{name} {} {what} although the state knows {count} task(s) there",
-                path.display()
+                "{name} {} {what}, but {} recorded there",
+                path.display(),
+                plural_of(count, "task is", "tasks are")
             ),
             hint: format!(
-                "see that {} is mounted, and that {name} in the configuration is right; if it was \
-                 {on_purpose} snbb-scheduler run --accept-drop",
+                "check that {} is mounted and that {name} in the configuration is right; if it was \
+                 {on_purpose} 'snbb-scheduler run --accept-drop'",
                 path.display()
             ),
             can_be_accepted: !is_needed,
@@ -77,18 +83,18 @@ pub fn judge(config: &Config, state: &State, look: impl Fn(&Path) -> Root) -> Ve
     stops
 }
 
-/// Notes which roots a person says are gone on purpose, until they hold something again.
+/// Records accepted missing or empty roots, until they contain something again.
 pub fn settle(
     config: &Config,
     baselines: &mut Baselines,
-    look: impl Fn(&Path) -> Root,
+    observe: impl Fn(&Path) -> Root,
     accepts: bool,
 ) {
     for (name, path) in config.roots() {
         if !accepts && !baselines.contains_key(&accepted(name)) {
             continue;
         }
-        match look(path) {
+        match observe(path) {
             Root::Missing | Root::Empty => {
                 baselines.insert(accepted(name), 1);
             }
@@ -104,7 +110,7 @@ fn accepted(name: &str) -> String {
     format!("accepted/root/{name}")
 }
 
-/// Adds to each root the number of tasks whose rows say that something lies there.
+/// Each root with the number of tasks that must have files there by their rows.
 fn known<'a>(config: &'a Config, state: &State) -> [(&'static str, &'a Path, usize); 3] {
     let complete_in = |is_below_bids: bool| {
         let rows = state.rows().iter();
@@ -138,7 +144,7 @@ mod tests {
     use crate::model::state::testing::row;
 
     #[test]
-    fn only_a_root_that_the_state_knows_something_in_is_missed() {
+    fn only_roots_with_recorded_tasks_cause_a_stop() {
         let text = "dicom_root: /d\nbids_root: /b\nderivatives_root: /o\nprocedures:\n  \
                     - {name: a, output_dir: '', script: a.sh}\n  - {name: b, output_dir: b, script: b.sh}\n";
         let cwd = Path::new("/");
@@ -151,7 +157,7 @@ mod tests {
             cwd,
         );
         let config = config.unwrap();
-        let told = |state: &State, gone: &str, root: Root| {
+        let messages = |state: &State, gone: &str, root: Root| {
             let look = |path: &Path| {
                 if path == Path::new(gone) {
                     root
@@ -159,7 +165,7 @@ mod tests {
                     Root::Fine
                 }
             };
-            let stops = judge(&config, state, look);
+            let stops = safety_stops(&config, state, look);
             stops
                 .into_iter()
                 .map(|stop| stop.message)
@@ -168,37 +174,37 @@ mod tests {
         let mut state = State::default();
         for gone in ["/d", "/b", "/o"] {
             assert!(
-                told(&state, gone, Root::Missing).is_empty(),
-                "nothing is known"
+                messages(&state, gone, Root::Missing).is_empty(),
+                "nothing is recorded"
             );
         }
         state.put(row("a", TaskStatus::Failed, Reason::Timeout));
         assert_eq!(
-            told(&state, "/d", Root::Empty),
-            ["dicom_root /d is empty although the state knows 1 task(s) there"]
+            messages(&state, "/d", Root::Empty),
+            ["dicom_root /d is empty, but 1 task is recorded there"]
         );
         assert!(
-            told(&state, "/b", Root::Empty).is_empty(),
+            messages(&state, "/b", Root::Empty).is_empty(),
             "a failed task left nothing"
         );
         state.put(row("a", TaskStatus::Complete, Reason::Verified));
         assert_eq!(
-            told(&state, "/b", Root::Missing),
-            ["bids_root /b is missing although the state knows 1 task(s) there"]
+            messages(&state, "/b", Root::Missing),
+            ["bids_root /b is missing, but 1 task is recorded there"]
         );
-        assert!(told(&state, "/o", Root::Missing).is_empty());
+        assert!(messages(&state, "/o", Root::Missing).is_empty());
         state.put(row("b", TaskStatus::Complete, Reason::Verified));
-        assert_eq!(told(&state, "/o", Root::Missing).len(), 1);
+        assert_eq!(messages(&state, "/o", Root::Missing).len(), 1);
         assert!(
-            told(&state, "/o", Root::Unreadable).is_empty(),
-            "the scan will tell"
+            messages(&state, "/o", Root::Unreadable).is_empty(),
+            "the scan will report it"
         );
-        // Accepted, until it holds something again.
+        // Accepted, until it contains something again.
         settle(&config, &mut state.meta.baselines, |_| Root::Missing, false);
-        assert_eq!(told(&state, "/o", Root::Missing).len(), 1);
+        assert_eq!(messages(&state, "/o", Root::Missing).len(), 1);
         settle(&config, &mut state.meta.baselines, |_| Root::Missing, true);
-        assert!(told(&state, "/o", Root::Missing).is_empty());
+        assert!(messages(&state, "/o", Root::Missing).is_empty());
         settle(&config, &mut state.meta.baselines, |_| Root::Fine, false);
-        assert_eq!(told(&state, "/o", Root::Missing).len(), 1);
+        assert_eq!(messages(&state, "/o", Root::Missing).len(), 1);
     }
 }

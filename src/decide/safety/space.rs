@@ -1,4 +1,4 @@
-//! Room on the file systems that the program itself writes to.
+//! Free space on the file systems to which the program itself writes.
 
 use std::path::Path;
 
@@ -8,40 +8,38 @@ use super::SafetyStop;
 use crate::model::config::Config;
 use crate::store::state_file::resolve;
 
-/// Holds what a file system has left.
+/// The free space of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
-    /// Which file system it is: what is free on it changes from one look to the next.
+    /// Identifies the file system, since its free space changes all the time.
     pub device: u64,
-    /// Bytes for users without privileges; none: the file system does not tell.
+    /// Bytes for users without privileges; `None` if the file system does not report it.
     pub free: Option<u64>,
-    /// False if no further file can be made.
+    /// False if no further file can be created.
     pub has_inodes: bool,
 }
 
-/// Looks at the file systems of the state and of the audit log, in this order. None: it cannot be
-/// known.
-pub fn look(config: &Config) -> [Option<Room>; 2] {
+/// The file systems of the state and of the audit log; `None` if unknown.
+pub fn observe(config: &Config) -> [Option<Room>; 2] {
     [room(&config.state_file), room(&config.log_file)]
 }
 
-/// Looks at the file system of a directory that may not exist yet. None: it cannot be known.
+/// The file system of a directory that may not exist yet; `None` if unknown.
 pub fn of_directory(dir: &Path) -> Option<Room> {
     room(&dir.join("file"))
 }
 
-/// What counts is where a link leads to. The directory may not exist yet: then the nearest one above it
-/// tells.
+/// Follows links. If the directory does not exist yet, uses the nearest existing one above it.
 fn room(file: &Path) -> Option<Room> {
     let file = resolve(file).unwrap_or_else(|_| file.to_owned());
     for directory in file.ancestors().skip(1) {
-        let looked = rustix::fs::stat(directory)
-            .and_then(|there| Ok((there.st_dev, rustix::fs::statvfs(directory)?)));
-        match looked {
+        let found = rustix::fs::stat(directory)
+            .and_then(|stat| Ok((stat.st_dev, rustix::fs::statvfs(directory)?)));
+        match found {
             Ok((device, stat)) => {
                 return Some(Room {
                     device,
-                    // Some network file systems say 0 of 0.
+                    // Some network file systems report 0 of 0.
                     free: (stat.f_blocks > 0).then(|| stat.f_bavail.saturating_mul(stat.f_frsize)),
                     has_inodes: stat.f_files == 0 || stat.f_favail > 0,
                 });
@@ -53,8 +51,8 @@ fn room(file: &Path) -> Option<Room> {
     None
 }
 
-/// Returns the stops of file systems that have too little room.
-pub fn judge(config: &Config, rooms: &[Option<Room>; 2]) -> Vec<SafetyStop> {
+/// A stop for each file system with too little space.
+pub fn safety_stops(config: &Config, rooms: &[Option<Room>; 2]) -> Vec<SafetyStop> {
     let needed = config.safety.min_free;
     if needed == 0 {
         return Vec::new();
@@ -70,19 +68,17 @@ pub fn judge(config: &Config, rooms: &[Option<Room>; 2]) -> Vec<SafetyStop> {
             Some(free) if free < needed => {
                 format!("{} free, {} needed", size(free), size(needed))
             }
-            _ if !room.has_inodes => "no further file can be made (no free inodes)".to_owned(),
+            _ if !room.has_inodes => "no further file can be created (no free inodes)".to_owned(),
             _ => continue,
         };
-        // Both mostly lie on one file system.
+        // Usually both are on one file system.
         let device = |room: &Option<Room>| room.as_ref().map(|room| room.device);
         if stops.is_empty() || device(&rooms[0]) != device(&rooms[1]) {
             stops.push(SafetyStop {
                 name: format!("space/{name}"),
                 figure: 1,
-                message: format!("no room for {name} {}: {lack}", path.display()),
-                hint:
-                    "make room there; safety.min_free in the configuration says how much is needed"
-                        .to_owned(),
+                message: format!("no space for {name} {}: {lack}", path.display()),
+                hint: "free space there, or lower safety.min_free in the configuration".to_owned(),
                 can_be_accepted: false,
             });
         }
@@ -90,7 +86,7 @@ pub fn judge(config: &Config, rooms: &[Option<Room>; 2]) -> Vec<SafetyStop> {
     stops
 }
 
-/// Writes bytes in the largest unit that leaves a whole number before the point.
+/// Bytes in the units of the configuration.
 fn size(bytes: u64) -> String {
     let units = [
         ("T", 1u64 << 40),
@@ -100,7 +96,7 @@ fn size(bytes: u64) -> String {
     ];
     match units.into_iter().find(|(_, unit)| bytes >= *unit) {
         Some((letter, unit)) if bytes.is_multiple_of(unit) => format!("{}{letter}", bytes / unit),
-        // A figure for people: a rounded one will do.
+        // Rounded, for people.
         Some((letter, unit)) => format!("{:.1}{letter}", bytes as f64 / unit as f64),
         None => format!("{bytes} bytes"),
     }
@@ -126,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn one_file_system_stops_once_and_two_stop_twice() {
+    fn each_full_file_system_causes_one_stop() {
         let config = interpret(
             b"procedures: [{name: a, output_dir: a, script: a.sh, completion_marker: x}]\n",
             Some(Path::new("/s/config.yaml")),
@@ -144,12 +140,12 @@ mod tests {
             })
         };
         let names = |rooms| -> Vec<String> {
-            let stops = judge(&config, &rooms);
+            let stops = safety_stops(&config, &rooms);
             stops.into_iter().map(|stop| stop.name).collect()
         };
         let both = ["space/state_file", "space/log_file"];
         let much = u64::MAX;
-        // Another program has written meanwhile.
+        // Another program has used space in between.
         assert_eq!(names([room(1, 4096), room(1, 0)]), both[..1]);
         assert_eq!(names([room(1, 0), room(2, 0)]), both);
         assert_eq!(names([room(1, much), room(2, 0)]), both[1..]);
@@ -158,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_not_there_yet_has_the_room_of_the_one_above() {
+    fn a_missing_directory_has_the_space_of_its_parent() {
         let tmp = tempfile::tempdir().unwrap();
         let here = room(&tmp.path().join("state.parquet")).unwrap();
         let below = room(&tmp.path().join("a/b/c/state.parquet")).unwrap();

@@ -1,10 +1,9 @@
-//! Why an output counts as complete, or why not: what each rule found, one by one, for people.
+//! Why an output is complete or not: what each rule found, for people.
 //!
-//! Listens to the probe's own evaluator, and has it look at every rule where it would stop at the first one that is not
-//! met. This costs more: it is for `explain`, and for the tasks that a report goes into.
+//! Observes the probe's own evaluator, and makes it apply every rule instead of stopping at the first one that is not
+//! met. This costs more, and is used for `explain` and for single tasks in reports.
 
 mod nearest;
-mod notes;
 
 use std::path::Path;
 
@@ -14,40 +13,39 @@ use serde::Serialize;
 
 use super::Completion;
 use super::probe::{
-    Observer, Outcome, Probe, Rule, SubjectProbe, Task, freesurfer, modified, qsirecon, size,
-    why_not,
+    Observer, Outcome, Probe, Rule, SubjectProbe, Task, freesurfer, qsirecon, size, why_not,
 };
 use crate::gather::disk::Unreadable;
-use crate::gather::disk::reader::Reader;
+use crate::gather::disk::reader::{Reader, modified};
 use crate::model::bids::{SessionLabel, SubjectLabel};
 use crate::model::procedure::ProcedureId;
 use crate::model::procedure::marker::{Marker, Pattern};
 
 pub use nearest::Nearest;
 
-/// Stands for the rule that the output directory is not empty.
+/// The name of the rule that the output directory is not empty.
 pub const ANYTHING: &str = "<not empty>";
 
-/// So many matches of one rule are looked for, if all are asked for.
+/// At most this many matches of one rule are counted.
 const MOST: usize = 100;
-/// So many of them are kept.
+/// At most this many of them are kept.
 const KEPT: usize = 5;
-/// So many names of a directory are shown.
+/// The number of names of a directory that are shown.
 const NAMES: usize = 4;
 
-/// Holds what the rules of one task found.
+/// The results of one task's rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Findings {
     pub verdict: Verdict,
     /// Where outputs are expected.
     pub directory: String,
-    /// In the order in which they are judged.
+    /// In the order of evaluation.
     pub required: Vec<Finding>,
-    /// What must not be there.
+    /// Files that must not exist.
     pub forbidden: Vec<Finding>,
 }
 
-/// Is the answer of all rules together, the probe's.
+/// The result of all rules together, equal to the probe's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -57,59 +55,60 @@ pub enum Verdict {
     Unreadable,
 }
 
-/// Holds what one rule found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// The result of one rule.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The pattern as configured, `<not empty>` for the directory itself, or the file of a built-in check.
     pub rule: String,
-    /// What a match must be beside its name: `not empty`, `holds 'done'`.
+    /// Further conditions on a match: `not empty`, `holds 'done'`.
     pub conditions: Vec<String>,
     pub state: FindingState,
     /// Some of the matches.
     pub matches: Vec<Match>,
-    /// How many there are, as far as they were looked for.
+    /// The number of matches, as far as they were counted.
     pub count: usize,
-    /// Of a rule that found nothing: how far it came.
+    /// For a rule without any match.
     pub nearest: Option<Nearest>,
     pub note: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingState {
     Found,
+    #[default]
     Missing,
     /// Nothing matches the rule's `when`.
     NotNeeded,
-    /// A file that must not be there is there.
+    /// A forbidden file exists.
     Forbidden,
-    /// A file that must not be there is not.
+    /// No forbidden file exists.
     Absent,
     Unreadable,
 }
 
-/// Describes a file or directory that matches a pattern.
+/// A file or directory that matches a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Match {
     pub path: String,
-    /// Bytes; none for directories.
+    /// In bytes; `None` for directories.
     pub size: Option<u64>,
     pub modified: Option<DateTime<Utc>>,
     /// Why it does not count.
     pub problem: Option<String>,
 }
 
-/// Explains one subject's tasks; reads nothing twice.
+/// Explains one subject's tasks; reads each file only once.
 pub struct Explainer<'a> {
     subject: SubjectProbe<'a>,
-    /// So many matches of one rule are looked for.
+    /// At most this many matches of one rule are counted.
     most: usize,
-    /// So many names in the directory of one that is not met are.
+    /// The number of similar names that are listed for a missing match.
     names: usize,
 }
 
 impl Probe {
-    /// Returns what explains a subject's tasks to somebody who looks at one of them.
+    /// For a person who examines a single task.
     pub fn explainer<'a>(&'a self, subject: &'a SubjectLabel) -> Explainer<'a> {
         Explainer {
             subject: self.subject(subject, false),
@@ -118,7 +117,7 @@ impl Probe {
         }
     }
 
-    /// Returns what explains a subject's tasks for a report on many: one match of a rule will do, and no names.
+    /// For a report on many tasks: only one match of each rule, and no similar names.
     pub fn brief_explainer<'a>(&'a self, subject: &'a SubjectLabel) -> Explainer<'a> {
         Explainer {
             subject: self.subject(subject, false),
@@ -129,7 +128,7 @@ impl Probe {
 }
 
 impl Explainer<'_> {
-    /// Judges each rule of a task; `session` is [`SessionLabel::none`] for subject scope.
+    /// Applies each rule of a task; `session` is [`SessionLabel::none`] for subject scope.
     pub fn findings(&self, procedure: ProcedureId, session: &SessionLabel) -> Findings {
         let task = self.subject.task(procedure, session);
         let mut collector = Collector {
@@ -137,10 +136,10 @@ impl Explainer<'_> {
             names: self.names,
             required: Vec::new(),
             forbidden: Vec::new(),
-            finding: Finding::new(String::new()),
+            finding: Finding::default(),
             misses: Vec::new(),
         };
-        let verdict = match self.subject.judge(&task, &mut collector) {
+        let verdict = match self.subject.evaluate(&task, &mut collector) {
             Completion::Complete => Verdict::Complete,
             Completion::Incomplete => Verdict::Incomplete,
             Completion::NotApplicable => Verdict::NotApplicable,
@@ -155,21 +154,21 @@ impl Explainer<'_> {
     }
 }
 
-/// Writes down what each rule finds.
+/// Collects what each rule finds.
 struct Collector {
     most: usize,
     names: usize,
     required: Vec<Finding>,
     forbidden: Vec<Finding>,
-    /// Of the rule that is being looked at.
+    /// The finding of the current rule.
     finding: Finding,
-    /// What matches it and does not count.
+    /// The current rule's matches that do not count.
     misses: Vec<Match>,
 }
 
 impl Observer for Collector {
     fn begin(&mut self, _: &Rule<'_>) {
-        self.finding = Finding::new(String::new());
+        self.finding = Finding::default();
         self.misses.clear();
     }
 
@@ -207,7 +206,7 @@ impl Observer for Collector {
                 Rule::Marker(marker) => marker.conditions(),
                 _ => Vec::new(),
             },
-            ..std::mem::replace(&mut self.finding, Finding::new(String::new()))
+            ..std::mem::take(&mut self.finding)
         };
         let is_forbidden = matches!(rule, Rule::Forbidden(_));
         finding.state = match outcome {
@@ -218,7 +217,7 @@ impl Observer for Collector {
             Ok(Outcome::Missing) if is_forbidden => FindingState::Absent,
             Ok(Outcome::Missing) => FindingState::Missing,
         };
-        finding.note = notes::note(subject, task, rule, outcome);
+        finding.note = note(subject, task, rule, outcome);
         if finding.state == FindingState::Missing {
             finding.matches.append(&mut self.misses);
             finding.matches.truncate(KEPT);
@@ -237,7 +236,7 @@ impl Observer for Collector {
     }
 }
 
-/// The rule in words: a pattern as configured, or the files of a built-in check.
+/// The rule's text: a pattern as configured, or the files of a built-in check.
 fn name(rule: &Rule<'_>, subject: &SubjectProbe<'_>, task: &Task<'_>) -> String {
     match rule {
         Rule::Anything => ANYTHING.to_owned(),
@@ -256,7 +255,56 @@ fn name(rule: &Rule<'_>, subject: &SubjectProbe<'_>, task: &Task<'_>) -> String 
     }
 }
 
-/// Says how far the way to what is missing leads.
+/// Why a rule is not met, or the relevant content of its file.
+fn note(
+    subject: &SubjectProbe<'_>,
+    task: &Task<'_>,
+    rule: &Rule<'_>,
+    outcome: &Result<Outcome, Unreadable>,
+) -> Option<String> {
+    match (outcome, rule) {
+        (Err(unreadable), _) => {
+            let path = unreadable.path.display();
+            Some(format!("{path}: {}", unreadable.error))
+        }
+        (Ok(Outcome::Excused), Rule::Marker(marker)) => {
+            let when: Vec<&str> = marker.when.iter().map(Pattern::as_str).collect();
+            let when = when.join("' or '");
+            let input = subject.input(task);
+            Some(format!("nothing matches '{when}' in {}", input.display()))
+        }
+        (Ok(Outcome::Missing), Rule::Marker(marker)) => {
+            let needed = subject.needed(marker, task).ok()?;
+            (needed > 1).then(|| format!("{needed} matches are required"))
+        }
+        (Ok(Outcome::Missing), Rule::Images(_)) => {
+            Some(format!("no T1w image below {}", subject.bids().display()))
+        }
+        (Ok(Outcome::Missing), Rule::Run(run)) => {
+            let path = subject.top(task).join(run).join(freesurfer::DONE);
+            let text = subject.reader().first_line(&path, freesurfer::HEAD);
+            let text = text.ok()??;
+            let text = String::from_utf8_lossy(&text);
+            Some(match text.lines().next().unwrap_or_default().trim() {
+                "" => "it is empty".to_owned(),
+                line => format!("recon-all ended with exit code {line}"),
+            })
+        }
+        (Ok(Outcome::Missing), Rule::TimePoints { template, runs }) => {
+            let path = subject.top(task).join(template);
+            let path = path.join(freesurfer::TIME_POINTS);
+            let text = subject.reader().head(&path, freesurfer::HEAD).ok()??;
+            let text = String::from_utf8_lossy(&text);
+            let named: Vec<&str> = text.split_whitespace().collect();
+            let missing = runs.iter().filter(|run| !named.contains(&run.as_str()));
+            let missing: Vec<&str> = missing.map(String::as_str).collect();
+            let missing = missing.join(", ");
+            Some(format!("the template was made without {missing}"))
+        }
+        _ => None,
+    }
+}
+
 fn nearest(
     subject: &SubjectProbe<'_>,
     task: &Task<'_>,
@@ -265,12 +313,12 @@ fn nearest(
     names: usize,
 ) -> Option<Nearest> {
     match rule {
-        Rule::Anything => nearest::of_directory(subject, &task.output, names),
+        Rule::Anything => nearest::to_directory(subject, &task.output, names),
         Rule::Marker(marker) => {
             let session = task.session.as_str();
             let pattern = marker.pattern.filled(subject.subject.as_str(), session);
             let base = subject.base(task, marker.base);
-            nearest::of(
+            nearest::along_pattern(
                 subject,
                 base.as_deref().unwrap_or(&task.output),
                 &pattern,
@@ -280,26 +328,12 @@ fn nearest(
         Rule::Images(_) | Rule::Forbidden(_) => None,
         Rule::Run(_) | Rule::TimePoints { .. } | Rule::Report(_) => {
             let pattern = Pattern::parse(name).ok()?;
-            nearest::of(subject, &subject.top(task), &pattern, names)
+            nearest::along_pattern(subject, &subject.top(task), &pattern, names)
         }
     }
 }
 
-impl Finding {
-    fn new(rule: String) -> Self {
-        Self {
-            rule,
-            conditions: Vec::new(),
-            state: FindingState::Missing,
-            matches: Vec::new(),
-            count: 0,
-            nearest: None,
-            note: None,
-        }
-    }
-}
-
-/// Describes a match. `marker`: the one for which it does not count.
+/// `marker` is given for a match that does not count for it.
 fn describe(reader: &Reader, path: &Path, marker: Option<&Marker>) -> Match {
     let stat = reader.stat(path).ok().flatten();
     let size = stat.as_ref().and_then(size);

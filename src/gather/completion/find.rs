@@ -1,24 +1,24 @@
-//! Looking for what matches a pattern below a directory, over listings that are read once.
+//! Finding the matches of a pattern below a directory, with cached listings.
 //!
-//! Knows patterns and directories; what a match is worth is decided by the caller, match by match.
+//! The caller decides about each match.
 
 use std::path::Path;
 
 use crate::gather::disk::Unreadable;
 use crate::gather::disk::cached::{Listings, SharedListings};
-use crate::gather::disk::listing::{Dir, Entry, Kind, Listing};
+use crate::gather::disk::listing::{Dir, Entry, EntryKind, Listing};
 use crate::gather::disk::reader::{Reader, is_directory};
 use crate::model::procedure::marker::{Component, Pattern};
 
-/// Shows one match to the caller: `Ok(true)` ends the search. After an error the search goes on,
-/// since another match may make it irrelevant.
-pub type Visit<'v> = dyn FnMut(&Path, Kind) -> Result<bool, Unreadable> + 'v;
+/// Called for each match: `Ok(true)` ends the search. After an error the search continues, since another match may
+/// make it irrelevant.
+pub type Visit<'v> = dyn FnMut(&Path, EntryKind) -> Result<bool, Unreadable> + 'v;
 
-/// Shows every match of `pattern` below `base` to `visit` until that is content; says whether it
-/// was. Links that lead nowhere are shown too: the caller learns that they cannot be read.
+/// Calls `visit` for every match of `pattern` below `base`, until it returns true; true if it did. Dangling links are
+/// visited too, so that the caller can report them as unreadable.
 ///
 /// # Errors
-/// The first thing that could not be read, if nothing contented `visit`.
+/// The first path that could not be read, if `visit` never returned true.
 pub fn find(
     listings: &Listings<'_>,
     base: &Path,
@@ -28,8 +28,8 @@ pub fn find(
     find_in((listings, None), base, pattern, visit)
 }
 
-/// Does the same for a `base` that holds all subjects: it, and directories below it up to the first
-/// component with a label, are read once for all of them.
+/// [`find`] in a `base` shared by all subjects: it is read once for all of them, with the directories below it up to
+/// the first component with a label.
 ///
 /// # Errors
 /// As [`find`].
@@ -59,21 +59,21 @@ pub fn find_in(
 /// True if something matches.
 ///
 /// # Errors
-/// As [`find`]; also if only a link that leads nowhere matches.
+/// As [`find`]; also if only a dangling link matches.
 pub fn any(listings: &Listings<'_>, base: &Path, pattern: &Pattern) -> Result<bool, Unreadable> {
     find(listings, base, pattern, &mut |path, kind| {
         is_there(listings.reader, path, kind)
     })
 }
 
-/// False for a file of git-annex that does not count. A link that leads nowhere is an error.
-pub fn is_there(reader: &Reader, path: &Path, kind: Kind) -> Result<bool, Unreadable> {
-    Ok(kind != Kind::Link || reader.stat(path)?.is_some())
+/// False for a file of git-annex that counts as absent. A dangling link is an error.
+pub fn is_there(reader: &Reader, path: &Path, kind: EntryKind) -> Result<bool, Unreadable> {
+    Ok(kind != EntryKind::Link || reader.stat(path)?.is_some())
 }
 
 struct Search<'a, 'v> {
     listings: &'a Listings<'a>,
-    /// The listings of all subjects, and how many of the last components are of one.
+    /// The listings shared by all subjects, and how many of the last components belong to one subject.
     shared: Option<(&'a SharedListings, usize)>,
     directories_only: bool,
     visit: &'a mut Visit<'v>,
@@ -87,12 +87,14 @@ impl Search<'_, '_> {
         };
         match first {
             Component::Literal(name) if !rest.is_empty() => self.below(&dir.join(name), rest),
-            Component::Literal(name) => self.over(dir, components.len(), |search, listing| {
-                listing
-                    .get(name.as_ref())
-                    .is_some_and(|entry| search.show(dir, entry))
-            }),
-            Component::Glob(glob) => self.over(dir, components.len(), |search, listing| {
+            Component::Literal(name) => {
+                self.in_listing(dir, components.len(), |search, listing| {
+                    listing
+                        .get(name.as_ref())
+                        .is_some_and(|entry| search.show(dir, entry))
+                })
+            }
+            Component::Glob(glob) => self.in_listing(dir, components.len(), |search, listing| {
                 listing
                     .beginning_with(glob.prefix())
                     .filter(|entry| glob.matches(entry.name))
@@ -100,8 +102,8 @@ impl Search<'_, '_> {
                         if rest.is_empty() {
                             search.show(dir, entry)
                         } else {
-                            // A link is opened as a directory: no call is needed to know what it is.
-                            matches!(entry.kind, Kind::Directory | Kind::Link)
+                            // A link is opened as a directory, which saves a call to find out its type.
+                            matches!(entry.kind, EntryKind::Directory | EntryKind::Link)
                                 && search.below(&dir.join(entry.name), rest)
                         }
                     })
@@ -114,30 +116,31 @@ impl Search<'_, '_> {
         if !rest.is_empty() && self.below(dir, rest) {
             return true;
         }
-        self.over(dir, all.len(), |search, listing| {
+        self.in_listing(dir, all.len(), |search, listing| {
             let mut visible = listing
                 .iter()
                 .filter(|entry| !entry.name.as_encoded_bytes().starts_with(b"."));
             visible.any(|entry| {
                 (rest.is_empty() && search.show(dir, entry))
-                    || (entry.kind == Kind::Directory && search.below(&dir.join(entry.name), all))
+                    || (entry.kind == EntryKind::Directory
+                        && search.below(&dir.join(entry.name), all))
             })
         })
     }
 
-    /// `left`: how many components of the pattern begin at `dir`.
-    fn over(
+    /// `left` is the number of components of the pattern from `dir` on.
+    fn in_listing(
         &mut self,
         dir: &Path,
         left: usize,
-        judge: impl FnOnce(&mut Self, &Listing) -> bool,
+        see: impl FnOnce(&mut Self, &Listing) -> bool,
     ) -> bool {
         let listing = match self.shared {
             Some((shared, own)) if left >= own => shared.get(self.listings.reader, dir),
             _ => self.listings.get(dir),
         };
         match &*listing {
-            Dir::There(listing) => judge(self, listing),
+            Dir::There(listing) => see(self, listing),
             Dir::Absent => false,
             Dir::Failed(unreadable) => {
                 self.error.get_or_insert_with(|| unreadable.clone());
@@ -149,13 +152,13 @@ impl Search<'_, '_> {
     fn show(&mut self, dir: &Path, entry: Entry<'_>) -> bool {
         let path = dir.join(entry.name);
         let shown = match (self.directories_only, entry.kind) {
-            (false, _) | (true, Kind::Directory) => (self.visit)(&path, entry.kind),
-            (true, Kind::Link) => match self.listings.reader.stat(&path) {
+            (false, _) | (true, EntryKind::Directory) => (self.visit)(&path, entry.kind),
+            (true, EntryKind::Link) => match self.listings.reader.stat(&path) {
                 Ok(Some(stat)) if is_directory(&stat) => (self.visit)(&path, entry.kind),
                 Ok(_) => Ok(false),
                 Err(unreadable) => Err(unreadable),
             },
-            (true, Kind::File | Kind::Other) => Ok(false),
+            (true, EntryKind::File | EntryKind::Other) => Ok(false),
         };
         shown.unwrap_or_else(|unreadable| {
             self.error.get_or_insert(unreadable);

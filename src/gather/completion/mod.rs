@@ -1,9 +1,7 @@
-//! Completion: judges by what the disk shows whether a task's output is complete.
+//! Whether a task's outputs on disk are complete, by the rules of its procedure ([`crate::model::procedure::marker`]).
 //!
-//! The rules themselves are part of a procedure: [`crate::model::procedure::marker`].
-//!
-//! Nothing here knows jobs: whether markers may be believed while a job lives is decided in
-//! [`crate::decide::manifest`] and [`crate::decide::reconcile`].
+//! Independent of jobs: [`crate::decide::manifest`] and [`crate::decide::reconcile`] decide whether outputs are
+//! trusted while a job is alive.
 
 pub mod explain;
 pub mod find;
@@ -16,29 +14,28 @@ use crate::gather::disk::reader::Reader;
 use crate::model::bids::{SessionLabel, SubjectLabel};
 use crate::model::procedure::ProcedureId;
 
-/// Says what the disk shows of one task's output.
+/// The state of one task's outputs on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Completion {
     Complete,
     Incomplete,
-    /// Every marker is excused by its `when`: the session lacks the input.
+    /// Every marker is excused by its `when`, because the session lacks the input.
     NotApplicable,
-    /// A directory or file could not be read. This is never an absence.
+    /// A directory or file could not be read. Never means an absence.
     Unreadable(Box<Unreadable>),
 }
 
-/// Answers questions about outputs, one subject at a time, so that what was read for a subject can
-/// be shared between its tasks and forgotten afterwards. May be asked from several threads.
+/// A source of completions, one subject at a time: what was read for a subject is shared between its tasks and freed
+/// afterwards. Can be used by several threads.
 pub trait Completions: Sync {
-    /// Returns what reads the trees: DICOM directories are looked at on the same account.
+    /// Also used for DICOM directories, so that results are shared.
     fn reader(&self) -> Reader {
         Reader::default()
     }
 
     fn for_subject<'a>(&'a self, subject: &'a SubjectLabel) -> Box<dyn SubjectCompletions + 'a>;
 
-    /// Does the same for a subject that is asked about again later in the pass: what was read is
-    /// kept until then.
+    /// [`Self::for_subject`] for a subject that is needed again later in the pass: what was read is kept until then.
     fn for_subject_now_and_later<'a>(
         &'a self,
         subject: &'a SubjectLabel,
@@ -47,20 +44,18 @@ pub trait Completions: Sync {
     }
 }
 
-/// Answers for one subject. Nothing is read before it is asked for, and nothing twice.
+/// The completions of one subject. Files are only read when needed, and only once.
 pub trait SubjectCompletions {
-    /// Judges one task; `session` is [`SessionLabel::none`] for subject scope.
+    /// `session` is [`SessionLabel::none`] for subject scope.
     fn completion(&self, procedure: ProcedureId, session: &SessionLabel) -> Completion;
 
-    /// Returns the newest modification time among the files that satisfied the task's markers;
-    /// none if there is none or it cannot be read.
-    fn newest_output(
-        &self,
-        procedure: ProcedureId,
-        session: &SessionLabel,
-    ) -> Option<DateTime<Utc>>;
+    /// The newest modification time among the files that satisfy the task's markers; `None` if there are none or one
+    /// cannot be read.
+    fn newest_output(&self, _: ProcedureId, _: &SessionLabel) -> Option<DateTime<Utc>> {
+        None
+    }
 
-    /// True if a forbidden file makes the task incomplete, whatever outputs may still appear.
+    /// True if a forbidden file makes the task incomplete, regardless of further outputs.
     fn is_forbidden(&self, _: ProcedureId, _: &SessionLabel) -> bool {
         false
     }

@@ -1,71 +1,74 @@
-//! Judging tasks by what the disk shows, with as few calls to the file system as possible.
+//! The completions on disk, with as few calls to the file system as possible.
 //!
-//! A [`Probe`] serves one pass: what it has read it does not read again. Evaluation ([`judge`]) is lazy: the
-//! first marker that is surely missing answers, and nothing is read before it is asked for.
+//! A [`Probe`] serves one pass and reads each file only once. Evaluation ([`evaluate`]) is lazy: it stops at the first
+//! marker that is certainly missing.
 
+mod evaluate;
 pub mod freesurfer;
-mod judge;
-mod memory;
 pub mod qsirecon;
 mod rule;
 mod size_rule;
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, Utc};
 
-use memory::{Answers, Kept, Memory};
+use qsirecon::SpecError;
 pub(super) use rule::{Observer, Outcome, Rule};
 use size_rule::Newest;
-pub(super) use size_rule::{modified, size, why_not};
+pub(super) use size_rule::{size, why_not};
 
 use super::{Completion, Completions, SubjectCompletions};
-use crate::gather::completion::probe::qsirecon::SpecError;
 use crate::gather::disk::cached::{Listings, SharedListings};
+use crate::gather::disk::listing::Dirs;
 use crate::gather::disk::reader::Reader;
 use crate::model::bids::{SessionLabel, SubjectLabel};
 use crate::model::config::Config;
 use crate::model::procedure::marker::Base;
 use crate::model::procedure::{Check, OutputRoots, Procedure, ProcedureDag, ProcedureId};
 
-/// Answers questions about outputs for one pass. Make a new one for each pass: it remembers.
+/// At most this many subjects are kept in memory (some 100 MB); the others are read again.
+const MOST_KEPT: usize = 20_000;
+
+/// The completions on disk, for one pass. Each pass needs a new one, because it caches.
 #[derive(Debug)]
 pub struct Probe {
     bids_root: PathBuf,
     derivatives_root: PathBuf,
     procedures: ProcedureDag,
-    /// Suffixes of the QSIRecon workflow; none: any workflow's report will do.
+    /// Suffixes of the QSIRecon workflow; if empty, any workflow's report counts.
     suffixes: Vec<String>,
     reader: Reader,
-    shared: SharedListings,
-    /// What was read of subjects that are asked about again.
-    memory: Memory,
+    pub(super) shared: SharedListings,
+    /// What was read of subjects that are needed again.
+    kept: Mutex<HashMap<SubjectLabel, Kept>>,
 }
 
-/// Answers for one subject; forgets everything when dropped, or leaves it to the probe.
+/// The completions of one subject; when dropped, it frees what it has read, or leaves it to the probe.
 pub(crate) struct SubjectProbe<'a> {
     pub(super) probe: &'a Probe,
     pub(super) subject: &'a SubjectLabel,
     pub(super) listings: Listings<'a>,
     answers: RefCell<Answers>,
-    is_asked_again: bool,
+    is_needed_again: bool,
 }
 
-/// A task whose outputs are judged.
+/// A task whose outputs are evaluated.
 pub(crate) struct Task<'t> {
     pub(super) procedure: &'t Procedure,
     pub(super) session: &'t SessionLabel,
-    /// Where they are expected.
+    /// Where outputs are expected.
     pub(super) output: PathBuf,
 }
 
 impl Probe {
-    /// Takes roots and procedures from the configuration, and reads the QSIRecon spec if a
-    /// procedure is judged by it.
+    /// Reads the QSIRecon spec if a procedure uses it.
     ///
     /// # Errors
-    /// A spec that cannot be read or has another shape.
+    /// A spec that cannot be read or is malformed.
     pub fn new(config: &Config) -> Result<Self, SpecError> {
         Self::of(
             config.bids_root.clone(),
@@ -73,10 +76,10 @@ impl Probe {
             config.procedures.clone(),
             config.qsirecon_spec.as_deref(),
         )
-        .map(|probe| probe.reading_by(Reader::default().counting(config.annex)))
+        .map(|probe| probe.with_reader(Reader::default().with_annex(config.annex)))
     }
 
-    /// Does the same without a whole configuration.
+    /// [`Self::new`] without a whole configuration.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -100,28 +103,27 @@ impl Probe {
             suffixes,
             reader: Reader::default(),
             shared: SharedListings::default(),
-            memory: Memory::default(),
+            kept: Mutex::default(),
         })
     }
 
-    /// Reads by this reader, which keeps account.
-    pub fn reading_by(self, reader: Reader) -> Self {
-        let reader = reader.anew();
+    pub fn with_reader(self, reader: Reader) -> Self {
+        let reader = reader.without_memory();
         Self { reader, ..self }
     }
 
     pub(super) fn subject<'a>(
         &'a self,
         subject: &'a SubjectLabel,
-        is_asked_again: bool,
+        is_needed_again: bool,
     ) -> SubjectProbe<'a> {
-        let kept = self.memory.take(subject);
+        let kept = self.lock_kept().remove(subject).unwrap_or_default();
         SubjectProbe {
             probe: self,
             subject,
             listings: Listings::new(&self.reader, kept.dirs),
             answers: RefCell::new(kept.answers),
-            is_asked_again,
+            is_needed_again,
         }
     }
 
@@ -132,8 +134,8 @@ impl Probe {
         }
     }
 
-    pub(super) fn shared(&self) -> &SharedListings {
-        &self.shared
+    fn lock_kept(&self) -> MutexGuard<'_, HashMap<SubjectLabel, Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -154,14 +156,27 @@ impl Completions for Probe {
     }
 }
 
+/// The completions of a subject's tasks.
+type Answers = HashMap<(ProcedureId, SessionLabel), Completion>;
+
+/// What was read of a subject.
+#[derive(Debug, Default)]
+struct Kept {
+    dirs: Dirs,
+    answers: Answers,
+}
+
 impl Drop for SubjectProbe<'_> {
     fn drop(&mut self) {
-        if self.is_asked_again {
-            let found = Kept {
-                dirs: self.listings.take(),
-                answers: self.answers.take(),
-            };
-            self.probe.memory.keep(self.subject, found);
+        if self.is_needed_again {
+            let mut kept = self.probe.lock_kept();
+            if kept.len() < MOST_KEPT {
+                let found = Kept {
+                    dirs: self.listings.take(),
+                    answers: self.answers.take(),
+                };
+                kept.insert(self.subject.clone(), found);
+            }
         }
     }
 }
@@ -172,7 +187,7 @@ impl SubjectCompletions for SubjectProbe<'_> {
         if let Some(answer) = self.answers.borrow().get(&key) {
             return answer.clone();
         }
-        let answer = self.judge(&self.task(procedure, session), &mut ());
+        let answer = self.evaluate(&self.task(procedure, session), &mut ());
         self.answers.borrow_mut().insert(key, answer.clone());
         answer
     }
@@ -183,13 +198,13 @@ impl SubjectCompletions for SubjectProbe<'_> {
         session: &SessionLabel,
     ) -> Option<DateTime<Utc>> {
         let mut newest = Newest::default();
-        self.judge_required(&self.task(procedure, session), &mut newest);
+        self.evaluate_required(&self.task(procedure, session), &mut newest);
         newest.time()
     }
 
     fn is_forbidden(&self, procedure: ProcedureId, session: &SessionLabel) -> bool {
         let task = self.task(procedure, session);
-        self.judge_forbidden(&task, &mut ()) == Completion::Incomplete
+        self.evaluate_forbidden(&task, &mut ()) == Completion::Incomplete
     }
 }
 
@@ -208,18 +223,18 @@ impl SubjectProbe<'_> {
         }
     }
 
-    /// Returns the directory below `bids_root` that a marker's `when` looks into.
+    /// The directory below `bids_root` to which a marker's `when` applies.
     pub(super) fn input(&self, task: &Task<'_>) -> PathBuf {
         let roots = self.probe.output_roots();
         roots.input(task.procedure, self.subject.as_str(), task.session.as_str())
     }
 
-    /// Returns the directory that holds the outputs of all subjects.
+    /// The directory with the outputs of all subjects.
     pub(super) fn top(&self, task: &Task<'_>) -> PathBuf {
         self.probe.output_roots().top(task.procedure)
     }
 
-    /// Returns the directory that a marker's pattern begins at, if it is not the task's own.
+    /// The directory where a marker's pattern begins, if it is not the task's own.
     pub(super) fn base(&self, task: &Task<'_>, base: Base) -> Option<PathBuf> {
         self.probe.output_roots().base(task.procedure, base)
     }
@@ -228,7 +243,7 @@ impl SubjectProbe<'_> {
         &self.probe.reader
     }
 
-    /// Returns the subject's directory below `bids_root`.
+    /// The subject's directory below `bids_root`.
     pub(super) fn bids(&self) -> PathBuf {
         self.probe.bids_root.join(self.subject)
     }

@@ -1,4 +1,4 @@
-//! The memory of the directories that were read already.
+//! Caches of directory listings.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::listing::{Dir, Dirs};
 use super::reader::Reader;
 
-/// Remembers the directories that were read for one subject. For one thread at a time.
+/// The directories that were read for one subject, for one thread at a time.
 #[derive(Debug)]
 pub struct Listings<'a> {
     pub reader: &'a Reader,
@@ -16,7 +16,6 @@ pub struct Listings<'a> {
 }
 
 impl<'a> Listings<'a> {
-    /// Begins with what is known already.
     pub fn new(reader: &'a Reader, known: Dirs) -> Self {
         Self {
             reader,
@@ -24,33 +23,31 @@ impl<'a> Listings<'a> {
         }
     }
 
-    /// Reads a directory, or returns what an earlier call found.
+    /// Reads a directory unless it is cached.
     pub fn get(&self, path: &Path) -> Arc<Dir> {
         if let Some(dir) = self.dirs.borrow().get(path) {
             return Arc::clone(dir);
         }
-        let dir = self.reader.dir_once(path);
+        let dir = self.reader.take_dir(path);
         self.dirs
             .borrow_mut()
             .insert(path.to_owned(), Arc::clone(&dir));
         dir
     }
 
-    /// Gives away what was read.
     pub fn take(&self) -> Dirs {
         self.dirs.take()
     }
 }
 
-/// Remembers the directories above the subjects, for a whole pass and all threads.
+/// The directories above the subjects, for a whole pass and all threads.
 #[derive(Debug, Default)]
 pub struct SharedListings {
     dirs: Mutex<HashMap<PathBuf, Arc<OnceLock<Arc<Dir>>>>>,
 }
 
 impl SharedListings {
-    /// Reads a directory, or returns what an earlier call found. Threads that want the same
-    /// directory wait for the one that reads it; others do not.
+    /// Reads a directory unless it is cached. A thread waits only if another one is reading the same directory.
     pub fn get(&self, reader: &Reader, path: &Path) -> Arc<Dir> {
         let cell = {
             let mut dirs = self.dirs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -69,7 +66,7 @@ mod tests {
     use crate::gather::disk::reader::spy;
 
     #[test]
-    fn nothing_is_read_twice() {
+    fn each_directory_is_read_once() {
         let tmp = tempfile::tempdir().unwrap();
         let reader = Reader::default();
         let listings = Listings::new(&reader, Dirs::default());

@@ -1,7 +1,6 @@
-//! What stands in directories, as plain data.
+//! The entries of directories, as plain data.
 //!
-//! A listing is one buffer of names sorted for look-up. Nothing here knows rules or labels, and
-//! nothing here makes a system call: that is [`super::reader`]'s work.
+//! A listing is one buffer of sorted names. System calls are made in [`super::reader`].
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -13,32 +12,32 @@ use rustix::io::Errno;
 
 use super::Unreadable;
 
-/// Says what an attempt to read a directory showed.
+/// The result of reading a directory.
 #[derive(Debug)]
 pub enum Dir {
     There(Listing),
-    /// It does not exist or is no directory.
+    /// It does not exist, or is not a directory.
     Absent,
     Failed(Unreadable),
 }
 
-/// Holds the names in a directory, sorted by bytes, with their types; without `.` and `..`.
+/// The names in a directory, sorted by bytes, with their types; without `.` and `..`.
 #[derive(Debug, Default)]
 pub struct Listing {
     names: Box<[u8]>,
     slots: Box<[Slot]>,
 }
 
-/// Describes one entry of a [`Listing`].
+/// One entry of a [`Listing`].
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'a> {
     pub name: &'a OsStr,
-    pub kind: Kind,
+    pub kind: EntryKind,
 }
 
-/// Says what an entry is by itself; links are not followed.
+/// The type of an entry; links are not followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum EntryKind {
     File,
     Directory,
     Link,
@@ -50,15 +49,10 @@ pub enum Kind {
 struct Slot {
     start: u32,
     len: u16,
-    kind: Kind,
+    kind: EntryKind,
 }
 
 impl Listing {
-    /// Takes the names as they come.
-    pub(super) fn build() -> Builder {
-        Builder::default()
-    }
-
     pub fn len(&self) -> usize {
         self.slots.len()
     }
@@ -68,24 +62,25 @@ impl Listing {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
-        self.slots.iter().map(|slot| Entry {
-            name: OsStr::from_bytes(bytes(&self.names, slot)),
-            kind: slot.kind,
-        })
+        self.slots.iter().map(|slot| self.entry(slot))
     }
 
-    /// The entries whose names begin so: in a directory with the results of all subjects, those of one.
+    fn entry(&self, slot: &Slot) -> Entry<'_> {
+        Entry {
+            name: OsStr::from_bytes(bytes(&self.names, slot)),
+            kind: slot.kind,
+        }
+    }
+
+    /// The entries whose names begin with `prefix`: one subject's results in a directory shared by all subjects.
     pub fn beginning_with(&self, prefix: &str) -> impl Iterator<Item = Entry<'_>> {
         let prefix = prefix.as_bytes();
         let first = self
             .slots
             .partition_point(|slot| bytes(&self.names, slot) < prefix);
         let rest = self.slots.get(first..).unwrap_or_default().iter();
-        rest.map(|slot| Entry {
-            name: OsStr::from_bytes(bytes(&self.names, slot)),
-            kind: slot.kind,
-        })
-        .take_while(move |entry| entry.name.as_bytes().starts_with(prefix))
+        rest.map(|slot| self.entry(slot))
+            .take_while(move |entry| entry.name.as_bytes().starts_with(prefix))
     }
 
     /// Finds an entry by its exact name.
@@ -94,14 +89,11 @@ impl Listing {
             .slots
             .binary_search_by(|slot| bytes(&self.names, slot).cmp(name.as_bytes()))
             .ok()?;
-        self.slots.get(at).map(|slot| Entry {
-            name: OsStr::from_bytes(bytes(&self.names, slot)),
-            kind: slot.kind,
-        })
+        self.slots.get(at).map(|slot| self.entry(slot))
     }
 }
 
-/// Makes a [`Listing`].
+/// Builds a [`Listing`] from names in any order.
 #[derive(Default)]
 pub(super) struct Builder {
     names: Vec<u8>,
@@ -109,7 +101,7 @@ pub(super) struct Builder {
 }
 
 impl Builder {
-    pub fn add(&mut self, name: &[u8], kind: Kind) -> Result<(), Errno> {
+    pub fn add(&mut self, name: &[u8], kind: EntryKind) -> Result<(), Errno> {
         let start = u32::try_from(self.names.len()).map_err(|_| Errno::OVERFLOW)?;
         let len = u16::try_from(name.len()).map_err(|_| Errno::OVERFLOW)?;
         self.names.extend_from_slice(name);
@@ -135,7 +127,7 @@ fn bytes<'a>(names: &'a [u8], slot: &Slot) -> &'a [u8] {
         .unwrap_or_default()
 }
 
-/// Holds directories by their paths.
+/// Directories by path.
 pub type Dirs = HashMap<PathBuf, Arc<Dir>>;
 
 #[cfg(test)]
@@ -154,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listing_is_sorted_and_finds_names() {
+    fn a_listing_is_sorted_and_searchable() {
         let tmp = tempfile::tempdir().unwrap();
         // More names than one buffer of the kernel holds.
         for i in 0..1500 {
@@ -168,9 +160,9 @@ mod tests {
         assert!(names.is_sorted());
         let Dir::There(listing) = &dir else { panic!() };
         for (name, kind) in [
-            ("dir", Kind::Directory),
-            ("link", Kind::Link),
-            ("file-with-a-long-name-00777", Kind::File),
+            ("dir", EntryKind::Directory),
+            ("link", EntryKind::Link),
+            ("file-with-a-long-name-00777", EntryKind::File),
         ] {
             assert_eq!(listing.get(OsStr::new(name)).unwrap().kind, kind);
         }

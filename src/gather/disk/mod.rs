@@ -1,7 +1,7 @@
-//! Reading the data trees: directories and files, each with few calls.
+//! Reading directories and files of the data trees with few system calls.
 //!
-//! Knows neither labels nor rules. What cannot be read is a value of its own, [`Unreadable`]; it is
-//! never taken for an absence.
+//! Independent of labels and rules. A failure to read is a value of its own, [`Unreadable`], and never counts as an
+//! absence.
 
 pub mod cached;
 pub mod listing;
@@ -11,15 +11,15 @@ use std::path::PathBuf;
 
 use rustix::io::Errno;
 
-/// Names what could not be read, and why.
+/// A path that could not be read, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
     pub path: PathBuf,
-    /// The system's words: `Permission denied`.
+    /// The system's message: `Permission denied`.
     pub error: String,
 }
 
-/// True if the error says that there is nothing of that kind at the path.
+/// True if the error means that the path does not exist.
 fn is_absence(errno: Errno) -> bool {
     matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
 }

@@ -1,8 +1,8 @@
-//! Reading directories and files: what is there, what is not, what cannot be read.
+//! Reading directories and files: present, absent or unreadable.
 //!
-//! The one place where the trees are touched for discovery and completion. A directory costs four calls (open,
-//! two reads, close). Only absences are absences: no such file, a file where a directory was
-//! expected. Everything else is [`Unreadable`], a link that leads nowhere too.
+//! All access to the trees for discovery and completion goes through here. A directory costs four calls (open, two
+//! reads, close). Absent means that the path does not exist, or is a file where a directory was expected. Every other
+//! failure is [`Unreadable`], including a dangling link.
 
 mod hidden;
 
@@ -12,47 +12,48 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use chrono::{DateTime, Utc};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, openat, statat};
 use rustix::io::Errno;
 
-use super::listing::{Dir, Dirs, Kind, Listing};
+use super::listing::{Builder, Dir, Dirs, EntryKind, Listing};
 use super::{Unreadable, is_absence};
 use crate::model::annex::Annex;
 use hidden::Hidden;
 
-/// How much of a file is searched for a text at most, bytes: the logs of whole pipelines have some megabytes, and
-/// a file without end must not hold up a call that holds the lock.
+/// At most this many bytes of a file are searched for a text: the logs of whole pipelines have some megabytes, and
+/// an endless file must not block an invocation that holds the lock.
 const MAX_TEXT: u64 = 256 << 20;
 
 /// Reads directories and files, for all threads.
 #[derive(Debug, Clone, Default)]
 pub struct Reader {
-    /// What discovery has read and rules may need; each is taken once.
+    /// Directories that discovery has read and rules may need; each is taken once.
     handed: Option<Arc<Mutex<Dirs>>>,
     annex: Annex,
     hidden: Arc<Hidden>,
 }
 
 impl Reader {
-    /// Forgets what an earlier pass has learnt of paths that are not there.
-    pub fn anew(self) -> Self {
+    /// Forgets what an earlier pass has found out about absent paths.
+    pub fn without_memory(self) -> Self {
         Self {
             hidden: Arc::default(),
             ..self
         }
     }
 
-    /// Hands over what discovery reads to those who judge outputs: for studies whose sessions are
-    /// found below the root that the rules look at.
-    pub fn handing_over(self) -> Self {
+    /// Keeps the directories that discovery reads for the rules: for studies whose sessions are found below the root
+    /// that the rules read.
+    pub fn with_shared_listings(self) -> Self {
         Self {
             handed: Some(Arc::default()),
             ..self
         }
     }
 
-    /// Reads a directory that [`Self::dir_once`] may be asked for later.
+    /// Reads a directory, and keeps it for [`Self::take_dir`] where listings are shared.
     pub fn dir_for_later(&self, path: &Path) -> Arc<Dir> {
         let dir = Arc::new(self.dir(path));
         if let Some(handed) = &self.handed {
@@ -62,8 +63,8 @@ impl Reader {
         dir
     }
 
-    /// Reads a directory, or takes what was handed over.
-    pub fn dir_once(&self, path: &Path) -> Arc<Dir> {
+    /// Takes a directory that was kept, or reads it.
+    pub fn take_dir(&self, path: &Path) -> Arc<Dir> {
         let handed = self.handed.as_ref().and_then(|handed| {
             let mut handed = handed.lock().unwrap_or_else(PoisonError::into_inner);
             handed.remove(path)
@@ -71,12 +72,11 @@ impl Reader {
         handed.unwrap_or_else(|| Arc::new(self.dir(path)))
     }
 
-    /// Counts files of git-annex whose content is elsewhere as this says.
-    pub fn counting(self, annex: Annex) -> Self {
+    /// Sets how files of git-annex count whose content is elsewhere.
+    pub fn with_annex(self, annex: Annex) -> Self {
         Self { annex, ..self }
     }
 
-    /// Reads a directory.
     pub fn dir(&self, path: &Path) -> Dir {
         let result = attempt(path, || list(path));
         let found = match result {
@@ -84,18 +84,18 @@ impl Reader {
                 self.check_empty(path).map(|()| Dir::There(listing))
             }
             Ok(listing) => Ok(Dir::There(listing)),
-            Err(errno) if is_absence(errno) => self.behind(path).map(|_| Dir::Absent),
+            Err(errno) if is_absence(errno) => self.confirm_absent(path).map(|_| Dir::Absent),
             Err(errno) => Err(unreadable(path, errno)),
         };
         found.unwrap_or_else(Dir::Failed)
     }
 
-    /// Asks for a file's size, type and times, through links; `None` if it is not there. A file of git-annex whose
-    /// content is elsewhere is a regular one with the link's times and the size that git-annex notes (the greatest, if
-    /// it does not know it), unless it is to count as absent.
+    /// A file's size, type and times, following links; `None` if it does not exist. Unless it counts as absent, a file
+    /// of git-annex whose content is elsewhere is a regular file with the link's times and the size that git-annex
+    /// has recorded (or the greatest possible size).
     pub fn stat(&self, path: &Path) -> Result<Option<Stat>, Unreadable> {
         match self.raw_stat(path) {
-            Err(errno) if is_absence(errno) => match self.behind(path)? {
+            Err(errno) if is_absence(errno) => match self.confirm_absent(path)? {
                 Some(file) if self.annex == Annex::Present => self.elsewhere(path, file),
                 _ => Ok(None),
             },
@@ -103,18 +103,18 @@ impl Reader {
         }
     }
 
-    /// Does the same, and tells apart the ways of not being there.
+    /// [`Self::stat`] without git-annex, and with the error for an absent file.
     pub fn raw_stat(&self, path: &Path) -> Result<Stat, Errno> {
         attempt(path, || statat(CWD, path, AtFlags::empty()))
     }
 
-    /// Reads at most `limit` bytes of a file; none if it is not there or is a directory. Never
-    /// waits for the other end of a pipe.
+    /// Reads at most `limit` bytes of a file; `None` if it does not exist or is a directory. Never waits for the
+    /// other end of a pipe.
     pub fn head(&self, path: &Path, limit: usize) -> Result<Option<Vec<u8>>, Unreadable> {
         self.beginning(path, limit, &|_| false)
     }
 
-    /// Does the same for the first line, and may return more than that.
+    /// [`Self::head`] that may stop after the first line.
     pub fn first_line(&self, path: &Path, limit: usize) -> Result<Option<Vec<u8>>, Unreadable> {
         self.beginning(path, limit, &|text| text.contains(&b'\n'))
     }
@@ -141,11 +141,11 @@ impl Reader {
         }
     }
 
-    /// Shows a file's text part by part, each with the last `overlap` bytes of the part before it, until `see`
-    /// returns false; false if there is no such file.
+    /// Passes a file's text to `see` part by part, each with the last `overlap` bytes of the previous part, until `see`
+    /// returns false. Returns false if the file does not exist.
     ///
     /// # Errors
-    /// Also if more than [`MAX_TEXT`] would have to be read.
+    /// A file that cannot be read, or would need more than [`MAX_TEXT`] to be read.
     pub fn windows(
         &self,
         path: &Path,
@@ -173,17 +173,14 @@ impl Reader {
             Err(Errno::ISDIR) => Ok(false),
             Err(Errno::FBIG) => Err(Unreadable {
                 path: path.to_owned(),
-                error: format!(
-                    "too large to be searched for a text (over {} MB)",
-                    MAX_TEXT >> 20
-                ),
+                error: format!("too large to search for text (over {} MB)", MAX_TEXT >> 20),
             }),
             other => Ok(self.classify_text(path, other)?.is_some()),
         }
     }
 }
 
-/// Is a file that is open for reading.
+/// A file that is open for reading.
 struct File(OwnedFd);
 
 impl File {
@@ -210,6 +207,11 @@ pub fn is_regular(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
 }
 
+pub fn modified(stat: &Stat) -> Option<DateTime<Utc>> {
+    let nanoseconds = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
+    DateTime::from_timestamp(stat.st_mtime, nanoseconds)
+}
+
 fn classify<T>(path: &Path, result: Result<T, Errno>) -> Result<Option<T>, Unreadable> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -221,12 +223,12 @@ fn classify<T>(path: &Path, result: Result<T, Errno>) -> Result<Option<T>, Unrea
 fn unreadable(path: &Path, errno: Errno) -> Unreadable {
     Unreadable {
         path: path.to_owned(),
-        error: crate::base::regular::words(&errno.into()),
+        error: crate::base::regular::error_text(&errno.into()),
     }
 }
 
-/// Makes a call; tries once more after a stale handle, with the parent opened anew so that an NFS
-/// client asks its server what stands there now.
+/// Repeats a call once after a stale handle. Opening the parent makes an NFS client ask its server for
+/// the current state.
 fn attempt<T>(path: &Path, mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     match once(path, &mut call) {
         Err(Errno::STALE) => {
@@ -262,7 +264,7 @@ fn list(path: &Path) -> Result<Listing, Errno> {
     let fd = open(path, OFlags::DIRECTORY)?;
     let mut buffer = [MaybeUninit::<u8>::uninit(); BUFFER];
     let mut dir = RawDir::new(fd.as_fd(), &mut buffer);
-    let mut listing = Listing::build();
+    let mut listing = Builder::default();
     while let Some(entry) = dir.next() {
         let entry = match entry {
             Ok(entry) => entry,
@@ -280,26 +282,24 @@ fn list(path: &Path) -> Result<Listing, Errno> {
     Ok(listing.finish())
 }
 
-/// Takes the type from the entry. File systems that do not tell it are asked, by the open
-/// directory; an entry that has vanished meanwhile is none.
-fn kind(file_type: FileType, dir: &OwnedFd, name: &[u8]) -> Result<Option<Kind>, Errno> {
-    Ok(Some(match file_type {
-        FileType::RegularFile => Kind::File,
-        FileType::Directory => Kind::Directory,
-        FileType::Symlink => Kind::Link,
+/// The entry's type, by a call of its own on file systems that do not include it. `None` if the entry was removed
+/// meanwhile.
+fn kind(file_type: FileType, dir: &OwnedFd, name: &[u8]) -> Result<Option<EntryKind>, Errno> {
+    let file_type = match file_type {
         FileType::Unknown => {
             match statat(dir, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
-                    FileType::RegularFile => Kind::File,
-                    FileType::Directory => Kind::Directory,
-                    FileType::Symlink => Kind::Link,
-                    _ => Kind::Other,
-                },
+                Ok(stat) => FileType::from_raw_mode(stat.st_mode),
                 Err(Errno::NOENT) => return Ok(None),
                 Err(errno) => return Err(errno),
             }
         }
-        _ => Kind::Other,
+        known => known,
+    };
+    Ok(Some(match file_type {
+        FileType::RegularFile => EntryKind::File,
+        FileType::Directory => EntryKind::Directory,
+        FileType::Symlink => EntryKind::Link,
+        _ => EntryKind::Other,
     }))
 }
 

@@ -1,4 +1,4 @@
-//! Reading on in a log that grows.
+//! Following a log that grows.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
@@ -7,23 +7,22 @@ use std::path::{Path, PathBuf};
 
 use super::safe_line;
 
-/// So much is read at a time.
+/// The size of one read, and the longest unfinished line that is kept.
 const MOST: u64 = 1024 * 1024;
 
-/// Reads on in one log. A file that is not there yet may come, one that was replaced or cut is read
-/// from its beginning.
+/// Follows one log. The file may appear later; after a replacement or truncation it is read from its beginning.
 #[derive(Debug)]
 pub struct Follower {
     path: PathBuf,
-    /// Device and inode of what was read.
+    /// Device and inode of the file that was read.
     file: Option<(u64, u64)>,
     at: u64,
-    /// The beginning of a line whose end has not come yet.
+    /// The beginning of an unfinished line.
     rest: Vec<u8>,
 }
 
 impl Follower {
-    /// Begins after `at` bytes, if the file is there.
+    /// Begins after `at` bytes if the file exists.
     pub fn new(path: &Path, at: u64) -> Self {
         let identity = std::fs::metadata(path).ok().map(|m| (m.dev(), m.ino()));
         Self {
@@ -38,10 +37,10 @@ impl Follower {
         &self.path
     }
 
-    /// Returns the lines that have come since the last call, safe to be shown.
+    /// The lines that were added since the last call, safe to print.
     ///
     /// # Errors
-    /// The file is there and cannot be read.
+    /// A file that exists and cannot be read.
     pub fn next_lines(&mut self) -> io::Result<Vec<String>> {
         let mut file = match File::open(&self.path) {
             Ok(file) => file,
@@ -64,22 +63,22 @@ impl Follower {
             if read == 0 {
                 return Ok(lines);
             }
-            // What was there already has no line end.
+            // The unfinished line has no line end.
             let fresh = self.rest.get(before..).unwrap_or_default();
             if let Some(end) = fresh.iter().rposition(|&byte| byte == b'\n') {
                 let tail = self.rest.split_off(before + end + 1);
-                let whole = std::mem::replace(&mut self.rest, tail);
-                let whole = whole.strip_suffix(b"\n").unwrap_or(&whole);
-                lines.extend(whole.split(|&byte| byte == b'\n').map(safe_line));
+                let complete = std::mem::replace(&mut self.rest, tail);
+                let complete = complete.strip_suffix(b"\n").unwrap_or(&complete);
+                lines.extend(complete.split(|&byte| byte == b'\n').map(safe_line));
             } else if self.rest.len() as u64 > MOST {
-                // A line without end: only its last part would be shown anyway.
+                // Only the last part of an endless line would be shown anyway.
                 let surplus = self.rest.len() - MOST as usize;
                 self.rest.drain(..surplus);
             }
         }
     }
 
-    /// Returns the last line, if it has no end.
+    /// The unfinished last line, if there is one.
     pub fn finish(&mut self) -> Option<String> {
         let rest = std::mem::take(&mut self.rest);
         (!rest.is_empty()).then(|| safe_line(&rest))
@@ -93,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_reads_on_through_growth_cuts_and_replacement() {
+    fn a_log_is_followed_through_growth_truncation_and_replacement() {
         let tmp = tempfile::tempdir().unwrap();
         let path = tmp.path().join("log");
         let mut follower = Follower::new(&path, 5);

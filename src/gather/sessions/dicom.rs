@@ -1,34 +1,21 @@
-//! What lies in a session's DICOM directory: how many files, how deep, how new.
+//! The files in a session's DICOM directory: their number, depth and age.
 //!
-//! Walks a whole subtree, so it is asked for single sessions, never for a whole study at each pass.
+//! Walks a whole subtree, so it is used for single sessions, never for the whole study in each pass.
 
 use std::ffi::OsStr;
 use std::path::Path;
 
 use chrono::{DateTime, Utc};
-use rustix::fs::Stat;
 
 use crate::gather::disk::Unreadable;
-use crate::gather::disk::listing::{Dir, Kind};
-use crate::gather::disk::reader::{Reader, is_directory};
+use crate::gather::disk::listing::{Dir, EntryKind};
+use crate::gather::disk::reader::{Reader, is_directory, modified};
 use crate::model::bids::session::{Dicom, Gate, Session};
 
-/// Describes a DICOM directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct DicomFiles {
-    /// Files at any depth, hidden ones apart; links to files count.
-    pub files: u64,
-    /// There is at least one directory directly below (a series per directory).
-    pub has_subdirectories: bool,
-    /// Modification time of the newest thing that shows an arrival: files, hidden ones too (rsync writes to such), and
-    /// directories that are empty.
-    pub newest: Option<DateTime<Utc>>,
-}
-
-/// Says why a session is held back.
+/// Why a session is held back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hold {
-    /// Data still arrives; the newest file is settled at this time.
+    /// Data is still arriving; the newest file has settled at this time.
     Settling {
         until: DateTime<Utc>,
     },
@@ -39,7 +26,7 @@ pub enum Hold {
     Unreadable(Unreadable),
 }
 
-/// Looks at the directory that a session was found by. Below `bids_root` (`discover: bids`) only its age counts.
+/// Checks the directory by which a session was found. Below `bids_root` (`discover: bids`), only its age counts.
 pub fn hold_session(
     gate: &Gate,
     reader: &Reader,
@@ -47,84 +34,78 @@ pub fn hold_session(
     bids_root: &Path,
     now: DateTime<Utc>,
 ) -> Option<Hold> {
-    match &session.dicom {
-        Dicom::At(path) => hold(gate, reader, path, now),
-        Dicom::Missing => None,
+    let held = match &session.dicom {
+        Dicom::At(path) => hold_directory(gate, reader, path, now),
+        Dicom::Missing => Ok(None),
         Dicom::NotNeeded => {
             let directory = bids_root.join(&session.subject).join(&session.session);
             gate.settle?;
-            match look(reader, &directory) {
-                Ok(found) => settling(gate, &found, now),
-                Err(unreadable) => Some(Hold::Unreadable(unreadable)),
-            }
+            dicom_files(reader, &directory).map(|(_, newest)| settling(gate, newest, now))
         }
-    }
+    };
+    held.unwrap_or_else(|unreadable| Some(Hold::Unreadable(unreadable)))
 }
 
-/// Looks at a session's directory. Without a single file no session is worked on.
-pub fn hold(gate: &Gate, reader: &Reader, directory: &Path, now: DateTime<Utc>) -> Option<Hold> {
+/// A session needs at least one file.
+fn hold_directory(
+    gate: &Gate,
+    reader: &Reader,
+    directory: &Path,
+    now: DateTime<Utc>,
+) -> Result<Option<Hold>, Unreadable> {
     let needed = gate.min_files.max(1);
-    let looked = match gate.settle {
-        // Which file is the newest shows only once all are seen.
-        Some(_) => look(reader, directory),
-        None => count(reader, directory, needed).map(|files| DicomFiles {
-            files,
-            ..DicomFiles::default()
-        }),
+    let (files, newest) = match gate.settle {
+        // Finding the newest file requires all of them.
+        Some(_) => dicom_files(reader, directory)?,
+        None => (count_files(reader, directory, needed)?, None),
     };
-    let found = match looked {
-        Ok(found) => found,
-        Err(unreadable) => return Some(Hold::Unreadable(unreadable)),
-    };
-    if found.files < needed {
-        return Some(Hold::TooFewFiles {
-            files: found.files,
-            needed,
-        });
-    }
-    settling(gate, &found, now)
+    Ok(match files < needed {
+        true => Some(Hold::TooFewFiles { files, needed }),
+        false => settling(gate, newest, now),
+    })
 }
 
-fn settling(gate: &Gate, found: &DicomFiles, now: DateTime<Utc>) -> Option<Hold> {
-    let until = found
-        .newest?
+fn settling(gate: &Gate, newest: Option<DateTime<Utc>>, now: DateTime<Utc>) -> Option<Hold> {
+    let until = newest?
         .checked_add_signed(gate.settle?)
         .unwrap_or(DateTime::<Utc>::MAX_UTC);
     (until > now).then_some(Hold::Settling { until })
 }
 
-/// Looks at all files below a DICOM directory. Links are followed, loops are not.
+/// The number of files at any depth below a DICOM directory (links to files count, hidden files do not), and the newest
+/// modification time of files (also hidden ones, to which rsync writes) and empty directories. Follows links, but no
+/// loops.
 ///
 /// # Errors
-/// The first directory or file that could not be looked at: a count without it would be wrong.
-pub fn look(reader: &Reader, directory: &Path) -> Result<DicomFiles, Unreadable> {
-    let mut found = DicomFiles::default();
+/// The first directory or file that could not be read: a count without it would be wrong.
+fn dicom_files(
+    reader: &Reader,
+    directory: &Path,
+) -> Result<(u64, Option<DateTime<Utc>>), Unreadable> {
+    let (mut files, mut newest) = (0, None);
     let mut problem = None;
-    let unread = walk(reader, directory, &mut |path, seen, depth| {
-        found.has_subdirectories |= depth == 1 && seen == Seen::Directory;
-        if seen != Seen::Directory {
-            match reader.stat(path) {
-                Ok(Some(stat)) => {
-                    found.files += u64::from(seen == Seen::File);
-                    found.newest = found.newest.max(modified(&stat));
-                }
-                Ok(None) => {}
-                Err(unreadable) => problem = Some(unreadable),
+    let unread = walk(reader, directory, &mut |path, is_data| {
+        match reader.stat(path) {
+            Ok(Some(stat)) => {
+                files += u64::from(is_data);
+                newest = newest.max(modified(&stat));
             }
+            Ok(None) => {}
+            Err(unreadable) => problem = Some(unreadable),
         }
         problem.is_none()
     });
-    problem.or(unread).map_or(Ok(found), Err)
+    problem.or(unread).map_or(Ok((files, newest)), Err)
 }
 
-/// Counts the files below a DICOM directory as [`look`] does, but not further than to `enough`.
+/// Counts the files below a DICOM directory, up to `enough`.
 ///
 /// # Errors
-/// The first directory or file that could not be looked at, unless there is enough without it.
-pub fn count(reader: &Reader, directory: &Path, enough: u64) -> Result<u64, Unreadable> {
+/// The first directory or file that could not be read, unless there are enough without it.
+pub fn count_files(reader: &Reader, directory: &Path, enough: u64) -> Result<u64, Unreadable> {
     let mut files = 0;
-    let unread = walk(reader, directory, &mut |_, seen, _| {
-        files += u64::from(seen == Seen::File);
+    let unread = walk(reader, directory, &mut |_, is_data| {
+        files += u64::from(is_data);
         files < enough
     });
     match unread {
@@ -133,30 +114,22 @@ pub fn count(reader: &Reader, directory: &Path, enough: u64) -> Result<u64, Unre
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Seen {
-    File,
-    Directory,
-    /// A hidden file, or an empty directory, which was shown as one before: it has an age, and is no data.
-    Trace,
-}
-
-/// Shows the files and directories below `top` to `see`, with their depth, until that returns false: neither hidden
-/// directories nor what desktops leave behind. A path that is a file (an archive) is its own one file. Returns the first thing
-/// that could not be read.
+/// Calls `see` for the files below `top` until it returns false; also for hidden files and empty directories, which have
+/// an age but are not data. Skips hidden directories and the files of file managers. If `top` is a file (an archive), it
+/// is the only one. Returns the first path that could not be read.
 fn walk(
     reader: &Reader,
     top: &Path,
-    see: &mut dyn FnMut(&Path, Seen, usize) -> bool,
+    see: &mut dyn FnMut(&Path, bool) -> bool,
 ) -> Option<Unreadable> {
     let mut problem = None;
-    let mut open = vec![(top.to_owned(), 1)];
-    while let Some((directory, depth)) = open.pop() {
+    let mut open = vec![top.to_owned()];
+    while let Some(directory) = open.pop() {
         let listing = match reader.dir(&directory) {
             Dir::There(listing) => listing,
-            Dir::Absent if depth == 1 => match reader.stat(top) {
+            Dir::Absent if directory == top => match reader.stat(top) {
                 Ok(Some(_)) => {
-                    see(top, Seen::File, 0);
+                    see(top, true);
                     return None;
                 }
                 Ok(None) => return None,
@@ -168,21 +141,21 @@ fn walk(
                 continue;
             }
         };
-        if listing.iter().next().is_none() && !see(&directory, Seen::Trace, depth) {
+        if listing.is_empty() && !see(&directory, false) {
             return problem;
         }
         for entry in listing.iter().filter(|entry| !is_litter(entry.name)) {
             let path = directory.join(entry.name);
             if entry.name.as_encoded_bytes().starts_with(b".") {
-                if entry.kind == Kind::File && !see(&path, Seen::Trace, depth) {
+                if entry.kind == EntryKind::File && !see(&path, false) {
                     return problem;
                 }
                 continue;
             }
             let kind = match entry.kind {
-                Kind::Link => match reader.stat(&path) {
-                    Ok(Some(stat)) if is_directory(&stat) => Kind::Directory,
-                    Ok(Some(_)) => Kind::File,
+                EntryKind::Link => match reader.stat(&path) {
+                    Ok(Some(stat)) if is_directory(&stat) => EntryKind::Directory,
+                    Ok(Some(_)) => EntryKind::File,
                     Ok(None) => continue,
                     Err(unreadable) => {
                         problem.get_or_insert(unreadable);
@@ -191,43 +164,33 @@ fn walk(
                 },
                 kind => kind,
             };
-            if kind == Kind::Directory {
-                if entry.kind == Kind::Link && leads_back(&directory, &path) {
-                    continue;
+            match kind {
+                EntryKind::Directory => {
+                    if entry.kind == EntryKind::Directory || !leads_back(&directory, &path) {
+                        open.push(path);
+                    }
                 }
-                open.push((path.clone(), depth + 1));
-            }
-            let seen = match kind {
-                Kind::Directory => Seen::Directory,
-                Kind::File => Seen::File,
-                _ => continue,
-            };
-            if !see(&path, seen, depth) {
-                return problem;
+                EntryKind::File if !see(&path, true) => return problem,
+                _ => {}
             }
         }
     }
     problem
 }
 
-/// Files that file managers leave in any directory.
+/// True for files that file managers leave in any directory.
 pub(super) fn is_litter(name: &OsStr) -> bool {
     const LEFT_BEHIND: [&str; 4] = [".DS_Store", "Thumbs.db", "desktop.ini", "__MACOSX"];
     let mut left = LEFT_BEHIND.iter();
     left.any(|left| name.eq_ignore_ascii_case(left))
 }
 
-/// True if a link leads to a directory that it lies in.
+/// True if a link leads to a directory that contains it.
 fn leads_back(directory: &Path, link: &Path) -> bool {
     match (directory.canonicalize(), link.canonicalize()) {
         (Ok(directory), Ok(target)) => directory.starts_with(target),
         _ => true,
     }
-}
-
-pub(super) fn modified(stat: &Stat) -> Option<DateTime<Utc>> {
-    let nanoseconds = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
-    DateTime::from_timestamp(stat.st_mtime, nanoseconds)
 }
 
 #[cfg(test)]
@@ -248,12 +211,8 @@ mod tests {
             min_files,
         };
         let hold = |gate: Gate, minutes| {
-            super::hold(
-                &gate,
-                &Reader::default(),
-                tmp.path(),
-                written + Duration::minutes(minutes),
-            )
+            let now = written + Duration::minutes(minutes);
+            hold_directory(&gate, &Reader::default(), tmp.path(), now).unwrap()
         };
         assert_eq!(hold(gate(0, 0), 0), None);
         let until = written + Duration::minutes(30);
@@ -268,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn attack_a_session_below_bids_root_settles_too_and_is_never_too_small() {
+    fn attack_a_session_below_bids_root_settles_but_needs_no_minimum() {
         let tmp = tempfile::tempdir().unwrap();
         let session = Session {
             subject: crate::model::bids::SubjectLabel::new("sub-01").unwrap(),
@@ -325,9 +284,9 @@ mod tests {
         let tmp = tempfile::tempdir().unwrap();
         let at = |name: &str| tmp.path().join("ses-1").join(name);
         let reader = &Reader::default();
-        let look = |path: &Path| look(reader, path);
-        let count = |path: &Path, enough| count(reader, path, enough);
-        assert_eq!(look(&at("")), Ok(DicomFiles::default()), "none is none");
+        let look = |path: &Path| dicom_files(reader, path);
+        let count = |path: &Path, enough| count_files(reader, path, enough);
+        assert_eq!(look(&at("")), Ok((0, None)), "none is none");
         fs::create_dir_all(at("series/deep")).unwrap();
         for name in [
             "1.dcm",
@@ -347,13 +306,10 @@ mod tests {
             .open(at("series/2.dcm"))
             .unwrap();
         file.set_modified(time).unwrap();
-        let found = look(&at("")).unwrap();
-        assert_eq!(found.files, 4);
+        assert_eq!(look(&at("")), Ok((4, Some(time.into()))));
         assert_eq!(count(&at(""), 100), Ok(4));
         assert_eq!(count(&at(""), 2), Ok(2));
         assert_eq!(count(&at("none"), 2), Ok(0));
-        assert!(found.has_subdirectories);
-        assert_eq!(found.newest, Some(time.into()));
         assert_eq!(count(&at("1.dcm"), 9), Ok(1), "an archive");
         symlink("nowhere", at("6.dcm")).unwrap();
         assert_eq!(count(&at(""), 4), Ok(4), "enough without it");
@@ -365,17 +321,17 @@ mod tests {
     fn b4_a_directory_without_a_real_file_is_held_without_any_gate() {
         let tmp = tempfile::tempdir().unwrap();
         let hold = || {
-            super::hold(
+            hold_directory(
                 &Gate::default(),
                 &Reader::default(),
                 tmp.path(),
                 DateTime::UNIX_EPOCH,
             )
         };
-        let empty = Some(Hold::TooFewFiles {
+        let empty = Ok(Some(Hold::TooFewFiles {
             files: 0,
             needed: 1,
-        });
+        }));
         assert_eq!(hold(), empty);
         for name in [".DS_Store", "Thumbs.db", ".nfs0001"] {
             fs::write(tmp.path().join(name), "x").unwrap();
@@ -383,8 +339,8 @@ mod tests {
         fs::create_dir(tmp.path().join("series")).unwrap();
         assert_eq!(hold(), empty);
         symlink("/nonexistent/1.dcm", tmp.path().join("series/1.dcm")).unwrap();
-        assert!(matches!(hold(), Some(Hold::Unreadable(_))));
+        assert!(hold().is_err());
         fs::write(tmp.path().join("series/2.dcm"), "x").unwrap();
-        assert_eq!(hold(), None);
+        assert_eq!(hold(), Ok(None));
     }
 }

@@ -1,7 +1,7 @@
-//! Discovery: which sessions exist, from directories or from a CSV or TSV file.
+//! Discovery of sessions from directories or from a CSV or TSV file.
 //!
-//! Looks at subject and session directories only, never into them. What cannot be read or has an
-//! odd name is reported and never ends the scan; only a root that cannot be read is an error.
+//! Lists subjects and sessions, but does not read session directories. Unreadable directories and invalid names are
+//! reported and do not end the scan; only an unreadable root is an error.
 
 pub mod csv;
 mod notes;
@@ -14,20 +14,19 @@ use crate::gather::disk::reader::Reader;
 use crate::gather::sessions::discover::csv::CsvError;
 use crate::model::bids::{Search, Session, SessionSource};
 
-/// Holds what was found, sorted by subject and session, without doubles.
+/// The sessions that were found, sorted by subject and session, without duplicates.
 #[derive(Debug, Clone, Default)]
 pub struct Discovery {
     pub sessions: Vec<Session>,
-    /// Entries that were skipped and other things to report, one line per kind.
+    /// Skipped entries and other problems, one line per kind.
     pub notes: Vec<String>,
-    /// Directories below the root that were left alone, and the labels that they were probably meant to have:
-    /// `sub-07/ses_1` and `ses-1`.
-    pub near: Vec<(String, String)>,
-    /// What could not be read. Sessions below it are unknown, not absent.
+    /// Directories below the root that were ignored, with their probably intended labels: `sub-07/ses_1` and `ses-1`.
+    pub misspelt: Vec<(String, String)>,
+    /// Paths that could not be read. Sessions below them are unknown, not absent.
     pub unreadable: Vec<Unreadable>,
 }
 
-/// Says why nothing can be known of the sessions.
+/// Why the sessions are unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum DiscoverError {
     #[error("{key} {} does not exist", .path.display())]
@@ -45,31 +44,26 @@ pub enum DiscoverError {
 }
 
 impl DiscoverError {
-    /// Says what to do about it.
     pub fn hint(&self) -> String {
         match self {
             Self::RootMissing { key, .. } | Self::RootNotADirectory { key, .. } => {
-                format!(
-                    "is its file system mounted? otherwise correct '{key}' in the configuration"
-                )
+                format!("mount its file system, or correct '{key}' in the configuration")
             }
             Self::RootUnreadable { key, .. } => {
-                format!("the user who runs this needs read and search permission on '{key}'")
+                format!("this user needs read and search permission for '{key}'")
             }
             Self::Csv(error) => error.hint.clone(),
         }
     }
 }
 
-/// Finds the sessions of the study.
-///
 /// # Errors
-/// A root that is missing or cannot be read; a sessions file that cannot be understood.
+/// A root that is missing or cannot be read; an invalid sessions file.
 pub fn discover(search: &Search<'_>) -> Result<Discovery, DiscoverError> {
     discover_by(&Reader::default(), search)
 }
 
-/// Does the same by a reader that keeps account.
+/// [`discover`] with a reader that keeps what it has read.
 ///
 /// # Errors
 /// As [`discover`].

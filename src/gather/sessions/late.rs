@@ -4,15 +4,15 @@ use std::path::Path;
 
 use chrono::{DateTime, Utc};
 
-use super::dicom::{is_litter, modified};
-use crate::gather::disk::listing::{Dir, Kind};
-use crate::gather::disk::reader::Reader;
+use super::dicom::is_litter;
+use crate::gather::disk::listing::{Dir, EntryKind};
+use crate::gather::disk::reader::{Reader, modified};
 
-/// True if a file below a directory (or the file itself, for an archive) is newer than `since`. Directories below
-/// links are not looked into.
+/// True if a file below a directory (or the file itself, for an archive) is newer than `since`. Does not follow links
+/// to directories.
 ///
-/// A file that arrives changes its directory's time, so files are looked at only in directories that are newer. What
-/// is newer than `now` has a wrong time, and what cannot be read shows nothing: neither counts.
+/// A new file changes its directory's time, so only newer directories are searched. Files newer than `now` have a wrong
+/// time and do not count, nor do unreadable ones.
 pub fn has_newer(reader: &Reader, top: &Path, since: DateTime<Utc>, now: DateTime<Utc>) -> bool {
     let time = |path: &Path| {
         let stat = reader.stat(path).ok().flatten();
@@ -35,13 +35,13 @@ pub fn has_newer(reader: &Reader, top: &Path, since: DateTime<Utc>, now: DateTim
             }
             let path = directory.join(entry.name);
             match entry.kind {
-                Kind::Directory => open.push(path),
-                Kind::File | Kind::Link if has_changed => {
+                EntryKind::Directory => open.push(path),
+                EntryKind::File | EntryKind::Link if has_changed => {
                     if time(&path).is_some_and(|time| time > since && time <= now) {
                         return true;
                     }
                 }
-                Kind::File | Kind::Link | Kind::Other => {}
+                EntryKind::File | EntryKind::Link | EntryKind::Other => {}
             }
         }
     }
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn only_files_that_came_after_the_start_are_late() {
+    fn only_files_newer_than_the_start_are_late() {
         let tmp = tempfile::tempdir().unwrap();
         let (series, file) = (tmp.path().join("series"), tmp.path().join("series/1.dcm"));
         let reader = Reader::default();
@@ -91,12 +91,12 @@ mod tests {
         set(2000, 900);
         assert!(is_late(50), "the directory's time may be wrong");
         fs::remove_file(&file).unwrap();
-        assert!(!is_late(50), "a file that is gone");
+        assert!(!is_late(50), "a deleted file");
         assert!(!has_newer(&reader, &tmp.path().join("none"), at(0), at(9)));
     }
 
     #[test]
-    fn files_of_an_unchanged_session_are_not_looked_at() {
+    fn files_of_an_unchanged_session_are_not_read() {
         let tmp = tempfile::tempdir().unwrap();
         for number in 0..20 {
             fs::write(tmp.path().join(number.to_string()), "x").unwrap();

@@ -1,14 +1,14 @@
-//! Reads the lists of `include` and `exclude`, once per invocation.
+//! The lists `include` and `exclude`, read once per invocation.
 
 use std::path::{Path, PathBuf};
 
-use crate::base::regular::{read_regular, words};
+use crate::base::regular::{error_text, read_regular};
 use crate::model::bids::cohort::{Cohort, CohortSource, Entry, EntryError, ListSource};
 
-/// Says why a list cannot be used.
+/// Why a list cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CohortError {
-    #[error("cannot read the list of '{key}', {}: {error}", .file.display())]
+    #[error("cannot read the list '{key}', {}: {error}", .file.display())]
     Unreadable {
         key: &'static str,
         file: PathBuf,
@@ -20,36 +20,34 @@ pub enum CohortError {
         line: u32,
         error: EntryError,
     },
-    #[error("the list of '{key}', {}, is empty", .file.display())]
+    #[error("the list '{key}', {}, is empty", .file.display())]
     Empty { key: &'static str, file: PathBuf },
 }
 
 impl CohortError {
-    /// Says what to do about it.
     pub fn hint(&self) -> String {
         match self {
             Self::Unreadable { key, .. } => format!(
-                "make a readable text file of one entry per line, or correct '{key}' in the configuration; \
-                 a single entry there begins with 'sub-'"
+                "create a text file with one entry per line, or correct '{key}' in the configuration \
+                 (a single entry begins with 'sub-')"
             ),
             Self::Entry { error, .. } => error.hint().to_owned(),
             Self::Empty { key, .. } => {
-                let nobody = match *key {
-                    "exclude" => "write a comment line if nobody is excluded",
-                    _ => "name sessions in it",
+                let content = match *key {
+                    "exclude" => "a comment line if no session is excluded",
+                    _ => "sessions",
                 };
                 format!(
-                    "{nobody}, or leave '{key}' out; rewrite a list elsewhere and move it into place"
+                    "write {content} into it, or remove '{key}' from the configuration; to change a list, write a new \
+                     file and move it into place"
                 )
             }
         }
     }
 }
 
-/// Reads the lists.
-///
 /// # Errors
-/// A file that cannot be read, or the first line in it that is no entry.
+/// A file that cannot be read, or its first line that is not a valid entry.
 pub fn load(source: &CohortSource) -> Result<Cohort, CohortError> {
     let list =
         |key, source: &Option<ListSource>| source.as_ref().map(|list| read(key, list)).transpose();
@@ -60,7 +58,7 @@ pub fn load(source: &CohortSource) -> Result<Cohort, CohortError> {
 
 fn read(key: &'static str, list: &ListSource) -> Result<Vec<Entry>, CohortError> {
     match list {
-        // The configuration has looked at these already; what it let through can be parsed.
+        // The configuration has already checked these.
         ListSource::Entries(entries) => Ok(entries
             .iter()
             .filter_map(|(text, line)| {
@@ -78,10 +76,10 @@ fn read_file(key: &'static str, file: &Path) -> Result<Vec<Entry>, CohortError> 
         file: file.to_owned(),
         error,
     };
-    let bytes = read_regular(file).map_err(|error| unreadable(words(&error)))?;
+    let bytes = read_regular(file).map_err(|error| unreadable(error_text(&error)))?;
     let text = String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8".to_owned()))?;
     let mut entries = Vec::new();
-    // Windows' editors begin a file with a mark and end lines with `\r\n`.
+    // Editors on Windows write a byte order mark and end lines with `\r\n`.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     for (at, line) in text.lines().enumerate() {
         let number = u32::try_from(at + 1).unwrap_or(u32::MAX);
@@ -96,7 +94,7 @@ fn read_file(key: &'static str, file: &Path) -> Result<Vec<Entry>, CohortError> 
         })?;
         entries.push(parsed.at(Some(file), number));
     }
-    // An empty file may be one that is being rewritten; a comment says that nobody is excluded on purpose.
+    // An empty file may be incomplete; with a comment, it excludes no session on purpose.
     if entries.is_empty() && (key == "include" || text.trim().is_empty()) {
         let file = file.to_owned();
         return Err(CohortError::Empty { key, file });

@@ -1,4 +1,4 @@
-//! The sessions of a study: from directories, from a CSV or TSV file, and from the lists of those that the site wants.
+//! The sessions of a study: from directories or a CSV or TSV file, and the lists `include` and `exclude`.
 
 pub mod dicom;
 pub mod discover;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{Findings, Site};
-use crate::base::regular::words;
+use crate::base::regular::error_text;
 use crate::model::config::Config;
 use crate::setup::place::{self, Place};
 use crate::show::mail;
@@ -65,10 +65,10 @@ fn sends_mail(config: &Config) -> bool {
 fn reach(host: &str, port: u16) -> Result<(), String> {
     let mut last = "its name has no address".to_owned();
     let addresses = (host, port).to_socket_addrs();
-    for address in addresses.map_err(|error| words(&error))? {
+    for address in addresses.map_err(|error| error_text(&error))? {
         match TcpStream::connect_timeout(&address, MAIL_LIMIT) {
             Ok(_) => return Ok(()),
-            Err(error) => last = words(&error),
+            Err(error) => last = error_text(&error),
         }
     }
     Err(last)

@@ -72,8 +72,8 @@ pub fn check(site: &Site, findings: &mut Findings) {
             "set slurm_log_dir to a directory that all nodes see",
         );
     }
-    let rooms = space::look(config);
-    let stops = space::judge(config, &rooms);
+    let rooms = space::observe(config);
+    let stops = space::safety_stops(config, &rooms);
     let is_stopped = !stops.is_empty();
     for stop in stops {
         let topic = match stop.name.as_str() {

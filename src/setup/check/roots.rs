@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Findings, Site, few};
-use crate::base::regular::words;
+use crate::base::regular::error_text;
 use crate::base::shell;
 use crate::decide::safety;
 use crate::model::bids::SessionSource;
@@ -47,12 +47,12 @@ pub fn check(site: &Site, key: &'static str, findings: &mut Findings) {
     if place == Place::Directory {
         match place::is_empty(path) {
             Ok(found) => is_empty = found,
-            Err(error) => place = Place::Unreadable(words(&error)),
+            Err(error) => place = Place::Unreadable(error_text(&error)),
         }
     }
     let stops = site
         .state()
-        .map(|state| safety::roots::judge(config, state, safety::roots::look));
+        .map(|state| safety::roots::safety_stops(config, state, safety::roots::observe));
     let mut stops = stops.into_iter().flatten();
     let stop = stops.find(|stop| stop.name == format!("root/{key}"));
     // One that is empty is still to be filled, by a converter that writes the description. A link whose content is not

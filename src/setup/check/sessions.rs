@@ -100,7 +100,7 @@ fn judge(seen: &Seen<'_>, findings: &mut Findings) {
             "the user who runs this needs read and search permission there",
         );
     }
-    let near = found.flat_map(|found| &found.near);
+    let near = found.flat_map(|found| &found.misspelt);
     let near: Vec<String> = near
         .map(|(name, meant)| format!("{} ({meant}?)", seen.place.join(name).display()))
         .collect();
@@ -189,7 +189,9 @@ mod tests {
             path: "/dicom/sub-02".into(),
             error: "Permission denied".to_owned(),
         });
-        found.near.push(("Sub-03".to_owned(), "sub-03".to_owned()));
+        found
+            .misspelt
+            .push(("Sub-03".to_owned(), "sub-03".to_owned()));
         let found = Ok(found);
         let troubled = Seen {
             dicom: (2, vec!["/gone".into()]),

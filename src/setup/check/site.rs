@@ -37,7 +37,7 @@ pub struct Study {
 impl Site {
     pub fn new(config: Config) -> Self {
         Self {
-            reader: Reader::default().counting(config.annex),
+            reader: Reader::default().with_annex(config.annex),
             config,
             found: OnceLock::new(),
             study: OnceLock::new(),

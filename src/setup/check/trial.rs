@@ -16,7 +16,7 @@ use chrono::DateTime;
 use super::Findings;
 use super::clock::Reading;
 use crate::base::durable::sync_directory_of;
-use crate::base::regular::words;
+use crate::base::regular::error_text;
 use crate::base::sys;
 use crate::store::lock::{Lock, LockError};
 
@@ -132,7 +132,10 @@ fn sweep(dir: &Path) {
 pub fn judge(dir: &Path, trial: &Trial, findings: &mut Findings) {
     findings.about("lock", dir.display());
     if let Some((step, error)) = &trial.failed {
-        findings.error(format!("{step}: {}", words(error)), advice(step, error));
+        findings.error(
+            format!("{step}: {}", error_text(error)),
+            advice(step, error),
+        );
     }
     findings.or_ok("hard link, rename and sync work, and the lock was taken and released");
 }

@@ -239,7 +239,7 @@ mod tests {
                 dicom: Dicom::Missing,
             }],
             notes: Vec::new(),
-            near: Vec::new(),
+            misspelt: Vec::new(),
             unreadable: unreadable
                 .iter()
                 .map(|path| Unreadable {

@@ -14,7 +14,7 @@ use super::report::{
 use super::summary::{self, Selected, reason};
 use super::{Part, attention, health, inputs, logs};
 use crate::base::parallel;
-use crate::base::regular::words;
+use crate::base::regular::error_text;
 use crate::decide::manifest::{Decision, Due, Manifest, Planned, Selection, Skip};
 use crate::executor::{ExecutorError, JobReport};
 use crate::gather::completion::probe::Probe;
@@ -304,7 +304,7 @@ fn progress_of(
             contents
         }
         Err(error) => {
-            unreadable.push(UnreadableItem::new("audit_log", log, words(&error)));
+            unreadable.push(UnreadableItem::new("audit_log", log, error_text(&error)));
             return None;
         }
     };

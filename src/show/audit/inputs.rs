@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::report::{Dicom, DicomFinding, DicomProblem, ScriptFinding, ScriptLine, ScriptProblem};
 use crate::base::parallel;
-use crate::base::regular::words;
+use crate::base::regular::error_text;
 use crate::base::text::plural;
 use crate::executor::ExecutorError;
 use crate::executor::script::{Script, ignored_directives};
@@ -50,7 +50,7 @@ fn dicom_of(session: &Session, min_files: u64) -> Option<DicomFinding> {
     let (problem, files, error) = match path.map(std::fs::metadata) {
         None => absent,
         Some(Ok(metadata)) if metadata.is_dir() => {
-            match dicom::count(&Reader::default(), path?, min_files) {
+            match dicom::count_files(&Reader::default(), path?, min_files) {
                 Ok(files) if files >= min_files => return None,
                 Ok(files) => (DicomProblem::FewFiles, Some(files), None),
                 Err(what) => {
@@ -65,7 +65,7 @@ fn dicom_of(session: &Session, min_files: u64) -> Option<DicomFinding> {
         {
             absent
         }
-        Some(Err(error)) => (DicomProblem::Unreadable, None, Some(words(&error))),
+        Some(Err(error)) => (DicomProblem::Unreadable, None, Some(error_text(&error))),
     };
     Some(DicomFinding {
         subject: session.subject.shared(),

@@ -12,7 +12,7 @@ use chrono::{DateTime, NaiveDateTime, Utc};
 use super::report::{Report, UnreadableItem};
 use super::trend::Snapshot;
 use crate::base::durable;
-use crate::base::regular::words;
+use crate::base::regular::error_text;
 
 const NAME: &str = "audit_%Y%m%d_%H%M%S.json";
 
@@ -28,7 +28,7 @@ pub fn earlier(
 ) -> (Option<(PathBuf, Snapshot)>, Vec<UnreadableItem>) {
     let mut unreadable = Vec::new();
     let mut add_unreadable = |path: &Path, error: &io::Error| {
-        unreadable.push(UnreadableItem::new("reports", path, words(error)));
+        unreadable.push(UnreadableItem::new("reports", path, error_text(error)));
     };
     let mut reports = list(dir).unwrap_or_else(|error| {
         if error.kind() != ErrorKind::NotFound {

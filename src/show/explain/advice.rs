@@ -77,7 +77,7 @@ fn of_task(
     };
     match skip {
         Skip::Complete
-            if !is_complete && row.is_some_and(|row| view.trust.looks(row).is_some()) =>
+            if !is_complete && row.is_some_and(|row| view.trust.check_times(row).is_some()) =>
         {
             "nothing; its outputs are no longer complete, which the next check will find. \
              To check now: snbb-scheduler run --recheck"

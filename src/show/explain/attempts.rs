@@ -63,7 +63,7 @@ impl View<'_> {
     }
 
     pub(super) fn attempt(&self, row: &TaskRow) -> Attempt {
-        let logs = logs::of(self.config, self.store, row);
+        let logs = logs::files_of(self.config, self.store, row);
         Attempt {
             attempt: row.attempt.unwrap_or(1),
             text: row_text(row),
@@ -79,7 +79,7 @@ impl View<'_> {
         if row.status != TaskStatus::Failed {
             return attempt;
         }
-        if let Some(files) = logs::of(self.config, self.store, row) {
+        if let Some(files) = logs::files_of(self.config, self.store, row) {
             let path = excerpt(&files, &Patterns::for_config(self.config))
                 .map_or(&*files.error, |(path, _)| path);
             attempt.log_path = Some(path.to_string_lossy().into_owned());

@@ -43,7 +43,8 @@ impl View<'_> {
             dependencies: Vec::new(),
             outputs: self.outputs_of(key),
             row: Some(self.newest(row)),
-            silence: logs::of(self.config, self.store, row).and_then(|files| silence(row, &files)),
+            silence: logs::files_of(self.config, self.store, row)
+                .and_then(|files| silence(row, &files)),
             job: job.and_then(|id| self.job(id, row.facts.cluster.as_deref())),
             attempts: self.attempts_of(key),
             retry: None,

@@ -14,7 +14,7 @@ use std::sync::{Arc, LazyLock};
 use regex::bytes::{Regex, RegexSet};
 
 use crate::base::printable::printable;
-use crate::base::regular::words;
+use crate::base::regular::error_text;
 use crate::config::log_patterns;
 use crate::gather::disk::Unreadable;
 use crate::gather::logs::without_colors;
@@ -198,7 +198,7 @@ pub fn read_tail(path: &Path) -> Result<Option<Tail>, Unreadable> {
         }
         Err(error) => Err(Unreadable {
             path: path.to_owned(),
-            error: words(&error),
+            error: error_text(&error),
         }),
     }
 }

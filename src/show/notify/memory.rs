@@ -87,7 +87,7 @@ impl Memory {
             }
         };
         // A foreign file gets no origin, so it is never replaced.
-        if bytes.is_empty() || durable::holds(&bytes, MARK) {
+        if bytes.is_empty() || durable::contains(&bytes, MARK) {
             memory.origin = Some(bytes);
         }
         (memory, warning)

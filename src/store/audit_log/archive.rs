@@ -114,7 +114,7 @@ impl OldEvents {
             Some(packed) => unpack(packed).map_err(StateError::io("unpack", path))?,
             None => Vec::new(),
         };
-        if !text.is_empty() && !durable::holds(&text, super::MARK) {
+        if !text.is_empty() && !durable::contains(&text, super::MARK) {
             return Err(StateError::io("add to", path)(durable::foreign()));
         }
         let held = text.clone();

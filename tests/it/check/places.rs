@@ -47,7 +47,7 @@ fn roots_that_are_missing_empty_or_no_directories() {
         &[],
         "error",
         "dicom_root",
-        "is empty although the state knows 2 task(s) there",
+        "is empty, but 2 tasks are recorded there",
     );
     assert_eq!(study.call(&["run"]).code, 6);
     among(

@@ -224,7 +224,7 @@ fn a_safety_stop_holds_everything_back() {
 
     let full = format!("safety: {{min_free: 900000T}}\n{TABLES}");
     study.configure(&full);
-    is_stopped(&study, &["09", "table"], "no room for state_file");
+    is_stopped(&study, &["09", "table"], "no space for state_file");
     study.configure(TABLES);
 
     // Lost outputs of others are seen by those who look at the whole study: the last run, ...
@@ -236,7 +236,7 @@ fn a_safety_stop_holds_everything_back() {
     is_stopped(
         &study,
         &["09", "table"],
-        "complete tasks of scan had lost their outputs at the last run",
+        "in the last run, too many complete tasks of scan had lost their outputs",
     );
     // ... or this command, where limits make it look at all tasks.
     study.configure(&format!("max_in_flight: 50\n{TABLES}"));
@@ -255,6 +255,6 @@ fn a_safety_stop_holds_everything_back() {
     is_stopped(
         &study,
         &["09", "table"],
-        "there are 3 sessions where there were 10",
+        "there are 3 sessions, but there were 10",
     );
 }

@@ -99,7 +99,7 @@ fn full_disk_keeps_what_was_recorded() {
     let mut process = Process::start_by(&place, "journal 1000", &mounted);
     let text = process.says();
     assert!(text.contains("No space left on device"), "{text}");
-    assert!(text.contains("| make room"), "{text}");
+    assert!(text.contains("| free space"), "{text}");
     let appends: usize = text
         .strip_prefix("append ")
         .and_then(|rest| rest.split(':').next()?.parse().ok())

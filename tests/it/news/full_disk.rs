@@ -81,7 +81,7 @@ fn a_run_that_finds_no_room_stops_and_is_told_of() {
     assert_eq!(said.code, 6, "{}", said.err);
     let told = digests(&study);
     assert_eq!(told.len(), 1, "{}", said.err);
-    has(&told[0], &["no room for state_file", "exit code 6"]);
+    has(&told[0], &["no space for state_file", "exit code 6"]);
     // With a little room left, it is remembered, and told once.
     assert_eq!(study.call(&["run"]).code, 6);
     assert_eq!(digests(&study).len(), 1);
@@ -89,7 +89,7 @@ fn a_run_that_finds_no_room_stops_and_is_told_of() {
     assert_eq!(heartbeat["exit_code"], 6);
     has(
         &study.ok(&["explain", "09", "01", "prep"]).err,
-        &["no room for state_file"],
+        &["no space for state_file"],
     );
 }
 

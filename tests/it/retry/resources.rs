@@ -108,7 +108,7 @@ fn the_scripts_own_lines_are_minded() {
     let said = study.ok(&["-v", "run"]);
     assert!(
         said.err.contains(
-            "attempt 2 after out_of_memory: mem_factor cannot act: the script asks for memory per CPU or GPU"
+            "attempt 2 after out_of_memory: mem_factor has no effect: the script requests memory per CPU or GPU"
         ),
         "{}",
         said.err

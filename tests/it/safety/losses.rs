@@ -65,7 +65,7 @@ fn a_changed_marker_asks_before_complete_tasks_run_again() {
         .study
         .configure(&PIPELINE.replace("report.html", "other.html"));
     let said = world.stops(
-        "what makes prep complete has changed in the configuration, and 1 of 20 complete tasks are incomplete by the \
+        "the completion rule of prep was changed in the configuration, and 1 of 20 complete tasks do not satisfy the \
          new rule",
     );
     assert!(said.err.contains("run --accept-drop"), "{}", said.err);

@@ -75,7 +75,7 @@ fn other_rules_and_other_rows_are_looked_at() {
         "recheck: {period}\n{}",
         PIPELINE.replace("report.html", "'*.html'")
     ));
-    world.stops("what makes prep complete has changed in the configuration, and 12 of 20 complete tasks are incomplete by the new rule");
+    world.stops("the completion rule of prep was changed in the configuration, and 12 of 20 complete tasks do not satisfy the new rule");
 
     let world = trusted();
     world.lose("derivatives/prep", 4);

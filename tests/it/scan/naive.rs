@@ -200,7 +200,7 @@ proptest! {
         let steps = ProcedureDag::new(vec![procedure]).unwrap();
         let id = steps.find("p").unwrap();
         let probe = Probe::of(tmp.path().join("b"), tmp.path().join("d"), steps, None).unwrap()
-            .reading_by(Reader::default().counting(annex));
+            .with_reader(Reader::default().with_annex(annex));
         let subject = SubjectLabel::new("sub-01").unwrap();
         let answer = probe.for_subject(&subject).completion(id, &SessionLabel::new("ses-1").unwrap());
         let answer = match answer {

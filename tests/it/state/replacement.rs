@@ -287,7 +287,7 @@ fn a_full_file_system_leaves_the_old_state_and_no_temporary_file() {
         "{text}"
     );
     assert!(
-        text.contains(directory.path().to_str().unwrap()) && hint.contains("make room"),
+        text.contains(directory.path().to_str().unwrap()) && hint.contains("free space"),
         "{text}: {hint}"
     );
     assert_eq!(std::fs::read(&path).unwrap(), before);

@@ -89,7 +89,7 @@ fn limits_of(manifest: &Manifest) -> Vec<Limit> {
 }
 
 #[test]
-fn each_limit_holds_the_rest_back_under_its_own_name() {
+fn each_limit_holds_back_the_remaining_tasks() {
     let ten = || vec![vec![Task::Due; 10]];
     let mut busy = ten();
     busy.push(vec![Task::InFlight; 3]);
@@ -163,7 +163,7 @@ fn each_limit_holds_the_rest_back_under_its_own_name() {
 }
 
 #[test]
-fn a_warm_up_lets_the_first_jobs_go_and_waits_for_them() {
+fn a_warm_up_submits_the_first_jobs_and_waits_for_them() {
     use Task::*;
     let dag = dag(&[(3, None)]);
     let table: &[(&[Task], usize, usize)] = &[
@@ -283,7 +283,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn no_limit_is_ever_passed_and_none_holds_back_for_nothing(
+    fn limits_are_never_exceeded_and_always_used(
         (rules, tasks, limits, queued) in any_study()
     ) {
         let dag = dag(&rules);
@@ -308,7 +308,7 @@ proptest! {
             let flying = count(subjects, Task::InFlight);
             let complete = count(subjects, Task::Complete);
             prop_assert!(max.is_none_or(|max| own == 0 || flying + own <= max));
-            // Of a warm-up: at most so many succeed, fly, or failed and were not submitted again.
+            // Of a warm-up: at most this many succeeded, are in flight, or failed and were not resubmitted.
             if complete < *warmup {
                 let again = manifest.due().filter(|task| {
                     task.procedure.index() == at
@@ -342,7 +342,7 @@ proptest! {
     }
 
     #[test]
-    fn no_subject_gets_two_more_than_another_that_had_enough(
+    fn subjects_get_equal_shares(
         tasks in proptest::collection::vec(
             proptest::collection::vec(prop_oneof![3 => Just(Task::Due), 1 => Just(Task::InFlight)], 0..9), 1..8),
         max in 0usize..40,

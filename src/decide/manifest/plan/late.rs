@@ -1,4 +1,4 @@
-//! Input that is newer than the attempt that used it.
+//! Input that changed after the attempt that used it.
 
 use chrono::{DateTime, Utc};
 
@@ -10,7 +10,7 @@ use crate::model::procedure::{ProcedureId, Scope};
 use crate::model::state::{CLOCK_SLACK, TaskRow, TaskStatus};
 
 impl Subject<'_> {
-    /// True if input files of a complete task are newer than the start of its attempt. Looked up at most once.
+    /// True if input files of a complete task changed after its attempt started. Cached.
     pub(super) fn has_late_input(
         &self,
         procedure: ProcedureId,
@@ -24,7 +24,7 @@ impl Subject<'_> {
         };
         let is_left_out = match rules.rerun_when_stale {
             true => self.is_trusted(procedure, Some(row)),
-            // A run does not look for it, so no earlier look of a run can be believed.
+            // A run does not check it, so an earlier run's check cannot be trusted.
             false => !self.policy.reports_late_input,
         };
         if is_left_out {
@@ -34,7 +34,7 @@ impl Subject<'_> {
         if let Some(known) = self.late.borrow().get(&key) {
             return *known;
         }
-        let sessions = self.worked_on(target, row);
+        let sessions = self.processed_sessions(target, row);
         let is_late = sessions
             .into_iter()
             .any(|session| self.is_late(procedure, session, start));
@@ -42,8 +42,8 @@ impl Subject<'_> {
         is_late
     }
 
-    /// The sessions that an attempt worked on. A subject's attempt whose row does not list them is not judged.
-    fn worked_on(&self, target: Target<'_>, row: &TaskRow) -> Vec<&Session> {
+    /// The sessions that an attempt processed; none for a subject's attempt whose row does not list them.
+    fn processed_sessions(&self, target: Target<'_>, row: &TaskRow) -> Vec<&Session> {
         let known = row.input_sessions.as_deref();
         let is_input = |session: &&&Session| match target {
             Target::Session(one) => one.session == session.session,
@@ -69,13 +69,13 @@ impl Subject<'_> {
             return (self.world.late)(session, Input::Dicom, start);
         }
         if in_place {
-            // Its own outputs are among its input, so only the rows of other writers count.
+            // Its own outputs are part of its input, so only the rows of other writers count.
             return self.writers(procedure, session).into_iter().any(|row| {
                 let is_complete = row.status == TaskStatus::Complete;
                 is_complete && self::start(row).is_some_and(|at| at > start)
             });
         }
-        // The clock of the file server may be ahead: what earlier tasks wrote is not late.
+        // The file server's clock may be ahead: files of earlier tasks are not late.
         let written = self.writers(procedure, session).into_iter();
         let ends = written.filter_map(|row| row.facts.ended_at.or(row.updated_at));
         let since = ends
@@ -85,33 +85,23 @@ impl Subject<'_> {
         (self.world.late)(session, Input::Bids, since)
     }
 
-    /// The rows of tasks that a task builds on and that write into the session's directory below `bids_root`.
+    /// The rows of dependencies that write into the session's directory below `bids_root`.
     fn writers(&self, procedure: ProcedureId, session: &Session) -> Vec<&TaskRow> {
-        let mut found = Vec::new();
-        let mut seen = vec![procedure];
-        let mut next = 0;
-        while let Some(one) = seen.get(next).copied() {
-            next += 1;
-            for (other, _) in self.dag.dependencies(one) {
-                if seen.contains(other) {
-                    continue;
-                }
-                seen.push(*other);
-                let declared = self.dag.get(*other);
-                let label = match declared.scope {
-                    Scope::Subject => SessionLabel::none(),
-                    Scope::Session => session.session.clone(),
-                };
-                if declared.is_below_bids() {
-                    found.extend(self.row(*other, &label));
-                }
-            }
-        }
-        found
+        let dependencies = self.all_dependencies(procedure).into_iter();
+        let rows = dependencies.filter_map(|dependency| {
+            let declared = self.dag.get(dependency);
+            let label = match declared.scope {
+                Scope::Subject => SessionLabel::none(),
+                Scope::Session => session.session.clone(),
+            };
+            self.row(dependency, &label)
+                .filter(|_| declared.is_below_bids())
+        });
+        rows.collect()
     }
 }
 
-/// No job starts before its submission: then the controller's clock is behind.
+/// The submission counts if it is later than the start: then the controller's clock is behind.
 fn start(row: &TaskRow) -> Option<DateTime<Utc>> {
     row.facts.started_at.max(row.submitted_at)
 }

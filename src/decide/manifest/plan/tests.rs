@@ -14,62 +14,15 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::decide::manifest::testing::Disk;
 use crate::decide::manifest::{
     Blocked, Input, NewestAttempts, Outlook, RemovedProcedure, RemovedProcedures, Selection,
 };
-use crate::gather::completion::Completions;
 use crate::gather::disk::Unreadable;
 use crate::model::procedure::testing::procedure;
 use crate::model::procedure::{RetryRules, SessionsRule};
 use crate::model::state::testing::{at, row};
 use crate::model::state::{Reason, State, TaskRow};
-
-/// A disk that is a list of answers; everything else is incomplete. It counts nothing and never
-/// answers for a task that must not be looked at.
-#[derive(Default)]
-struct Disk {
-    answers: BTreeMap<(String, String, u16), Completion>,
-    /// The age of all outputs.
-    newest: Option<chrono::DateTime<chrono::Utc>>,
-}
-
-impl Disk {
-    fn set(&mut self, subject: &str, session: &str, procedure: u16, completion: Completion) {
-        self.answers
-            .insert((subject.into(), session.into(), procedure), completion);
-    }
-}
-
-struct OneSubject<'a>(&'a Disk, &'a SubjectLabel);
-
-impl Completions for Disk {
-    fn for_subject<'a>(&'a self, subject: &'a SubjectLabel) -> Box<dyn SubjectCompletions + 'a> {
-        Box::new(OneSubject(self, subject))
-    }
-}
-
-impl SubjectCompletions for OneSubject<'_> {
-    fn completion(&self, procedure: ProcedureId, session: &SessionLabel) -> Completion {
-        let key = (
-            self.1.to_string(),
-            session.to_string(),
-            procedure.index() as u16,
-        );
-        self.0
-            .answers
-            .get(&key)
-            .cloned()
-            .unwrap_or(Completion::Incomplete)
-    }
-
-    fn newest_output(
-        &self,
-        _: ProcedureId,
-        _: &SessionLabel,
-    ) -> Option<chrono::DateTime<chrono::Utc>> {
-        self.0.newest
-    }
-}
 
 fn session(subject: &str, session: &str, dicom: bool) -> Session {
     Session {
@@ -120,7 +73,7 @@ fn decide_with(
     policy: &Policy,
     late: Late<'_>,
 ) -> BTreeMap<String, Decision> {
-    let removed = RemovedProcedures::look(rows, dag, || attempts);
+    let removed = RemovedProcedures::in_flight(rows, dag, || attempts);
     let newest = Arc::new(NewestAttempts::of(rows, attempts, dag));
     let world = World {
         sessions,

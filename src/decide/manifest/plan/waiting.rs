@@ -1,8 +1,8 @@
-//! What a task waits for: its dependencies, and how many sessions of a subject are ready.
+//! The dependencies of a task that are not ready, and the sessions of a subject that are.
 
 use std::sync::Arc;
 
-use super::standing::{TaskStanding, failure};
+use super::own_state::{OwnState, failure};
 use super::{Subject, Target};
 use crate::decide::manifest::{Blocked, Decision, Skip, Waiting};
 use crate::gather::completion::Completion;
@@ -10,7 +10,7 @@ use crate::gather::sessions::dicom::Hold;
 use crate::model::bids::{Dicom, Session, SessionLabel};
 use crate::model::procedure::{ProcedureId, Scope, SessionsRule};
 
-/// Says whether a dependency lets a task go on.
+/// Whether a dependency is ready.
 enum Ready {
     Yes,
     NotApplicable,
@@ -18,23 +18,23 @@ enum Ready {
 }
 
 impl Subject<'_> {
-    /// Returns what the task waits for: the first dependency that is not ready, or more sessions.
+    /// The first dependency that is not ready, or a lack of sessions.
     pub(super) fn waits_for(&self, procedure: ProcedureId, target: Target<'_>) -> Option<Skip> {
-        self.missing(procedure, target)
+        self.missing_dependencies(procedure, target)
             .next()
             .map(|waiting| Skip::WaitingFor(Box::new(waiting)))
-            .or_else(|| self.lacks_sessions(procedure, target))
+            .or_else(|| self.too_few_sessions(procedure, target))
     }
 
-    /// Returns what a task without input waits for that may still make its input, or bring it: a session that arrives.
-    /// None: it is not applicable.
+    /// The dependency or the arriving session that may still provide the input of a task without input. `None` if the
+    /// task is not applicable.
     pub(super) fn awaits_input(&self, procedure: ProcedureId, target: Target<'_>) -> Option<Skip> {
-        let mut missing = self.missing(procedure, target).peekable();
+        let mut missing = self.missing_dependencies(procedure, target).peekable();
         let is_any_missing = missing.peek().is_some();
         if is_any_missing && missing.all(|it| it.blocked == Some(Blocked::NotApplicable)) {
             return None;
         }
-        // What is made of DICOM files was made of a session that had settled; their directories are not walked again.
+        // Dependencies were made from settled sessions, so DICOM directories are not read again.
         let is_made = !self.dag.dependencies(procedure).is_empty()
             && self.sessions.iter().all(|s| s.dicom != Dicom::NotNeeded);
         let settling = || match is_made {
@@ -46,7 +46,7 @@ impl Subject<'_> {
         self.waits_for(procedure, target).or_else(settling)
     }
 
-    /// Returns the task in flight that builds on a complete one: its inputs are not replaced under it.
+    /// A task in flight that depends on this complete one: its inputs must not be replaced while it runs.
     pub(super) fn in_use_by(&self, procedure: ProcedureId, target: Target<'_>) -> Option<Skip> {
         self.dag.iter().find_map(|(user, declared)| {
             let mut dependencies = self.dag.dependencies(user).iter();
@@ -71,19 +71,21 @@ impl Subject<'_> {
         })
     }
 
-    /// Lists the dependencies that are not ready.
-    fn missing<'a>(
+    /// The dependencies that are not ready.
+    fn missing_dependencies<'a>(
         &'a self,
         procedure: ProcedureId,
         target: Target<'a>,
     ) -> impl Iterator<Item = Waiting> + 'a {
         let dependencies = self.dag.dependencies(procedure).iter();
-        dependencies.filter_map(move |(dependency, rule)| self.lacks(*dependency, *rule, target))
+        dependencies.filter_map(move |(dependency, rule)| {
+            self.missing_dependency(*dependency, *rule, target)
+        })
     }
 
-    fn lacks_sessions(&self, procedure: ProcedureId, target: Target<'_>) -> Option<Skip> {
+    fn too_few_sessions(&self, procedure: ProcedureId, target: Target<'_>) -> Option<Skip> {
         let needed = self.dag.get(procedure).rules.min_sessions;
-        // One there is: the dependencies and the DICOM files are looked at for that.
+        // Dependencies and DICOM files already ensure that there is one.
         if needed < 2 || matches!(target, Target::Session(_)) {
             return None;
         }
@@ -91,8 +93,8 @@ impl Subject<'_> {
         (ready < needed).then_some(Skip::TooFewSessions { needed, ready })
     }
 
-    /// Returns the sessions that a task of subject scope works on, of those that are `asked` for:
-    /// wanted, and complete in the session-scoped procedures that it depends on; with DICOM files if there are none.
+    /// The sessions that a task of subject scope processes, among those that are `asked` for: wanted, and complete in its
+    /// session-scoped dependencies, or with DICOM files if it has none.
     pub(super) fn ready_sessions(
         &self,
         procedure: ProcedureId,
@@ -114,7 +116,7 @@ impl Subject<'_> {
                 return session.dicom != Dicom::Missing && !is_held;
             }
             let mut is_complete = false;
-            let none_lacks = dependencies.iter().all(|dependency| {
+            let none_missing = dependencies.iter().all(|dependency| {
                 match self.readiness(*dependency, &session.session) {
                     Ready::Yes => {
                         is_complete = true;
@@ -124,13 +126,13 @@ impl Subject<'_> {
                     Ready::No(_) => false,
                 }
             });
-            none_lacks && is_complete
+            none_missing && is_complete
         };
         let ready = self.wanted.iter().filter(is_ready);
         ready.map(|session| session.session.clone()).collect()
     }
 
-    fn lacks(
+    fn missing_dependency(
         &self,
         dependency: ProcedureId,
         rule: SessionsRule,
@@ -158,9 +160,9 @@ impl Subject<'_> {
         }
     }
 
-    /// Judges a session-scoped dependency over all wanted sessions, whatever was selected on the command line. A
-    /// session without DICOM files counts only if the dependency is complete there. `needs_one`: a dependency that
-    /// applies to no session is missing.
+    /// Checks a session-scoped dependency in all wanted sessions, whatever is selected on the command line. A session
+    /// without DICOM files counts only if the dependency is complete there. With `needs_one`, a dependency that applies
+    /// to no session is missing.
     fn missing_sessions(
         &self,
         dependency: ProcedureId,
@@ -175,7 +177,7 @@ impl Subject<'_> {
                 Ready::Yes => ready += 1,
                 _ if session.dicom == Dicom::Missing => {}
                 Ready::NotApplicable => excused += 1,
-                // Too small to be worked on: it does not count.
+                // Too small to be processed, so it does not count.
                 Ready::No(None) if matches!(self.hold(session), Some(Hold::TooFewFiles { .. })) => {
                     too_small += 1;
                 }
@@ -187,7 +189,7 @@ impl Subject<'_> {
         }
         let is_nowhere = missing.is_empty() && excused > 0 && too_small == 0;
         let sessions_missing = missing.len();
-        // A session that will not get ready by itself is the one to be named.
+        // A blocked session is named first.
         let named = missing
             .iter()
             .position(|(_, blocked)| blocked.is_some())
@@ -205,9 +207,9 @@ impl Subject<'_> {
     }
 
     fn readiness(&self, procedure: ProcedureId, session: &SessionLabel) -> Ready {
-        match self.standing(procedure, session) {
-            // Whether the input is there is known only once whatever makes it is complete.
-            TaskStanding::Disk(Completion::NotApplicable) => {
+        match self.own_state(procedure, session) {
+            // The input is only certain once the dependencies that make it are complete.
+            OwnState::Disk(Completion::NotApplicable) => {
                 let waits = self
                     .target(procedure, session)
                     .and_then(|target| self.awaits_input(procedure, target));
@@ -217,24 +219,22 @@ impl Subject<'_> {
                     Some(_) => Ready::No(None),
                 }
             }
-            TaskStanding::Disk(Completion::Complete)
-                if !self.will_be_replaced(procedure, session) =>
-            {
+            OwnState::Disk(Completion::Complete) if !self.is_replaced_now(procedure, session) => {
                 Ready::Yes
             }
-            TaskStanding::Disk(Completion::Unreadable(what)) => {
+            OwnState::Disk(Completion::Unreadable(what)) => {
                 Ready::No(Some(Blocked::Unreadable(what.path.clone())))
             }
-            TaskStanding::Disk(_)
-            | TaskStanding::InFlight(_)
-            | TaskStanding::Retry(_)
-            | TaskStanding::Doubted(_) => Ready::No(None),
-            TaskStanding::Failed(skip) => Ready::No(failure(&skip)),
+            OwnState::Disk(_)
+            | OwnState::InFlight(_)
+            | OwnState::Retry(_)
+            | OwnState::SharedOutputs(_) => Ready::No(None),
+            OwnState::Failed(skip) => Ready::No(failure(&skip)),
         }
     }
 
-    /// True if this very run writes the task's outputs anew, so that nothing may build on them.
-    fn will_be_replaced(&self, procedure: ProcedureId, session: &SessionLabel) -> bool {
+    /// True if this run will replace the task's outputs, so that no task may depend on them now.
+    fn is_replaced_now(&self, procedure: ProcedureId, session: &SessionLabel) -> bool {
         let declared = self.dag.get(procedure);
         if !self.policy.force && !declared.rules.rerun_when_stale {
             return false;

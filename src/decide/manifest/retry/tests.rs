@@ -30,19 +30,22 @@ fn mem(text: &str) -> MemSize {
 }
 
 #[test]
-fn nothing_is_tried_again_unless_a_rule_says_so() {
+fn nothing_is_retried_without_a_rule() {
     let listed = rules(&[(Reason::Timeout, RetryRule::default())]);
-    let look =
+    let outlook_of =
         |rules: Option<&RetryRules>, row: &TaskRow| outlook(rules, row, Some(1000), after(0));
-    assert_eq!(look(None, &failed(Reason::Timeout)), Outlook::None);
+    assert_eq!(outlook_of(None, &failed(Reason::Timeout)), Outlook::None);
     assert_eq!(
-        look(Some(&listed), &failed(Reason::NodeFail)),
+        outlook_of(Some(&listed), &failed(Reason::NodeFail)),
         Outlook::None
     );
-    assert_eq!(look(Some(&listed), &failed(Reason::Timeout)), Outlook::Now);
+    assert_eq!(
+        outlook_of(Some(&listed), &failed(Reason::Timeout)),
+        Outlook::Now
+    );
     let mut python = failed(Reason::Timeout);
     python.reason = None;
-    assert_eq!(look(Some(&listed), &python), Outlook::None);
+    assert_eq!(outlook_of(Some(&listed), &python), Outlook::None);
     let all = rules(
         &Reason::ALL
             .iter()
@@ -52,14 +55,17 @@ fn nothing_is_tried_again_unless_a_rule_says_so() {
     for status in TaskStatus::ALL {
         for &reason in Reason::ALL {
             if status != TaskStatus::Failed {
-                assert_eq!(look(Some(&all), &row("a", status, reason)), Outlook::None);
+                assert_eq!(
+                    outlook_of(Some(&all), &row("a", status, reason)),
+                    Outlook::None
+                );
             }
         }
     }
 }
 
 #[test]
-fn a_cancel_of_ones_own_is_final() {
+fn the_owners_own_cancel_is_final() {
     let rules = rules(&[(Reason::Cancelled, RetryRule::default())]);
     for (state, own, expected) in [
         (Some("CANCELLED by 0"), Some(1000), Outlook::Now),
@@ -85,7 +91,7 @@ fn a_cancel_of_ones_own_is_final() {
 }
 
 #[test]
-fn exit_codes_are_compared_as_a_shell_has_them() {
+fn exit_codes_are_compared_as_in_a_shell() {
     for (codes, text, expected) in [
         (vec![], Some("1:0"), true),
         (vec![], None, true),
@@ -118,7 +124,7 @@ fn exit_codes_are_compared_as_a_shell_has_them() {
 }
 
 #[test]
-fn the_machines_failures_back_off_and_the_jobs_own_do_not() {
+fn only_infrastructure_failures_back_off() {
     let minutes = |minutes: u64| Some(Duration::from_secs(minutes * 60));
     // reason, delay of the rule, retries of this kind before, minutes until it is due
     for (reason, delay, before, due) in [
@@ -152,28 +158,28 @@ fn the_machines_failures_back_off_and_the_jobs_own_do_not() {
         } else {
             row.retry.retries = before;
         }
-        let look = |now| outlook(Some(&rules), &row, Some(1), now);
+        let outlook_of = |now| outlook(Some(&rules), &row, Some(1), now);
         assert_eq!(
-            look(after(due)),
+            outlook_of(after(due)),
             Outlook::Now,
             "{reason} {delay:?} {before}"
         );
         if due > 0 {
             let before_due = after(due) - TimeDelta::seconds(1);
-            assert_eq!(look(before_due), Outlook::At(after(due)), "{reason}");
+            assert_eq!(outlook_of(before_due), Outlook::At(after(due)), "{reason}");
             // Without an end the row's last change counts, without both it is due.
             row.facts.ended_at = None;
             row.updated_at = Some(after(1));
-            let look = |row: &TaskRow| outlook(Some(&rules), row, Some(1), after(0));
-            assert_eq!(look(&row), Outlook::At(after(due + 1)));
+            let outlook_of = |row: &TaskRow| outlook(Some(&rules), row, Some(1), after(0));
+            assert_eq!(outlook_of(&row), Outlook::At(after(due + 1)));
             row.updated_at = None;
-            assert_eq!(look(&row), Outlook::Now);
+            assert_eq!(outlook_of(&row), Outlook::Now);
         }
     }
 }
 
 #[test]
-fn a_budget_is_spent_by_its_own_kind_of_failure_only() {
+fn each_kind_of_failure_has_its_own_budget() {
     let rules = rules(&[
         (Reason::Timeout, RetryRule::default()),
         (Reason::NodeFail, RetryRule::default()),
@@ -204,7 +210,7 @@ fn a_budget_is_spent_by_its_own_kind_of_failure_only() {
 }
 
 #[test]
-fn factors_start_from_what_slurm_says_and_end_at_their_maximum() {
+fn factors_apply_to_slurms_values_up_to_their_maximum() {
     // Slurm says, configured, kept from before, factor, maximum, expected
     for (says, configured, kept, factor, most, expected) in [
         (Some(1000), Some("32G"), None, 1.5, None, Some(1500)),
@@ -263,7 +269,7 @@ fn factors_start_from_what_slurm_says_and_end_at_their_maximum() {
 }
 
 #[test]
-fn nodes_of_failures_are_kept_newest_last_and_not_too_many() {
+fn the_newest_failed_nodes_are_excluded_up_to_a_limit() {
     let rule = RetryRule {
         exclude_node: true,
         ..RetryRule::default()
@@ -352,7 +358,7 @@ fn reasons() -> Vec<Reason> {
 proptest! {
     /// A task that fails again and again: each job asks for what the rules say, and Slurm says so.
     #[test]
-    fn a_random_life_stays_within_its_budgets(
+    fn random_failures_stay_within_their_budgets(
         life in failures(),
         rule in prop::collection::vec(prop::option::weighted(0.8, any_rule()), 11),
         max_attempts in 1u32..6,
@@ -384,7 +390,7 @@ proptest! {
             prop_assert_eq!(outlook(None, &row, Some(1), now), Outlook::None);
             let mut later = now + TimeDelta::minutes(failure.minutes);
             match outlook(Some(&rules), &row, Some(1), later) {
-                // A person looks, does nothing, and the same is said for ever.
+                // Without a person, the result stays the same forever.
                 Outlook::None | Outlook::Spent(_) => {
                     let far = now + TimeDelta::days(1000);
                     prop_assert!(!outlook(Some(&rules), &row, Some(1), far).is_retry());

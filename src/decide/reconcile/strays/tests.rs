@@ -70,7 +70,7 @@ fn strays_with(
 }
 
 #[test]
-fn the_oldest_live_job_of_a_task_is_adopted_and_the_others_are_shown() {
+fn the_oldest_live_job_of_a_task_is_adopted_and_the_others_are_reported() {
     let queue = [
         job("3", "a_sub-01_ses-01", Some("p"), 3),
         job("2", "a_sub-01_ses-01", Some("p"), 2),
@@ -96,7 +96,7 @@ fn the_oldest_live_job_of_a_task_is_adopted_and_the_others_are_shown() {
 }
 
 #[test]
-fn a_task_in_flight_keeps_its_job_and_the_second_one_is_shown() {
+fn a_task_in_flight_keeps_its_job_and_a_second_one_is_reported() {
     let mut rows = State::default();
     let mut own = row("a", TaskStatus::Running, Reason::Running);
     own.submission_id = Some("100".into());
@@ -113,7 +113,7 @@ fn a_task_in_flight_keeps_its_job_and_the_second_one_is_shown() {
 
 /// A wrapper of the site calls sbatch again.
 #[test]
-fn e16_two_jobs_with_one_tag_are_both_shown() {
+fn e16_two_jobs_with_one_tag_are_both_reported() {
     let mut rows = State::default();
     let mut own = row("a", TaskStatus::Running, Reason::Running);
     own.submission_id = Some("100".into());
@@ -135,7 +135,7 @@ fn e16_two_jobs_with_one_tag_are_both_shown() {
 }
 
 #[test]
-fn a_job_with_the_id_of_a_rows_old_job_is_not_that_rows() {
+fn a_job_with_a_recycled_id_does_not_belong_to_the_row() {
     let mut rows = State::default();
     let mut old = row("b", TaskStatus::Pending, Reason::Unaccounted);
     old.job_id = Some(JobId::new("2"));
@@ -146,7 +146,7 @@ fn a_job_with_the_id_of_a_rows_old_job_is_not_that_rows() {
 }
 
 #[test]
-fn the_job_of_a_submission_in_doubt_is_no_second_job() {
+fn the_job_of_a_submission_in_doubt_is_not_a_second_job() {
     let mut rows = State::default();
     let mut doubt = row("a", TaskStatus::Pending, Reason::Submitting);
     doubt.job_id = None;
@@ -165,7 +165,7 @@ fn the_job_of_a_submission_in_doubt_is_no_second_job() {
 }
 
 #[test]
-fn marks_of_others_and_unknown_names_are_left_alone() {
+fn other_studies_tags_and_unknown_names_are_ignored() {
     let name = "a_sub-01_ses-01";
     let other = strays(&[job("1", name, Some("q"), 0)], &State::default(), &[]);
     assert_eq!(other, Strays::default());
@@ -179,18 +179,18 @@ fn marks_of_others_and_unknown_names_are_left_alone() {
     assert_eq!(unmarked.without_row.len(), 1);
     let logged = strays(&[job("1", name, None, 0)], &State::default(), &["1"]);
     assert_eq!(logged.adopt.len(), 1);
-    let stranger = strays(&[job("1", "jupyter", None, 0)], &State::default(), &[]);
-    assert_eq!(stranger.unnamed.len(), 1);
-    let stranger = Strays {
+    let other = strays(&[job("1", "jupyter", None, 0)], &State::default(), &[]);
+    assert_eq!(other.unnamed.len(), 1);
+    let other = Strays {
         unnamed: Vec::new(),
-        ..stranger
+        ..other
     };
-    assert_eq!(stranger, Strays::default());
+    assert_eq!(other, Strays::default());
 }
 
 /// The Python program's rows and jobs have no mark: the id in the row says whose job it is.
 #[test]
-fn a_job_without_a_mark_belongs_to_the_row_with_its_id() {
+fn a_job_without_a_tag_belongs_to_the_row_with_its_id() {
     let queue = [job("7", "a_sub-01_ses-01", None, 0)];
     let with = |status, reason, id: &str| {
         let mut own = row("a", status, reason);
@@ -212,7 +212,7 @@ fn a_job_without_a_mark_belongs_to_the_row_with_its_id() {
 }
 
 #[test]
-fn a_job_of_no_task_that_there_can_be_is_an_orphan() {
+fn a_job_of_an_impossible_task_is_an_orphan() {
     for name in ["a_b_sub-01_ses-01", "a_b_sub-07", "a_sub-01"] {
         let found = strays(&[job("1", name, Some("p"), 0)], &State::default(), &[]);
         assert_eq!(found.orphans.len(), 1, "{name}");
@@ -222,7 +222,7 @@ fn a_job_of_no_task_that_there_can_be_is_an_orphan() {
 
 /// A state file that was moved looks like a new study.
 #[test]
-fn a_new_study_waits_for_what_another_one_has_under_its_tasks_names() {
+fn a_new_study_waits_for_another_studys_jobs_with_its_tasks_names() {
     let name = "a_sub-01_ses-01";
     let task = TaskKey::new("sub-01", "ses-01", "a");
     let found = strays_of(
@@ -251,7 +251,7 @@ fn a_new_study_waits_for_what_another_one_has_under_its_tasks_names() {
 }
 
 #[test]
-fn a_row_that_was_edited_does_not_free_the_task_of_its_living_job() {
+fn editing_a_row_does_not_free_the_task_of_its_live_job() {
     let mut rows = State::default();
     let mut edited = row("a", TaskStatus::Running, Reason::Running);
     edited.key.session = "SES-01".into();
@@ -268,7 +268,7 @@ fn a_row_that_was_edited_does_not_free_the_task_of_its_living_job() {
 }
 
 #[test]
-fn tasks_of_an_array_that_a_script_made_of_itself_are_no_second_jobs() {
+fn tasks_of_an_array_created_by_a_script_are_not_second_jobs() {
     let mut rows = State::default();
     rows.put(row("a", TaskStatus::Running, Reason::Running));
     let queue: Vec<JobReport> = ["100_1", "100_2"]
@@ -315,7 +315,7 @@ fn a_task_of_an_array_is_known_by_its_list() {
 }
 
 #[test]
-fn an_array_that_is_shown_as_a_whole_lets_its_tasks_wait() {
+fn the_tasks_of_an_array_shown_as_a_whole_wait() {
     let found = strays(&[part("7", ARRAY)], &State::default(), &[]);
     assert!(found.adopt.is_empty() && found.unknown.is_empty());
     let task = TaskKey::new("sub-01", "ses-01", "a");
@@ -323,7 +323,7 @@ fn an_array_that_is_shown_as_a_whole_lets_its_tasks_wait() {
 }
 
 #[test]
-fn without_the_list_no_task_of_the_procedure_is_safe() {
+fn without_the_task_list_all_tasks_of_the_procedure_wait() {
     let lost = "array-ffffffffffffffff";
     let mut queue = [
         part("7_0", &format!("{lost}.0")),

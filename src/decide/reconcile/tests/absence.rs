@@ -23,7 +23,7 @@ fn e3_without_accounting_outputs_count_only_after_a_long_absence() {
 }
 
 #[test]
-fn e17_a_failed_accounting_ends_nothing_however_long_the_queue_lacks_the_job() {
+fn e17_failed_accounting_never_ends_a_job() {
     for disk in [HERE, Outputs::Missing, Outputs::NoRule] {
         let case = Case::new().with(|c| {
             c.accounting = failed();
@@ -37,7 +37,7 @@ fn e17_a_failed_accounting_ends_nothing_however_long_the_queue_lacks_the_job() {
 
 /// An earlier pass saw that it ended well; only its outputs are awaited.
 #[test]
-fn an_end_that_was_seen_stays_seen() {
+fn a_known_end_stays_known() {
     for accounting in [failed(), Answer::Got(vec![]), Answer::Off] {
         let awaiting = |disk, now| {
             Case::new()
@@ -58,8 +58,8 @@ fn an_end_that_was_seen_stays_seen() {
 
 /// What one executor does not show proves nothing about a job of the other one, however long that lasts.
 #[test]
-fn attack_executor_switch_a_job_of_the_other_executor_is_never_judged_absent() {
-    let judged = |id: &str, asked: ExecutorKind, reason: Reason, accounting| {
+fn attack_executor_switch_a_job_of_the_other_executor_is_never_absent() {
+    let verdict_by = |id: &str, asked: ExecutorKind, reason: Reason, accounting| {
         let mut row = row("a", TaskStatus::Running, reason);
         row.job_id = Some(JobId::new(id));
         row.missing_since = Some(at(0));
@@ -83,13 +83,13 @@ fn attack_executor_switch_a_job_of_the_other_executor_is_never_judged_absent() {
     ] {
         for accounting in [Answer::Off, Answer::Got(vec![proof.clone()])] {
             for reason in [Reason::Running, Reason::Unaccounted] {
-                let by_other = judged(id, other, reason, accounting.clone());
+                let by_other = verdict_by(id, other, reason, accounting.clone());
                 assert_eq!(by_other, None, "{id} {reason}");
-                let by_own = judged(id, own, reason, accounting.clone());
+                let by_own = verdict_by(id, own, reason, accounting.clone());
                 assert_eq!(by_own, Some(TaskStatus::Complete), "{id} {reason}");
             }
             // Its end was seen before the switch.
-            let awaited = judged(id, other, Reason::AwaitingOutput, accounting);
+            let awaited = verdict_by(id, other, Reason::AwaitingOutput, accounting);
             assert_eq!(awaited, Some(TaskStatus::Complete), "{id}");
         }
     }

@@ -6,7 +6,7 @@ use crate::model::job::array::task_id;
 const ARRAY: &str = "array-0123456789abcdef";
 const NAME: &str = "a_array_01234567";
 
-/// Is the row of task 2 of array 7, waiting for its turn.
+/// The row of the pending task 2 of array 7.
 fn task() -> Case {
     Case::new().with(|c| {
         c.row = row("a", TaskStatus::Pending, Reason::Queued);
@@ -33,7 +33,7 @@ fn got(parts: &[JobReport]) -> Answer<Vec<JobReport>> {
 }
 
 #[test]
-fn a_waiting_task_that_vanished_was_cancelled() {
+fn a_pending_task_that_slurm_forgot_was_cancelled() {
     let sibling = || got(&[part("7_1", Phase::Running, Some(&task_id(ARRAY, 1)))]);
     // Accounting keeps the old list of waiting tasks until another one starts.
     let range = || got(&[part("7_2", Phase::Queued, None)]);
@@ -75,9 +75,9 @@ fn a_waiting_task_that_vanished_was_cancelled() {
 }
 
 #[test]
-fn a_report_of_the_array_as_a_whole_is_one_of_its_waiting_tasks() {
-    let whole = |phase: Phase| part("7", phase, Some(ARRAY));
-    let queued = |phase| task().with(|c| c.queue = got(&[whole(phase)]));
+fn a_report_of_a_whole_array_applies_to_its_pending_tasks() {
+    let whole_array = |phase: Phase| part("7", phase, Some(ARRAY));
+    let queued = |phase| task().with(|c| c.queue = got(&[whole_array(phase)]));
     assert_eq!(queued(Phase::Held).verdict(), "pending held");
     assert_eq!(
         queued(Phase::Failed(Reason::Cancelled)).verdict(),
@@ -96,7 +96,7 @@ fn a_report_of_the_array_as_a_whole_is_one_of_its_waiting_tasks() {
     // Its own report is the better one.
     let both = task().with(|c| {
         c.queue = got(&[
-            whole(Phase::Queued),
+            whole_array(Phase::Queued),
             part("7_2", Phase::Running, Some(&task_id(ARRAY, 2))),
         ]);
     });
@@ -105,11 +105,11 @@ fn a_report_of_the_array_as_a_whole_is_one_of_its_waiting_tasks() {
 
 /// The start that Slurm gives a job that was cancelled while it waited is its end.
 #[test]
-fn what_was_cancelled_before_it_started_did_not_start() {
+fn a_task_cancelled_before_its_start_did_not_start() {
     let first = task().with(|c| {
-        let mut whole = part("7", Phase::Failed(Reason::Cancelled), Some(ARRAY));
-        whole.facts.started_at = whole.facts.ended_at;
-        c.queue = got(&[whole]);
+        let mut whole_array = part("7", Phase::Failed(Reason::Cancelled), Some(ARRAY));
+        whole_array.facts.started_at = whole_array.facts.ended_at;
+        c.queue = got(&[whole_array]);
         c.accounting = got(&[]);
         c.now = 0;
     });
@@ -139,7 +139,7 @@ fn doubted(queue: &[JobReport], accounting: &[JobReport]) -> TaskRow {
 }
 
 #[test]
-fn any_report_of_an_array_names_the_jobs_of_its_tasks() {
+fn any_report_of_an_array_gives_the_job_ids_of_its_tasks() {
     let own = Some(task_id(ARRAY, 2));
     let sibling = Some(task_id(ARRAY, 1));
     let other = task_id("array-ffffffffffffffff", 2);
@@ -202,7 +202,7 @@ fn any_report_of_an_array_names_the_jobs_of_its_tasks() {
 }
 
 #[test]
-fn another_array_is_no_reason_to_adopt() {
+fn another_array_is_not_adopted() {
     let other = part(
         "3_2",
         Phase::Running,

@@ -22,7 +22,7 @@ pub(super) fn tagged(id: &str, phase: Phase) -> JobReport {
 }
 
 #[test]
-fn a_submission_in_doubt_is_adopted_by_its_id_and_by_nothing_less_where_ids_are_shown() {
+fn a_submission_in_doubt_is_adopted_only_by_its_id_where_ids_are_shown() {
     let found = tagged("0123456789abcdef", Phase::Running);
     let (state, _) = in_doubt()
         .with(|c| c.queue = Answer::Got(vec![found.clone()]))
@@ -98,7 +98,7 @@ fn a_submission_in_doubt_is_released_only_after_two_clean_answers_apart() {
 }
 
 #[test]
-fn attack_a_first_look_by_a_clock_that_was_ahead_counts_from_now_on() {
+fn attack_a_first_answer_in_the_future_counts_from_now() {
     let late = |now: i64, since: i64| {
         in_doubt().with(|c| {
             c.row.missing_since = Some(at(since));
@@ -130,7 +130,7 @@ fn a2_a_record_whose_command_line_lacks_our_tag_is_not_adopted() {
 }
 
 #[test]
-fn e23_an_accounting_that_knows_no_job_at_all_releases_nothing() {
+fn e23_accounting_without_any_job_releases_nothing() {
     let released = |proven, accounting| {
         let case = in_doubt().with(|c| {
             (c.canary, c.accounting) = (proven, accounting);
@@ -146,7 +146,7 @@ fn e23_an_accounting_that_knows_no_job_at_all_releases_nothing() {
 
 /// Where accounting shows no marks, the name has to do: then nothing that is known to be somebody's is taken.
 #[test]
-fn a_record_by_its_name_alone_is_adopted_only_if_it_is_nobodys() {
+fn a_record_found_by_name_is_adopted_only_without_an_owner() {
     let adopted = |case: Case| case.pass().0.rows()[0].job_id.clone();
     let of_name = || in_doubt().accounting(Phase::Completed);
     assert_eq!(adopted(of_name()), Some(JobId::new("100")));
@@ -171,7 +171,7 @@ fn a_record_by_its_name_alone_is_adopted_only_if_it_is_nobodys() {
 
 /// Another row's job has the same name after a procedure's rename, say.
 #[test]
-fn a_job_that_stands_in_another_row_is_not_adopted_by_its_name() {
+fn another_rows_job_is_not_adopted_by_its_name() {
     let owner = |name: Option<&str>| {
         let mut row = row("b", TaskStatus::Failed, Reason::ExitCode);
         row.job_name = name.map(Into::into);

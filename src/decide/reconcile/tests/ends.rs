@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn an_end_that_went_wrong_has_its_reason_whatever_the_disk_shows() {
+fn a_failed_end_keeps_its_reason_whatever_the_disk_shows() {
     for reason in [
         Reason::ExitCode,
         Reason::Timeout,
@@ -30,7 +30,7 @@ fn an_end_that_went_wrong_has_its_reason_whatever_the_disk_shows() {
 }
 
 #[test]
-fn the_queues_memory_of_an_end_waits_a_minute_for_accounting() {
+fn an_end_in_the_queue_waits_a_minute_for_accounting() {
     let case = |now| {
         Case::new()
             .queue(Phase::Failed(Reason::ExitCode))
@@ -42,7 +42,7 @@ fn the_queues_memory_of_an_end_waits_a_minute_for_accounting() {
 }
 
 #[test]
-fn a_job_that_ended_well_is_judged_by_its_outputs() {
+fn outputs_decide_about_a_successful_job() {
     let ended = || Case::new().accounting(Phase::Completed);
     assert_eq!(ended().disk(HERE).verdict(), "complete verified");
     assert_eq!(
@@ -104,7 +104,7 @@ fn d6_a_forced_job_that_succeeds_and_leaves_good_outputs_untouched_is_complete()
 
 /// The markers were not known when the job ended: the end says nothing about them.
 #[test]
-fn e12_an_end_without_known_markers_is_judged_when_they_are_known() {
+fn e12_an_end_without_known_markers_is_decided_once_they_are_known() {
     let after = |disk: Outputs, minute: i64| {
         let case = Case::new().with(|c| {
             c.queue = Answer::Got(Vec::new());

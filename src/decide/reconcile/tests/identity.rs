@@ -13,7 +13,7 @@ fn other_tag(job: &mut JobReport) {
 }
 
 #[test]
-fn another_job_with_the_same_id_is_not_believed() {
+fn another_job_with_the_same_id_is_ignored() {
     const DAY: i64 = 24 * 60;
     for minute in [-DAY - 1, DAY + 1] {
         let far = ended(|r| r.submitted_at = Some(at(minute)));
@@ -26,13 +26,13 @@ fn another_job_with_the_same_id_is_not_believed() {
     assert_eq!(
         verdict.verdict(),
         "failed timeout",
-        "a stranger's living job does not keep ours alive"
+        "another live job does not keep ours alive"
     );
 }
 
 /// A plugin puts letters before the name and replaces the comment; a script renames its job.
 #[test]
-fn e1_e2_the_name_of_a_job_proves_nothing() {
+fn e1_e2_job_names_are_not_evidence() {
     let renamed = |job: &mut JobReport| job.name = "u_a_sub-01_ses-01".into();
     assert_eq!(ended(renamed).verdict(), "failed timeout");
     let mut live = report(Phase::Running);
@@ -73,7 +73,7 @@ fn a_recycled_id_does_not_keep_a_job_alive_whose_end_accounting_shows() {
 
 /// The login node's clock was wrong when the job was submitted.
 #[test]
-fn e5_the_clock_of_this_host_proves_nothing() {
+fn e5_the_clock_of_this_host_is_not_evidence() {
     for minutes in [-60, -10, 0, 10, 60] {
         let untagged = ended(|r| r.submitted_at = Some(at(minutes)));
         assert_eq!(untagged.disk(HERE).verdict(), "failed timeout", "{minutes}");
@@ -88,7 +88,7 @@ fn e5_the_clock_of_this_host_proves_nothing() {
 }
 
 #[test]
-fn the_mark_names_the_job_whatever_its_name_and_id_became() {
+fn the_tag_identifies_a_job_despite_a_new_name_and_id() {
     let marked = |id: &str, name: &str| JobReport {
         id: JobId::new(id),
         name: name.into(),
@@ -135,20 +135,20 @@ fn e7_the_tag_in_accounting_corrects_the_id() {
     let (state, _) = accounting(Reason::Unaccounted).disk(HERE).pass();
     let row = state.rows()[0].clone();
     assert_eq!(row.job_id, Some(JobId::new("7")));
-    let judged = accounting(Reason::Unaccounted).with(|c| c.row = row);
-    assert_eq!(judged.verdict(), "failed exit_code");
+    let case = accounting(Reason::Unaccounted).with(|c| c.row = row);
+    assert_eq!(case.verdict(), "failed exit_code");
 }
 
 /// A wrapper that drops our tag from the command line: then the id has to do, once it was searched for.
 #[test]
-fn a_command_line_without_our_tag_is_believed_if_no_other_job_has_the_tag() {
+fn a_command_line_without_our_tag_counts_if_no_other_job_has_the_tag() {
     let of = |reason| ended(|r| r.has_submit_line = true).with(|c| c.row.reason = Some(reason));
     assert_eq!(of(Reason::Running).verdict(), "running unaccounted");
     assert_eq!(of(Reason::Unaccounted).verdict(), "failed timeout");
 }
 
 #[test]
-fn a_line_of_which_only_the_id_could_be_read_is_a_job_and_no_more() {
+fn a_line_with_only_a_readable_id_is_not_an_end() {
     let mut unread = report(Phase::Unknown);
     unread.name = String::new();
     unread.submitted_at = None;
@@ -211,7 +211,7 @@ fn e16_e22_a_submission_is_alive_while_any_of_its_jobs_is() {
 
 /// sbatch was misunderstood, or the id was recycled: a person who cancels the task does not mean that job.
 #[test]
-fn attack_cancel_ends_the_jobs_with_the_tasks_tag_and_no_other_job() {
+fn attack_cancel_ends_only_jobs_with_the_tasks_tag() {
     let to_end = |jobs: &[(&str, Option<&str>, &str)], has_submit_line| {
         let job = |(id, tag, name): &(&str, Option<&str>, &str)| {
             let mut job = report(Phase::Running);

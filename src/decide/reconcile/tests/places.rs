@@ -1,4 +1,4 @@
-//! Several clusters, and ends of which accounting has told a part.
+//! Several clusters, and incomplete ends in accounting.
 
 use super::doubt::{in_doubt, tagged};
 use super::*;
@@ -15,7 +15,7 @@ fn on_x(c: &mut Case) {
 }
 
 #[test]
-fn a_job_of_the_same_id_on_another_cluster_says_nothing() {
+fn a_job_with_the_same_id_on_another_cluster_is_ignored() {
     let elsewhere = Case::new()
         .with(|c| {
             on_x(c);
@@ -38,7 +38,7 @@ fn a_job_of_the_same_id_on_another_cluster_says_nothing() {
 }
 
 #[test]
-fn a_found_job_brings_its_cluster_with_it() {
+fn an_adopted_job_sets_the_cluster() {
     let (state, _) = in_doubt()
         .with(|c| {
             let mut found = tagged("0123456789abcdef", Phase::Running);
@@ -54,7 +54,7 @@ fn a_found_job_brings_its_cluster_with_it() {
 }
 
 #[test]
-fn clusters_of_ended_jobs_are_left_alone() {
+fn clusters_of_ended_jobs_are_not_queried() {
     let mut state = State::default();
     let mut old = row("a", TaskStatus::Failed, Reason::Timeout);
     old.facts.cluster = Some("gone".into());
@@ -63,7 +63,7 @@ fn clusters_of_ended_jobs_are_left_alone() {
 }
 
 #[test]
-fn that_a_job_never_began_is_believed_a_minute_after_its_end() {
+fn a_launch_failure_counts_a_minute_after_the_end() {
     let case = |now, code: &'static str| {
         Case::new()
             .with(|c| {
@@ -80,7 +80,7 @@ fn that_a_job_never_began_is_believed_a_minute_after_its_end() {
 }
 
 #[test]
-fn e14_a_cancel_that_accounting_is_not_sure_of_waits_a_minute() {
+fn e14_a_cancel_without_details_in_accounting_waits_a_minute() {
     let case = |now| {
         Case::new()
             .queue(Phase::Failed(Reason::Cancelled))
@@ -93,7 +93,7 @@ fn e14_a_cancel_that_accounting_is_not_sure_of_waits_a_minute() {
 }
 
 #[test]
-fn a_record_that_never_arrives_in_full_is_no_reason_to_wait_for_ever() {
+fn an_incomplete_record_is_accepted_after_some_time() {
     let case = |submitted: Option<i64>, since| {
         Case::new()
             .with(|c| {
@@ -107,6 +107,6 @@ fn a_record_that_never_arrives_in_full_is_no_reason_to_wait_for_ever() {
     };
     assert_eq!(case(Some(0), None), "running unaccounted");
     assert_eq!(case(Some(0), Some(at(0))), "failed lost");
-    // A line that could not be read is no answer.
+    // An unreadable line is not an answer.
     assert_eq!(case(None, Some(at(0))), "running running");
 }

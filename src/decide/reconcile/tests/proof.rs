@@ -1,9 +1,9 @@
-//! What proves that accounting answers, and whose end a record tells.
+//! The proof that accounting answers, and the run to which an end belongs.
 
 use super::*;
 
 #[test]
-fn an_empty_answer_of_accounting_proves_nothing() {
+fn an_empty_answer_of_accounting_is_not_evidence() {
     let mut state = State::default();
     let mut gone = row("a", TaskStatus::Running, Reason::Unaccounted);
     gone.missing_since = Some(at(0));
@@ -20,7 +20,7 @@ fn an_empty_answer_of_accounting_proves_nothing() {
 }
 
 #[test]
-fn the_canary_is_a_job_that_accounting_has_known_and_not_an_old_one() {
+fn the_canary_is_a_recent_job_known_to_accounting() {
     let day = 24 * 60;
     let ended = |procedure: &str, minute: i64, exit_code: Option<&str>| {
         let mut row = row(procedure, TaskStatus::Failed, Reason::ExitCode);
@@ -49,7 +49,7 @@ fn the_canary_is_a_job_that_accounting_has_known_and_not_an_old_one() {
 }
 
 #[test]
-fn an_end_is_that_of_an_earlier_run_only_if_the_job_came_back_after_it() {
+fn an_end_belongs_to_an_earlier_run_only_if_the_job_ran_again() {
     let record = |submitted: i64, started: i64, ended: i64| {
         let mut record = report(Phase::Failed(Reason::NodeFail));
         record.submitted_at = Some(at(submitted));
@@ -107,7 +107,7 @@ fn an_end_is_that_of_an_earlier_run_only_if_the_job_came_back_after_it() {
             row_started(None),
             Some(queued(6)),
             false,
-            "nobody knows when it was submitted",
+            "unknown submit time",
         ),
         (
             record(0, 1, 5),
@@ -138,8 +138,8 @@ fn an_end_is_that_of_an_earlier_run_only_if_the_job_came_back_after_it() {
             "a clock was set back: its own start",
         ),
     ] {
-        let told = is_earlier(record, &row, queued);
-        assert_eq!(told, expected, "{why}");
+        let found = is_earlier(record, &row, queued);
+        assert_eq!(found, expected, "{why}");
     }
     let living = JobReport {
         phase: Phase::Running,
@@ -154,7 +154,7 @@ fn an_end_is_that_of_an_earlier_run_only_if_the_job_came_back_after_it() {
 /// Pass 1: accounting has the end of the first run, the queue the job waiting again. Pass 2: the queue has
 /// forgotten it. Pass 3: the end of the second run arrives.
 #[test]
-fn a5_the_end_of_a_run_proves_nothing_after_a_later_submission_was_seen() {
+fn a5_the_end_of_a_run_is_ignored_after_a_later_submission() {
     let run = |phase, minutes: i64| JobReport {
         submitted_at: Some(at(minutes)),
         facts: JobFacts {
@@ -192,7 +192,7 @@ fn a5_the_end_of_a_run_proves_nothing_after_a_later_submission_was_seen() {
 
 /// The queue answers without the job, from a cache or because it has forgotten it, and accounting is behind.
 #[test]
-fn e3_e17_a_job_that_accounting_calls_alive_has_not_ended() {
+fn e3_e17_a_job_that_is_alive_in_accounting_has_not_ended() {
     let case = |since: Option<i64>, now| {
         Case::new().accounting(Phase::Running).disk(HERE).with(|c| {
             if since.is_some() {
@@ -205,17 +205,17 @@ fn e3_e17_a_job_that_accounting_calls_alive_has_not_ended() {
     assert_eq!(case(None, 6).verdict(), "running unaccounted");
     assert_eq!(case(Some(6), 65).verdict(), "running unaccounted");
     let (state, _) = case(Some(6), 66).pass();
-    let judged = &state.rows()[0];
-    assert_eq!(judged.status, TaskStatus::Complete);
+    let finished = &state.rows()[0];
+    assert_eq!(finished.status, TaskStatus::Complete);
     // The true end corrects it, once.
     let corrected = |row: &TaskRow, phase| {
         let case = Case::new().accounting(phase).disk(HERE);
         let case = case.with(|c| (c.row, c.now) = (row.clone(), 70));
         case.pass().0.rows()[0].clone()
     };
-    let failed = corrected(judged, Phase::Failed(Reason::ExitCode));
+    let failed = corrected(finished, Phase::Failed(Reason::ExitCode));
     assert_eq!(failed.reason, Some(Reason::ExitCode));
-    let confirmed = corrected(judged, Phase::Completed);
+    let confirmed = corrected(finished, Phase::Completed);
     assert_eq!(confirmed.reason, Some(Reason::Verified));
     assert_eq!(confirmed.facts.ended_at, Some(at(5)));
     let again = corrected(&confirmed, Phase::Failed(Reason::ExitCode));

@@ -33,7 +33,7 @@ fn verdict(job: &str, comment: &str, change: impl Fn(&mut TaskRow)) -> (String, 
 }
 
 #[test]
-fn attack_a_comment_that_was_changed_behind_the_tag_or_cut_is_the_rows() {
+fn attack_a_comment_changed_after_the_tag_or_truncated_still_matches() {
     for behind in ["", ";charge=x", ",foo", "charge=x"] {
         let (words, _) = verdict("100", &format!("snbb:p:{OWN}{behind}"), |_| ());
         assert_eq!(words, "running running", "{behind}");
@@ -53,7 +53,7 @@ fn attack_a_comment_that_was_changed_behind_the_tag_or_cut_is_the_rows() {
     assert_eq!(words, "complete verified", "the tag of another submission");
 }
 
-/// The answer of sbatch was lost, the plugin appends or cuts, and there is no accounting.
+/// The answer of sbatch was lost, the plugin appends or cuts, and accounting is off.
 #[test]
 fn attack_a_submission_in_doubt_is_found_by_a_changed_tag() {
     let doubt = |row: &mut TaskRow| {
@@ -75,8 +75,8 @@ fn attack_a_submission_in_doubt_is_found_by_a_changed_tag() {
 
 /// Somebody requeued a job that had ended, and it ended again before the next pass.
 #[test]
-fn attack_the_end_of_a_later_run_corrects_a_row_that_has_its_end() {
-    let judged = |status, reason| {
+fn attack_the_end_of_a_later_run_corrects_a_finished_row() {
+    let finished = |status, reason| {
         Case::new().with(|c| {
             (c.row.status, c.row.reason) = (status, Some(reason));
             c.row.facts.started_at = Some(at(1));
@@ -99,15 +99,15 @@ fn attack_the_end_of_a_later_run_corrects_a_row_that_has_its_end() {
             run(Phase::Failed(Reason::ExitCode), Some(7)),
         ]
     };
-    let complete = || judged(TaskStatus::Complete, Reason::Verified).disk(HERE);
+    let complete = || finished(TaskStatus::Complete, Reason::Verified).disk(HERE);
     let by_accounting = complete().with(|c| c.accounting = Answer::Got(failed_again()));
     assert_eq!(by_accounting.verdict(), "failed exit_code");
     let by_queue = complete().with(|c| c.queue = Answer::Got(failed_again().split_off(1)));
     assert_eq!(by_queue.verdict(), "failed exit_code");
-    let unverified = judged(TaskStatus::Complete, Reason::Unverified)
+    let unverified = finished(TaskStatus::Complete, Reason::Unverified)
         .with(|c| c.accounting = Answer::Got(failed_again()));
     assert_eq!(unverified.verdict(), "failed exit_code");
-    let succeeded = judged(TaskStatus::Failed, Reason::NodeFail)
+    let succeeded = finished(TaskStatus::Failed, Reason::NodeFail)
         .disk(HERE)
         .with(|c| c.accounting = Answer::Got(vec![run(Phase::Completed, Some(7))]));
     assert_eq!(succeeded.verdict(), "complete verified");

@@ -1,4 +1,4 @@
-//! A maker of prepared tasks for tests.
+//! Prepared tasks for tests.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::model::state::testing::at;
 use crate::model::state::{RetryState, TaskKey};
 use crate::store::journal::Intent;
 
-/// Makes a task of a procedure for the subject with this number.
+/// A task of a procedure for the subject with this number.
 pub fn prepared(procedure: &str, number: usize) -> Prepared {
     let subject = format!("sub-{number:04}");
     let key = TaskKey::new(&subject, "ses-01", procedure);

@@ -22,7 +22,7 @@ fn tasks(count: usize) -> Vec<Prepared> {
 }
 
 #[test]
-fn auto_begins_at_ten_and_always_at_one() {
+fn auto_needs_ten_tasks_and_always_needs_one() {
     let auto = |count, limit| sizes(&grouped(tasks(count), ArrayMode::Auto, limit));
     assert_eq!(auto(9, 1001), [(false, 1); 9]);
     assert_eq!(auto(10, 1001), [(true, 10)]);
@@ -38,7 +38,7 @@ fn auto_begins_at_ten_and_always_at_one() {
 }
 
 #[test]
-fn the_limit_is_asked_only_for_an_array_and_once() {
+fn the_array_limit_is_queried_once_and_only_for_arrays() {
     let asked = |tasks: Vec<Prepared>| {
         let mut count = 0;
         let mut limit = || {
@@ -60,7 +60,7 @@ fn the_limit_is_asked_only_for_an_array_and_once() {
 }
 
 #[test]
-fn what_asks_for_something_else_stays_out() {
+fn tasks_with_different_requests_are_not_grouped() {
     let mut list = tasks(12);
     list[3].request.resources.cpus_per_task = Some(9);
     list[4].request.env.insert("THREADS".into(), "9".into());
@@ -78,7 +78,7 @@ fn what_asks_for_something_else_stays_out() {
 }
 
 #[test]
-fn a_refused_array_is_halved_down_to_one_with_new_ids() {
+fn a_refused_array_is_split_in_halves_with_new_ids() {
     let batch = grouped(tasks(5), ArrayMode::Always, 100).remove(0);
     let mut seen = HashSet::from([batch.array.clone().unwrap().submission_id]);
     let mut todo = vec![batch];

@@ -45,17 +45,17 @@ fn text(asked: &Asked) -> (String, String) {
     options.extend(cpus_per_task.map(|cpus| format!("--cpus-per-task={cpus}")));
     options.extend(time.as_ref().map(|time| format!("--time={time}")));
     options.extend(sbatch_args.words().cloned());
-    let said: Vec<String> = asked
+    let changes: Vec<String> = asked
         .changes
         .iter()
         .cloned()
         .chain(asked.reduced.iter().map(ToString::to_string))
         .collect();
-    (options.join(" "), said.join("; "))
+    (options.join(" "), changes.join("; "))
 }
 
 #[test]
-fn what_is_asked_for_is_reduced_to_the_ceiling() {
+fn requests_are_reduced_to_the_ceiling() {
     let all = ceiling(Some("128G"), Some("7-0"), Some(16));
     for (mem, time, arguments, options, said) in [
         (Some("64G"), Some("3-0"), vec![], "--mem=64G --time=3-0", ""),
@@ -88,7 +88,7 @@ fn what_is_asked_for_is_reduced_to_the_ceiling() {
             "--time=7-0",
             "--time 0 reduced to 7-0 (max_time)",
         ),
-        // What nobody asked for explicitly is not known here.
+        // Values that are not requested explicitly are unknown here.
         (None, None, vec!["--hold"], "--hold", ""),
         (
             None,
@@ -125,7 +125,7 @@ fn what_is_asked_for_is_reduced_to_the_ceiling() {
 }
 
 #[test]
-fn a_retry_asks_for_more_and_says_so() {
+fn a_retry_requests_and_reports_more() {
     let rule = |factor: f64, most: Option<&str>| RetryRule {
         mem_factor: Some(factor),
         mem_max: most.map(|text| MemSize::parse(text).unwrap()),
@@ -221,7 +221,7 @@ fn a_retry_asks_for_more_and_says_so() {
             1.5,
             None,
             "",
-            "mem_factor cannot act: nobody knows how much memory the last attempt asked for; set mem",
+            "mem_factor has no effect: the memory request of the last attempt is unknown; set mem",
         ),
         // Kept from an attempt before, and this rule raises nothing.
         (
@@ -249,7 +249,7 @@ fn a_retry_asks_for_more_and_says_so() {
             mem_mb: raised,
             ..RetryState::default()
         };
-        let failed = Failed {
+        let failed = RetryBase {
             row: &row,
             state: &state,
             script: &Arguments::default(),
@@ -260,7 +260,7 @@ fn a_retry_asks_for_more_and_says_so() {
 }
 
 #[test]
-fn a_retry_stays_away_from_nodes_beside_those_of_the_site() {
+fn a_retry_excludes_nodes_in_addition_to_the_sites() {
     let rule = RetryRule {
         exclude_node: true,
         ..RetryRule::default()
@@ -281,11 +281,11 @@ fn a_retry_stays_away_from_nodes_beside_those_of_the_site() {
         (
             vec!["--exclude=./nodes"],
             "--exclude=./nodes",
-            "exclude_node cannot act: sbatch_args name the nodes by a file",
+            "exclude_node has no effect: sbatch_args use a file of nodes",
         ),
     ] {
         let step = with_rule(step(None, None, &arguments), Reason::NodeFail, rule.clone());
-        let failed = Failed {
+        let failed = RetryBase {
             row: &row,
             state: &state,
             script: &Arguments::from_iter(["-xold".to_owned()]),
@@ -313,11 +313,11 @@ fn memory_per_cpu_of_a_script_cannot_be_raised() {
             None,
             "--mem-per-cpu=500",
             "",
-            "mem_factor cannot act: the script asks for memory per CPU or GPU (#SBATCH)",
+            "mem_factor has no effect: the script requests memory per CPU or GPU (#SBATCH)",
         ),
     ] {
         let step = with_rule(step(mem, None, &[]), Reason::OutOfMemory, rule.clone());
-        let failed = Failed {
+        let failed = RetryBase {
             row: &row,
             state: &state,
             script: &Arguments::from_iter([script.to_owned()]),

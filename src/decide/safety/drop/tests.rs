@@ -1,4 +1,4 @@
-//! Drops as tables: what is an alarm, what is not, and what is compared with afterwards.
+//! Drops as tables: the stops, and the baselines afterwards.
 
 mod days;
 
@@ -47,8 +47,8 @@ fn counts(sessions: u64, a: Figures, b: Figures) -> Counts {
     }
 }
 
-fn told(config: &Config, counts: &Counts, baselines: &Baselines) -> Vec<String> {
-    let stops = judge(config, counts, baselines);
+fn messages(config: &Config, counts: &Counts, baselines: &Baselines) -> Vec<String> {
+    let stops = safety_stops(config, counts, baselines);
     assert!(
         stops
             .iter()
@@ -67,7 +67,7 @@ fn after(config: &Config, runs: &[Counts]) -> Baselines {
 }
 
 #[test]
-fn sessions_that_vanish_are_an_alarm_from_five_and_the_limit_on() {
+fn five_lost_sessions_above_the_limit_cause_a_stop() {
     let none = Figures::default();
     for (limit, before, now, is_alarm) in [
         ("", 0, 0, false),
@@ -90,7 +90,7 @@ fn sessions_that_vanish_are_an_alarm_from_five_and_the_limit_on() {
         let config = config(limit);
         let baselines = after(&config, &[counts(before, none.clone(), none.clone())]);
         let now_counts = counts(now, none.clone(), none.clone());
-        let got = told(&config, &now_counts, &baselines);
+        let got = messages(&config, &now_counts, &baselines);
         assert_eq!(
             !got.is_empty(),
             is_alarm,
@@ -100,15 +100,12 @@ fn sessions_that_vanish_are_an_alarm_from_five_and_the_limit_on() {
             sessions: None,
             ..now_counts
         };
-        assert!(
-            told(&config, &unread, &baselines).is_empty(),
-            "nobody knows"
-        );
+        assert!(messages(&config, &unread, &baselines).is_empty(), "unknown");
     }
 }
 
 #[test]
-fn only_what_was_judged_incomplete_is_lost() {
+fn only_tasks_found_incomplete_are_lost() {
     let config = config("");
     let full = || figures(100, 100, 0, 0);
     // What was, what is now, how many of `a` are lost.
@@ -117,23 +114,23 @@ fn only_what_was_judged_incomplete_is_lost() {
         (full(), figures(100, 90, 10, 0), None),
         (full(), figures(100, 89, 11, 0), Some(11)),
         (full(), figures(100, 89, 11, 11), Some(11)),
-        // All wait for something: nobody looked.
+        // All are waiting, so no outputs were checked.
         (full(), figures(100, 0, 0, 0), None),
         // New sessions arrive, and are due.
         (full(), figures(200, 100, 100, 0), None),
-        // New sessions were completed while others were lost: rows tell.
+        // New sessions were completed while others were lost: rows show it.
         (full(), figures(150, 100, 50, 20), Some(20)),
-        // Without rows only the sum can tell.
+        // Without rows, only the sum shows it.
         (full(), figures(150, 100, 50, 0), None),
         (full(), figures(110, 60, 50, 0), Some(40)),
-        // Sessions went: that is no loss of outputs.
+        // Lost sessions are not lost outputs.
         (full(), figures(50, 50, 0, 0), None),
         // Nothing was known.
         (figures(100, 0, 100, 0), figures(100, 0, 100, 0), None),
         (Figures::default(), figures(100, 0, 100, 0), None),
     ] {
         let baselines = after(&config, &[counts(100, before.clone(), full())]);
-        let got = told(&config, &counts(100, now.clone(), full()), &baselines);
+        let got = messages(&config, &counts(100, now.clone(), full()), &baselines);
         let expected = lost.map(|n| {
             format!(
                 "{n} of 100 complete tasks of a have lost their outputs (more than max_drop, 10%)"
@@ -141,12 +138,12 @@ fn only_what_was_judged_incomplete_is_lost() {
         });
         assert_eq!(got, Vec::from_iter(expected), "{before:?} -> {now:?}");
     }
-    // Rows that the Python program wrote: there is no baseline yet.
+    // Rows of the Python program, without a baseline yet.
     let known = Figures {
         known: 40,
         ..figures(40, 20, 20, 20)
     };
-    let got = told(&config, &counts(40, known, full()), &Baselines::new());
+    let got = messages(&config, &counts(40, known, full()), &Baselines::new());
     assert_eq!(
         got,
         ["20 of 40 complete tasks of a have lost their outputs (more than max_drop, 10%)"]
@@ -160,13 +157,13 @@ fn small_losses_of_many_procedures_add_up() {
     let baselines = after(&config, &[counts(10, was(), was())]);
     let now = || figures(10, 7, 3, 3);
     assert_eq!(
-        told(&config, &counts(10, now(), now()), &baselines),
+        messages(&config, &counts(10, now(), now()), &baselines),
         ["6 of 20 complete tasks have lost their outputs (more than max_drop, 10%)"]
     );
 }
 
 #[test]
-fn what_the_program_itself_works_on_is_no_loss() {
+fn tasks_that_the_program_reruns_are_not_losses() {
     let config = config("");
     let full = || figures(100, 100, 0, 0);
     // 60 are forced, run, fail, and are cleared by `retry`.
@@ -180,7 +177,7 @@ fn what_the_program_itself_works_on_is_no_loss() {
     );
     assert_eq!(baselines["complete/a"], 40);
     assert!(
-        told(
+        messages(
             &config,
             &counts(100, figures(100, 40, 60, 0), full()),
             &baselines
@@ -199,7 +196,7 @@ fn what_the_program_itself_works_on_is_no_loss() {
 }
 
 #[test]
-fn what_was_accepted_is_accepted_until_its_turn_has_come() {
+fn an_accepted_loss_stays_accepted_until_its_tasks_run() {
     let config = config("");
     let full = || figures(100, 100, 0, 0);
     let mut baselines = after(&config, &[counts(100, full(), full())]);
@@ -208,7 +205,7 @@ fn what_was_accepted_is_accepted_until_its_turn_has_come() {
         ..figures(70, 70 - n, n, n)
     };
     assert_eq!(
-        judge(&config, &counts(70, lost(50), full()), &baselines).len(),
+        safety_stops(&config, &counts(70, lost(50), full()), &baselines).len(),
         2
     );
     settle(&config, &counts(70, lost(50), full()), &mut baselines, true);
@@ -226,26 +223,26 @@ fn what_was_accepted_is_accepted_until_its_turn_has_come() {
             ours: 50 - left,
             ..lost(left)
         };
-        assert!(told(&config, &counts(70, now.clone(), full()), &baselines).is_empty());
+        assert!(messages(&config, &counts(70, now.clone(), full()), &baselines).is_empty());
         settle(&config, &counts(70, now, full()), &mut baselines, false);
     }
     assert!(!baselines.contains_key("accepted/a"));
     // Another loss is one.
     assert_eq!(
-        told(&config, &counts(70, lost(50), full()), &baselines).len(),
+        messages(&config, &counts(70, lost(50), full()), &baselines).len(),
         1
     );
 }
 
 #[test]
-fn a_changed_configuration_is_named() {
+fn a_changed_root_is_mentioned() {
     let full = || figures(100, 100, 0, 0);
     let before = config("");
     let baselines = after(&before, &[counts(100, full(), full())]);
     let other_root = config("derivatives_root: /elsewhere");
     let lost = || counts(100, figures(100, 0, 100, 100), full());
     assert_eq!(
-        told(&other_root, &lost(), &baselines),
+        messages(&other_root, &lost(), &baselines),
         ["100 of 100 complete tasks of a have lost their outputs \
           (more than max_drop, 10%; a root in the configuration has changed since then)"]
     );
@@ -265,7 +262,7 @@ fn a_changed_configuration_is_named() {
         sessions: Some(100),
         procedures: vec![full()],
     };
-    assert!(told(&without, &counts, &left).is_empty());
+    assert!(messages(&without, &counts, &left).is_empty());
     settle(&without, &counts, &mut left, false);
     assert!(
         left.contains_key("complete/a")
@@ -275,7 +272,7 @@ fn a_changed_configuration_is_named() {
 }
 
 #[test]
-fn a_changed_marker_asks_before_a_single_complete_task_runs_again() {
+fn a_changed_marker_stops_even_for_one_complete_task() {
     let full = || figures(100, 100, 0, 0);
     let before = config("");
     let other_marker = |marker: &str| {
@@ -302,24 +299,24 @@ fn a_changed_marker_asks_before_a_single_complete_task_runs_again() {
             full(),
         );
         assert!(
-            incomplete > 1 || told(&other_marker("x"), &now, &baselines).is_empty(),
+            incomplete > 1 || messages(&other_marker("x"), &now, &baselines).is_empty(),
             "below the limit"
         );
         let expected = format!(
-            "what makes a complete has changed in the configuration, and {incomplete} of 100 complete tasks are \
-             incomplete by the new rule"
+            "the completion rule of a was changed in the configuration, and {incomplete} of 100 complete tasks do \
+             not satisfy the new rule"
         );
-        assert_eq!(told(&other_marker("y"), &now, &baselines), [expected]);
+        assert_eq!(messages(&other_marker("y"), &now, &baselines), [expected]);
     }
-    assert!(told(&other_marker("y"), &counts(100, full(), full()), &baselines).is_empty());
+    assert!(messages(&other_marker("y"), &counts(100, full(), full()), &baselines).is_empty());
     // Accepted once, it is the rule that counts.
     let now = counts(100, figures(100, 98, 2, 2), full());
     settle(&other_marker("y"), &now, &mut baselines, true);
-    assert!(told(&other_marker("y"), &now, &baselines).is_empty());
+    assert!(messages(&other_marker("y"), &now, &baselines).is_empty());
 }
 
 #[test]
-fn the_loss_of_all_results_is_an_alarm_from_two_on() {
+fn losing_all_of_two_or_more_results_causes_a_stop() {
     let (lenient, config) = (config("safety: {max_drop: 100%}"), config(""));
     for (tasks, gone, is_alarm) in [
         (1, 1, false),
@@ -337,9 +334,9 @@ fn the_loss_of_all_results_is_an_alarm_from_two_on() {
                 figures(tasks, tasks - gone, gone, known),
                 Figures::default(),
             );
-            let got = told(&config, &now, &baselines);
+            let got = messages(&config, &now, &baselines);
             assert_eq!(!got.is_empty(), is_alarm, "{gone} of {tasks}: {got:?}");
-            assert!(told(&lenient, &now, &baselines).is_empty());
+            assert!(messages(&lenient, &now, &baselines).is_empty());
         }
     }
 }
@@ -355,7 +352,7 @@ fn planned(dag: &ProcedureDag, id: ProcedureId, subject: &str, decision: Decisio
 }
 
 #[test]
-fn a_manifest_is_counted_by_what_its_decisions_say_of_the_disk() {
+fn tasks_are_counted_by_their_decisions() {
     let config = config("");
     let dag = &config.procedures;
     let id = dag.find("a").unwrap();

@@ -1,50 +1,21 @@
-//! Trust against a study that is looked at as a whole at every pass.
+//! Trust, compared with a study that every pass checks completely.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use proptest::prelude::*;
 
 use super::*;
+use crate::decide::manifest::testing::Disk;
 use crate::decide::manifest::{Input, Planned, RemovedProcedures, Selection, World, plan};
-use crate::gather::completion::{Completion, Completions, SubjectCompletions};
+use crate::gather::completion::Completion;
 use crate::model::bids::{Dicom, Session, SessionLabel, SubjectLabel};
 use crate::model::procedure::testing::procedure;
-use crate::model::procedure::{ProcedureDag, ProcedureId, Scope, SessionsRule};
+use crate::model::procedure::{ProcedureDag, Scope, SessionsRule};
 use crate::model::state::testing::{at, row};
 
 const DAY: i64 = 24 * 60;
 const PERIOD: Duration = Duration::from_secs(DAY as u64 * 60);
-
-/// A disk of answers, incomplete elsewhere, that counts how often it is asked.
-#[derive(Default)]
-struct Disk {
-    answers: BTreeMap<TaskKey, Completion>,
-    names: Vec<Arc<str>>,
-    looks: AtomicUsize,
-}
-
-struct OneSubject<'a>(&'a Disk, &'a SubjectLabel);
-
-impl Completions for Disk {
-    fn for_subject<'a>(&'a self, subject: &'a SubjectLabel) -> Box<dyn SubjectCompletions + 'a> {
-        Box::new(OneSubject(self, subject))
-    }
-}
-
-impl SubjectCompletions for OneSubject<'_> {
-    fn completion(&self, procedure: ProcedureId, session: &SessionLabel) -> Completion {
-        self.0.looks.fetch_add(1, Ordering::Relaxed);
-        let name = &self.0.names[procedure.index()];
-        let key = TaskKey::new(self.1.as_str(), session.as_str(), name);
-        let answer = self.0.answers.get(&key).cloned();
-        answer.unwrap_or(Completion::Incomplete)
-    }
-
-    fn newest_output(&self, _: ProcedureId, _: &SessionLabel) -> Option<DateTime<Utc>> {
-        None
-    }
-}
 
 /// A study with its state, and when new input came to each session.
 struct Study {
@@ -57,7 +28,6 @@ struct Study {
 
 impl Study {
     fn new(procedures: Vec<crate::model::procedure::Procedure>, subjects: usize) -> Self {
-        let names = procedures.iter().map(|one| Arc::clone(&one.name)).collect();
         let sessions = (0..subjects * 2).map(|number| Session {
             subject: SubjectLabel::new(&format!("sub-{:03}", number / 2)).unwrap(),
             session: SessionLabel::new(&format!("ses-{}", number % 2)).unwrap(),
@@ -67,10 +37,7 @@ impl Study {
             dag: ProcedureDag::new(procedures).unwrap(),
             sessions: sessions.collect(),
             rows: State::default(),
-            disk: Disk {
-                names,
-                ..Disk::default()
-            },
+            disk: Disk::default(),
             late: BTreeMap::new(),
         }
     }
@@ -101,7 +68,7 @@ impl Study {
         keys
     }
 
-    /// Makes a task complete, by a row and on disk.
+    /// Completes a task, by a row and on disk.
     fn finish(&mut self, key: &TaskKey, minute: i64) {
         let mut done = row(&key.procedure, TaskStatus::Complete, Reason::Verified);
         done.key = key.clone();
@@ -109,7 +76,7 @@ impl Study {
         done.facts.started_at = Some(at(minute));
         done.updated_at = Some(at(minute));
         self.rows.put(done);
-        self.disk.answers.insert(key.clone(), Completion::Complete);
+        self.disk.set_task(&self.dag, key, Completion::Complete);
     }
 
     fn plan(&self, policy: &Policy, now: DateTime<Utc>, trusts: Trusts<'_>) -> Manifest {
@@ -132,15 +99,19 @@ impl Study {
         plan(&self.dag, &world, policy, 1, &|| ())
     }
 
-    /// Decides as a pass does. Returns what was believed too.
+    /// Decides like a pass, and also returns the trust.
     fn pass(&mut self, policy: &Policy, minute: i64, is_dry: bool) -> (Manifest, Trust) {
         let mut trust = Trust {
-            present: self.disk.names.iter().cloned().collect(),
+            present: self
+                .dag
+                .iter()
+                .map(|(_, one)| Arc::clone(&one.name))
+                .collect(),
             ..Trust::of(PERIOD, 7, &self.rows.meta.baselines, at(minute))
         };
         let manifest = trust.decide(|trusts| self.plan(policy, at(minute), trusts));
         if policy.selection.is_everything() {
-            trust.note(&manifest, &self.rows);
+            trust.record(&manifest, &self.rows);
         }
         if !is_dry {
             trust.settle(&mut self.rows.meta.baselines);
@@ -148,16 +119,16 @@ impl Study {
         (manifest, trust)
     }
 
-    /// Returns how many outputs a pass looks at.
-    fn looks(&mut self, minute: i64) -> usize {
-        self.disk.looks.store(0, Ordering::Relaxed);
+    /// The number of outputs that a pass reads.
+    fn reads(&mut self, minute: i64) -> usize {
+        self.disk.reads.store(0, Ordering::Relaxed);
         self.pass(&Policy::default(), minute, false);
-        self.disk.looks.load(Ordering::Relaxed)
+        self.disk.reads.load(Ordering::Relaxed)
     }
 }
 
 #[test]
-fn tasks_are_spread_evenly() {
+fn tasks_are_distributed_evenly() {
     let mut counts = [0; PARTS];
     for number in 0..24_000 {
         let subject = format!("sub-{:04}", number / 4);
@@ -174,22 +145,22 @@ fn tasks_are_spread_evenly() {
 }
 
 #[test]
-fn hourly_passes_look_at_each_complete_task_once_a_day() {
+fn hourly_passes_check_each_complete_task_once_a_day() {
     let mut study = Study::complete(120);
-    assert_eq!(study.looks(30), 240, "nothing is known yet");
-    let looks: Vec<usize> = (1..=24).map(|hour| study.looks(30 + hour * 60)).collect();
-    assert_eq!(looks.iter().sum::<usize>(), 240);
+    assert_eq!(study.reads(30), 240, "nothing is known yet");
+    let reads: Vec<usize> = (1..=24).map(|hour| study.reads(30 + hour * 60)).collect();
+    assert_eq!(reads.iter().sum::<usize>(), 240);
     assert!(
-        looks.iter().all(|looks| (1..30).contains(looks)),
-        "{looks:?}"
+        reads.iter().all(|reads| (1..30).contains(reads)),
+        "{reads:?}"
     );
-    assert_eq!(study.looks(30 + 24 * 60 + 1), 0, "no part's turn");
-    assert_eq!(study.looks(30 + 48 * 60), 240, "a day without passes");
+    assert_eq!(study.reads(30 + 24 * 60 + 1), 0, "no part's turn");
+    assert_eq!(study.reads(30 + 48 * 60), 240, "a day without passes");
 }
 
 #[test]
-fn a_time_that_proves_nothing_leads_to_a_look() {
-    for (looked, rules, period, is_trusted) in [
+fn an_invalid_time_leads_to_a_check() {
+    for (checked, rules, period, is_trusted) in [
         (1_000_000, 7, 86_400, true),
         (0, 7, 86_400, false),
         (1_000_001, 7, 86_400, false),
@@ -198,22 +169,26 @@ fn a_time_that_proves_nothing_leads_to_a_look() {
         (1_000_000, 7, 0, false),
         (u64::MAX, 7, 86_400, false),
     ] {
-        let baselines = (0..PARTS).map(|part| (name(part), looked));
+        let baselines = (0..PARTS).map(|part| (name(part), checked));
         let baselines: Baselines = baselines.chain([(RULES.to_owned(), rules)]).collect();
         let now = DateTime::from_timestamp(1_000_000, 0).unwrap();
         let trust = Trust::of(Duration::from_secs(period), 7, &baselines, now);
-        assert_eq!(trust.is_any(), is_trusted, "{looked} {rules} {period}");
+        assert_eq!(trust.is_any(), is_trusted, "{checked} {rules} {period}");
     }
 }
 
 #[test]
-fn what_is_no_verified_row_of_a_directory_that_is_there_is_not_trusted() {
+fn only_verified_rows_with_an_existing_directory_are_trusted() {
     let mut study = Study::complete(1);
     let (_, trust) = study.pass(&Policy::default(), 0, false);
-    assert_eq!(trust.looks(&study.rows.rows()[0]), None, "the first pass");
+    assert_eq!(
+        trust.check_times(&study.rows.rows()[0]),
+        None,
+        "the first pass"
+    );
     let (_, mut trust) = study.pass(&Policy::default(), 0, false);
     let fine = study.rows.rows()[0].clone();
-    let (last, next) = trust.looks(&fine).unwrap();
+    let (last, next) = trust.check_times(&fine).unwrap();
     assert_eq!(last, at(0));
     assert!(next > at(0) && next <= at(DAY), "{next}");
     let changed = |change: fn(&mut TaskRow)| {
@@ -232,12 +207,12 @@ fn what_is_no_verified_row_of_a_directory_that_is_there_is_not_trusted() {
 }
 
 #[test]
-fn one_loss_in_the_share_of_a_pass_leads_to_a_look_at_everything() {
+fn one_lost_output_leads_to_a_check_of_everything() {
     let mut study = Study::complete(120);
-    study.looks(30);
+    study.reads(30);
     let lost = study.keys();
     for key in &lost[..200] {
-        study.disk.answers.remove(key);
+        study.disk.set_task(&study.dag, key, Completion::Incomplete);
     }
     let (manifest, _) = study.pass(&Policy::default(), 31, false);
     assert_eq!(manifest.due().count(), 0, "no part's turn");
@@ -252,7 +227,7 @@ fn one_loss_in_the_share_of_a_pass_leads_to_a_look_at_everything() {
 }
 
 #[test]
-fn times_are_kept_by_passes_over_everything_only_and_dropped_without_the_key() {
+fn times_are_kept_only_by_full_passes_and_removed_without_the_key() {
     let mut study = Study::complete(2);
     let one = Policy {
         selection: Selection::new(&["sub-000".to_owned()], &[], &[], &[]).unwrap(),
@@ -267,7 +242,7 @@ fn times_are_kept_by_passes_over_everything_only_and_dropped_without_the_key() {
     study.pass(&one, DAY, false);
     assert_eq!(study.rows.meta.baselines, before);
     let mut off = Trust::default();
-    off.note(&Manifest::default(), &study.rows);
+    off.record(&Manifest::default(), &study.rows);
     study.rows.meta.baselines.insert("sessions".to_owned(), 4);
     off.settle(&mut study.rows.meta.baselines);
     assert_eq!(
@@ -360,7 +335,7 @@ fn random_study() -> impl Strategy<Value = Study> {
                     key: key.clone(),
                     ..row(&key.procedure, TaskStatus::Failed, Reason::Timeout)
                 }),
-                2 => drop(study.disk.answers.insert(key, Completion::Complete)),
+                2 => study.disk.set_task(&study.dag, &key, Completion::Complete),
                 3 if key.session.is_empty() => {
                     study.finish(&key, 0);
                     let mut row = study.rows.get(&key).unwrap().clone();
@@ -387,8 +362,8 @@ impl std::fmt::Debug for Study {
 }
 
 impl Study {
-    /// True if a task, or one that it builds on, is believed.
-    fn rests_on_trust(&self, task: &Planned, trust: &Trust) -> bool {
+    /// True if a task or one of its dependencies is trusted.
+    fn depends_on_trust(&self, task: &Planned, trust: &Trust) -> bool {
         let all = self
             .rows
             .rows()
@@ -415,7 +390,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn once_the_time_has_passed_decisions_are_those_of_a_look_at_everything(
+    fn after_the_period_decisions_equal_those_of_a_full_check(
         mut study in random_study(),
         steps in prop::collection::vec(step(), 1..12),
     ) {
@@ -428,7 +403,7 @@ proptest! {
                 Event::Nothing => {}
                 Event::Disk(task, found) => {
                     changed = now;
-                    study.disk.answers.insert(keys[task % keys.len()].clone(), found);
+                    study.disk.set_task(&study.dag, &keys[task % keys.len()], found);
                 }
                 Event::Late(session) => {
                     changed = now;
@@ -461,7 +436,7 @@ proptest! {
                 }
                 prop_assert!(now < changed + DAY, "{} after {}: {:?} {:?}", now, changed, got, wanted);
                 prop_assert!(!matches!(got.decision, Decision::Submit(_)), "{:?} {:?}", got, wanted);
-                prop_assert!(study.rests_on_trust(got, &trust), "{:?} {:?}", got, wanted);
+                prop_assert!(study.depends_on_trust(got, &trust), "{:?} {:?}", got, wanted);
             }
             if kind != Kind::Dry {
                 submitted.extend(manifest.due().map(|task| task.key.clone()));

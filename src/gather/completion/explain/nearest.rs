@@ -1,4 +1,4 @@
-//! How far a pattern that matches nothing gets: the last directory that is there, and what it holds.
+//! The nearest existing directory of a pattern that matches nothing, and its entries.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -8,31 +8,29 @@ use serde::Serialize;
 
 use crate::gather::completion::probe::SubjectProbe;
 use crate::gather::disk::cached::Listings;
-use crate::gather::disk::listing::{Dir, Kind, Listing};
+use crate::gather::disk::listing::{Dir, EntryKind, Listing};
 use crate::model::procedure::marker::{Component, Pattern};
 
-/// So many names are compared with what is looked for.
+/// At most this many names are compared with the wanted one.
 const COMPARED: usize = 2000;
-/// So many directories that match one component are followed.
+/// At most this many directories that match one component are followed.
 const FOLLOWED: usize = 50;
-/// So far above an output that is not there another directory is looked for.
+/// The number of levels above a missing output that are searched for an existing directory.
 const ABOVE: usize = 4;
 
-/// Describes the last directory on a pattern's way.
+/// The last existing directory along a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Nearest {
     pub directory: String,
-    /// The component of the path or pattern that nothing in the directory matches; empty: anything
-    /// would do.
+    /// The component of the path or pattern that nothing in the directory matches; empty if any entry would do.
     pub fails_at: String,
-    /// How many entries the directory has.
     pub entries: usize,
-    /// Some of them, those most like `fails_at` first.
+    /// Some of the entries, the most similar to `fails_at` first.
     pub names: Vec<String>,
 }
 
-/// Finds how far `pattern` gets below `output`.
-pub(super) fn of(
+/// Follows `pattern` below `output` as far as it matches.
+pub(super) fn along_pattern(
     subject: &SubjectProbe<'_>,
     output: &Path,
     pattern: &Pattern,
@@ -49,8 +47,8 @@ pub(super) fn of(
     }
 }
 
-/// Describes a directory that must not be empty.
-pub(super) fn of_directory(
+/// For a directory that must not be empty.
+pub(super) fn to_directory(
     subject: &SubjectProbe<'_>,
     output: &Path,
     names: usize,
@@ -62,7 +60,7 @@ pub(super) fn of_directory(
     }
 }
 
-/// Finds the first directory above one that is not there. What is above all subjects is read once for all.
+/// Finds the first existing directory above a missing one. Directories above the subjects are read once for all.
 fn above(subject: &SubjectProbe<'_>, missing: &Path, names: usize) -> Option<Nearest> {
     let label = subject.subject.as_str();
     let mut below = missing;
@@ -70,7 +68,7 @@ fn above(subject: &SubjectProbe<'_>, missing: &Path, names: usize) -> Option<Nea
         let is_own = dir.to_string_lossy().contains(label);
         let found = match is_own {
             true => subject.listings.get(dir),
-            false => subject.probe.shared().get(subject.reader(), dir),
+            false => subject.probe.shared.get(subject.reader(), dir),
         };
         match &*found {
             Dir::There(listing) => {
@@ -84,7 +82,7 @@ fn above(subject: &SubjectProbe<'_>, missing: &Path, names: usize) -> Option<Nea
     None
 }
 
-/// Follows the pattern; returns how many components were met, and the last directory.
+/// Follows the pattern; returns the number of matching components, and the last directory.
 fn deepest(
     listings: &Listings<'_>,
     dir: &Path,
@@ -107,7 +105,7 @@ fn deepest(
         Component::Literal(name) => deepest(listings, &dir.join(name), rest, parts_below, names),
         Component::Glob(glob) => listing
             .iter()
-            .filter(|entry| matches!(entry.kind, Kind::Directory | Kind::Link))
+            .filter(|entry| matches!(entry.kind, EntryKind::Directory | EntryKind::Link))
             .filter(|entry| glob.matches(entry.name))
             .take(FOLLOWED)
             .filter_map(|entry| deepest(listings, &dir.join(entry.name), rest, parts_below, names))
@@ -119,18 +117,18 @@ fn deepest(
     })
 }
 
-/// At most so many `names` are looked for: it takes a look at each entry.
+/// `names` is the number of similar names to find, which takes a comparison with each entry.
 fn describe(dir: &Path, listing: &Listing, wanted: &str, names: usize) -> Nearest {
     let plain: String = wanted
         .chars()
         .filter(|c| !matches!(c, '*' | '?' | '[' | ']'))
         .collect();
-    // Only the best are kept: there may be thousands, for each of many tasks.
+    // Keeps only the best: there may be thousands, for each of many tasks.
     let mut best: Vec<(usize, &OsStr)> = Vec::new();
     let compared = if names > 0 { COMPARED } else { 0 };
     for entry in listing.iter().take(compared) {
         let likeness = common_end(&entry.name.to_string_lossy(), &plain);
-        // Names that are equally like it stay in their order.
+        // Equally similar names keep their order.
         let place = best.partition_point(|(other, _)| *other >= likeness);
         if place < names {
             best.insert(place, (likeness, entry.name));
@@ -146,7 +144,7 @@ fn describe(dir: &Path, listing: &Listing, wanted: &str, names: usize) -> Neares
     }
 }
 
-/// Counts the letters that two names have in common at their ends: what names of one kind share.
+/// The length of the longer of common prefix and common suffix: files of one kind share one of them.
 fn common_end(a: &str, b: &str) -> usize {
     let end = a.chars().rev().zip(b.chars().rev());
     let end = end.take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count();
@@ -154,7 +152,7 @@ fn common_end(a: &str, b: &str) -> usize {
     end.max(start.take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count())
 }
 
-/// Returns the text of each component.
+/// The text of each component.
 fn parts(pattern: &Pattern) -> Vec<&str> {
     let mut parts: Vec<&str> = pattern
         .as_str()

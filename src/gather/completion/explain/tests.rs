@@ -13,7 +13,7 @@ use crate::model::procedure::testing::procedure;
 use crate::model::procedure::{Check, Procedure};
 use crate::model::procedure::{ProcedureDag, Scope};
 
-/// Explains procedure `p` of `sub-01 ses-01`, and checks that the probe says the same.
+/// Explains procedure `p` of `sub-01 ses-01`, and checks that the probe agrees.
 fn explained(root: &Path, step: Procedure, faults: &[(PathBuf, Errno)]) -> Findings {
     let dag = ProcedureDag::new(vec![step]).unwrap();
     let id = dag.find("p").unwrap();
@@ -36,7 +36,7 @@ fn explained(root: &Path, step: Procedure, faults: &[(PathBuf, Errno)]) -> Findi
     findings
 }
 
-/// Makes files below the root; `-> target` makes a link, a `/` at the end a directory.
+/// Creates files below the root; `-> target` creates a link, a `/` at the end a directory.
 fn make(files: &[(String, String)]) -> tempfile::TempDir {
     let tmp = tempfile::tempdir().unwrap();
     for (path, text) in files {
@@ -70,7 +70,7 @@ fn step(markers: &[&str], forbid: &[&str]) -> Procedure {
 }
 
 #[test]
-fn a_marker_says_what_matched_or_how_near_it_came() {
+fn a_marker_shows_its_matches_or_the_nearest_directory() {
     let tmp = files(&[
         ("out/p/sub-01/ses-01/dwi/a_dwi.nii.gz", "image"),
         ("out/p/sub-01/ses-01/dwi/a_dwi.bval", "x"),
@@ -137,7 +137,7 @@ fn a_marker_says_what_matched_or_how_near_it_came() {
 }
 
 #[test]
-fn an_output_that_is_not_there_names_what_is_above() {
+fn for_a_missing_output_the_directory_above_is_shown() {
     let tmp = files(&[("out/p/sub-02/x", "x"), ("out/p/sub-011/x", "x")]);
     let found = explained(tmp.path(), step(&["a/b"], &[]), &[]);
     let nearest = found.required[0].nearest.as_ref().unwrap();
@@ -153,7 +153,7 @@ fn an_output_that_is_not_there_names_what_is_above() {
 }
 
 #[test]
-fn conditions_and_their_misses_are_told() {
+fn conditions_and_their_failures_are_shown() {
     let tmp = files(&[
         ("out/p/sub-01/ses-01/log.txt", "nothing"),
         ("out/p/sub-01/ses-01/small.nii", "12345"),
@@ -167,14 +167,14 @@ fn conditions_and_their_misses_are_told() {
     }
     let found = explained(tmp.path(), step, &[]);
     let problem = |at: usize| found.required[at].matches[0].problem.as_deref().unwrap();
-    assert_eq!(problem(0), "does not hold 'done'");
-    assert_eq!(problem(1), "has 5 bytes, 10 are needed");
+    assert_eq!(problem(0), "does not contain 'done'");
+    assert_eq!(problem(1), "has 5 bytes, at least 10 are required");
     assert_eq!(found.required[1].conditions, ["10 bytes at least"]);
     assert_eq!(found.required[2].state, FindingState::NotNeeded);
 }
 
 #[test]
-fn the_built_in_checks_are_told_file_by_file() {
+fn the_built_in_checks_are_shown_file_by_file() {
     let tmp = files(&[
         ("bids/sub-01/ses-01/anat/a_T1w.nii.gz", "x"),
         ("bids/sub-01/ses-02/anat/a_T1w.nii.gz", "x"),
@@ -199,7 +199,7 @@ fn the_built_in_checks_are_told_file_by_file() {
             (
                 "sub-01_ses-02/scripts/recon-all.done",
                 Missing,
-                Some("recon-all has ended with exit code 1")
+                Some("recon-all ended with exit code 1")
             ),
             ("sub-01/scripts/recon-all.done", Missing, None),
             (
@@ -278,7 +278,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn the_verdict_is_the_probes(
+    fn explainer_and_probe_agree(
         outputs in vec((path(), content()), 0..8),
         inputs in vec((path(), content()), 0..3),
         markers in vec(marker(), 0..4),

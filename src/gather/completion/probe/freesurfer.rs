@@ -1,5 +1,4 @@
-//! FreeSurfer's own check: `recon-all.done` of every session, of the template, and of every
-//! longitudinal run.
+//! FreeSurfer's built-in check: `recon-all.done` of every session, of the template, and of every longitudinal run.
 //!
 //! recon-all writes `scripts/recon-all.done` at its end, with the exit code as first line if it
 //! failed; `-base` writes the time points of a template into `base-tps` (recon-all's script).
@@ -10,27 +9,27 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::rule::{Look, Outcome, Rule, Search};
+use super::rule::{Apply, Outcome, Rule, Search};
 use super::{SubjectProbe, Task};
 use crate::gather::disk::Unreadable;
-use crate::gather::disk::listing::{Dir, Kind};
+use crate::gather::disk::listing::{Dir, EntryKind};
 use crate::gather::disk::reader::is_directory;
 use crate::model::bids::SessionLabel;
 
-/// The mark of a run's end, in its directory.
+/// Written at the end of a run, in its directory.
 pub(crate) const DONE: &str = "scripts/recon-all.done";
-/// The runs that a template was made from.
+/// Lists the runs from which a template was made.
 pub(crate) const TIME_POINTS: &str = "base-tps";
-/// A mark's first line is short; a time point's name too.
+/// More than enough for the first line of [`DONE`] and for [`TIME_POINTS`].
 pub(crate) const HEAD: usize = 64 * 1024;
 
-/// Looks at the runs of a subject as a whole, whatever the procedure's scope.
-pub(super) fn rules(subject: &SubjectProbe<'_>, look: &mut Look<'_>) {
+/// Requires all runs of the subject, whatever the procedure's scope.
+pub(super) fn rules(subject: &SubjectProbe<'_>, apply: &mut Apply<'_>) {
     let name = subject.subject.as_str();
     let sessions = match scanned(subject) {
         Ok(Some(sessions)) => sessions,
         without => {
-            look(Rule::Images(without.err()));
+            apply(Rule::Images(without.err()));
             return;
         }
     };
@@ -45,17 +44,16 @@ pub(super) fn rules(subject: &SubjectProbe<'_>, look: &mut Look<'_>) {
         template: name,
         runs: &runs,
     };
-    let _ = runs.iter().all(|run| look(Rule::Run(run)))
-        && look(Rule::Run(name))
+    let _ = runs.iter().all(|run| apply(Rule::Run(run)))
+        && apply(Rule::Run(name))
         && !runs.is_empty()
-        && look(template)
+        && apply(template)
         && runs
             .iter()
-            .all(|run| look(Rule::Run(&format!("{run}.long.{name}"))));
+            .all(|run| apply(Rule::Run(&format!("{run}.long.{name}"))));
 }
 
-/// Returns the sessions that have a T1w image. Some without any: the subject has an `anat/` of its own. None: there is no
-/// image.
+/// The sessions with a T1w image. Empty if the subject has its own `anat/`; `None` if there are no images.
 fn scanned(subject: &SubjectProbe<'_>) -> Result<Option<Vec<SessionLabel>>, Unreadable> {
     let bids = subject.bids();
     let top = subject.listings.get(&bids);
@@ -73,12 +71,12 @@ fn scanned(subject: &SubjectProbe<'_>) -> Result<Option<Vec<SessionLabel>>, Unre
         let Ok(label) = label else { continue };
         let dir = bids.join(&label);
         let is_session = match entry.kind {
-            Kind::Directory => true,
-            Kind::Link => subject
+            EntryKind::Directory => true,
+            EntryKind::Link => subject
                 .reader()
                 .stat(&dir)?
                 .is_some_and(|stat| is_directory(&stat)),
-            Kind::File | Kind::Other => false,
+            EntryKind::File | EntryKind::Other => false,
         };
         if is_session {
             has_session_level = true;
@@ -91,8 +89,7 @@ fn scanned(subject: &SubjectProbe<'_>) -> Result<Option<Vec<SessionLabel>>, Unre
     Ok(has_image.then_some(sessions))
 }
 
-/// Looks for a T1w image by name only: a git-annex link without content is an image too, or the
-/// subject would seem to need fewer runs.
+/// Checks names only: a git-annex link without content is an image too, or the subject would seem to need fewer runs.
 fn has_t1w(subject: &SubjectProbe<'_>, dir: &Path) -> Result<bool, Unreadable> {
     match &*subject.listings.get(&dir.join("anat")) {
         Dir::There(anat) => Ok(anat.iter().any(|entry| {
@@ -106,7 +103,7 @@ fn has_t1w(subject: &SubjectProbe<'_>, dir: &Path) -> Result<bool, Unreadable> {
     }
 }
 
-/// Found if the run has ended well.
+/// Found if the run ended successfully.
 pub(super) fn run(
     subject: &SubjectProbe<'_>,
     task: &Task<'_>,
@@ -121,7 +118,7 @@ pub(super) fn run(
     search.outcome()
 }
 
-/// True if the first line is neither empty nor an integer, as Python reads integers.
+/// True if the first line is neither empty nor an integer as Python parses it.
 fn says_success(text: &[u8]) -> bool {
     static INTEGER: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"^[+-]?\d+(_\d+)*$").ok());

@@ -1,8 +1,8 @@
-//! QSIRecon's own check: an HTML report per workflow suffix.
+//! QSIRecon's built-in check: an HTML report per workflow suffix.
 //!
-//! Reports lie in `<output_dir>/derivatives/qsirecon-<suffix>/<sub>_<ses>.html`; the suffixes are
-//! those of the workflow file's `nodes` (QSIRecon's "Building a custom reconstruction workflow").
-//! These directories hold all subjects: they are read once per pass, not per subject.
+//! Reports are `<output_dir>/derivatives/qsirecon-<suffix>/<sub>_<ses>.html`; the suffixes come from `nodes` in the
+//! workflow file (QSIRecon's "Building a custom reconstruction workflow"). All subjects share these directories, so
+//! they are read once per pass.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use rustix::fs::Stat;
 use serde::Deserialize;
 use serde_yaml::Value;
 
-use super::rule::{Look, Outcome, Rule, Search};
+use super::rule::{Apply, Outcome, Rule, Search};
 use super::{SubjectProbe, Task};
-use crate::base::regular::{read_regular, words};
+use crate::base::regular::{error_text, read_regular};
 use crate::gather::disk::Unreadable;
-use crate::gather::disk::listing::{Dir, Kind};
+use crate::gather::disk::listing::{Dir, EntryKind};
 use crate::gather::disk::reader::is_regular;
 use crate::model::bids::SessionLabel;
 
-/// Why a QSIRecon workflow file names no suffixes. "No suffix" is no error.
+/// Why the suffixes of a QSIRecon workflow file are unknown. A file without suffixes is valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     #[error("qsirecon_spec {} cannot be read: {error}", .path.display())]
@@ -29,20 +29,19 @@ pub enum SpecError {
 }
 
 impl SpecError {
-    /// Says what to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Unreadable { .. } => {
-                "correct 'qsirecon_spec' in the configuration, or remove it to accept any workflow's report"
+                "correct 'qsirecon_spec' in the configuration, or remove it to accept the report of any workflow"
             }
             Self::Shape { .. } => {
-                "'qsirecon_spec' names a QSIRecon workflow file: a mapping with a list 'nodes'"
+                "set 'qsirecon_spec' to a QSIRecon workflow file: a mapping with a list 'nodes'"
             }
         }
     }
 }
 
-/// What matters of a workflow file.
+/// The relevant part of a workflow file.
 #[derive(Deserialize)]
 #[serde(expecting = "a mapping with a list 'nodes'")]
 struct Spec {
@@ -62,7 +61,7 @@ pub fn suffixes(file: &Path) -> Result<Vec<String>, SpecError> {
     let text = match read_regular(file) {
         Ok(text) => text,
         Err(error) => {
-            let error = words(&error);
+            let error = error_text(&error);
             return Err(SpecError::Unreadable { path, error });
         }
     };
@@ -83,7 +82,7 @@ fn from_spec(spec: Spec) -> Result<Vec<String>, String> {
         };
         if suffix.contains('/') {
             return Err(format!(
-                "'qsirecon_suffix' of node {} is no part of a directory's name",
+                "'qsirecon_suffix' of node {} cannot be part of a directory name",
                 index + 1
             ));
         }
@@ -94,17 +93,17 @@ fn from_spec(spec: Spec) -> Result<Vec<String>, String> {
     Ok(suffixes)
 }
 
-/// Looks at the report of each workflow.
-pub(super) fn rules(subject: &SubjectProbe<'_>, look: &mut Look<'_>) {
+/// Requires the report of each workflow.
+pub(super) fn rules(subject: &SubjectProbe<'_>, apply: &mut Apply<'_>) {
     let suffixes = subject.probe.suffixes.iter();
     if suffixes.len() == 0 {
-        look(Rule::Report(None));
+        apply(Rule::Report(None));
     }
     let mut suffixes = suffixes.map(String::as_str);
-    suffixes.all(|suffix| look(Rule::Report(Some(suffix))));
+    suffixes.all(|suffix| apply(Rule::Report(Some(suffix))));
 }
 
-/// Returns the name of a session's report.
+/// The name of a session's report.
 pub(crate) fn html_name(subject: &SubjectProbe<'_>, session: &SessionLabel) -> String {
     if session.is_none() {
         format!("{}.html", subject.subject)
@@ -113,7 +112,7 @@ pub(crate) fn html_name(subject: &SubjectProbe<'_>, session: &SessionLabel) -> S
     }
 }
 
-/// Looks for a session's report in the directory of one workflow, or of each.
+/// Looks for a session's report in the directory of one workflow, or of every workflow.
 pub(super) fn report(
     subject: &SubjectProbe<'_>,
     task: &Task<'_>,
@@ -144,18 +143,18 @@ fn workflows(subject: &SubjectProbe<'_>, derivatives: &Path) -> Result<Vec<PathB
     };
     let dirs = listing.iter().filter(|entry| {
         !entry.name.as_encoded_bytes().starts_with(b".")
-            && matches!(entry.kind, Kind::Directory | Kind::Link)
+            && matches!(entry.kind, EntryKind::Directory | EntryKind::Link)
     });
     Ok(dirs.map(|entry| derivatives.join(entry.name)).collect())
 }
 
-/// Looks at a report that is a regular file with content: one without is what a killed job leaves.
+/// `None` unless the report is a regular file with content: a killed job may leave an empty one.
 fn stat_of(subject: &SubjectProbe<'_>, dir: &Path, html: &str) -> Result<Option<Stat>, Unreadable> {
     let reports = read(subject, dir)?;
     let Dir::There(listing) = &*reports else {
         return Ok(None);
     };
-    if (listing.get(html.as_ref())).is_none_or(|entry| entry.kind == Kind::Directory) {
+    if (listing.get(html.as_ref())).is_none_or(|entry| entry.kind == EntryKind::Directory) {
         return Ok(None);
     }
     let stat = subject.reader().stat(&dir.join(html))?;
@@ -163,7 +162,7 @@ fn stat_of(subject: &SubjectProbe<'_>, dir: &Path, html: &str) -> Result<Option<
 }
 
 fn read(subject: &SubjectProbe<'_>, dir: &Path) -> Result<Arc<Dir>, Unreadable> {
-    let dir = subject.probe.shared().get(subject.reader(), dir);
+    let dir = subject.probe.shared.get(subject.reader(), dir);
     match &*dir {
         Dir::Failed(unreadable) => Err(unreadable.clone()),
         _ => Ok(dir),
@@ -204,11 +203,11 @@ mod tests {
             ("nodes: [a]\n", "nodes[0]: invalid type"),
             (
                 "nodes: [{qsirecon_suffix: [a]}]\n",
-                "'qsirecon_suffix' of node 1 is no part of a directory's name",
+                "'qsirecon_suffix' of node 1 cannot be part of a directory name",
             ),
             (
                 "nodes: [{}, {qsirecon_suffix: ../x}]\n",
-                "'qsirecon_suffix' of node 2 is no part of a directory's name",
+                "'qsirecon_suffix' of node 2 cannot be part of a directory name",
             ),
             ("nodes: [\n", "line 2 column 1"),
         ] {

@@ -1,4 +1,4 @@
-//! What a task's completeness consists of, and who listens while it is judged.
+//! The rules for complete outputs, and the observers of their evaluation.
 
 use std::path::Path;
 
@@ -9,27 +9,27 @@ use crate::gather::disk::Unreadable;
 use crate::gather::disk::reader::Reader;
 use crate::model::procedure::marker::{Marker, Pattern};
 
-/// One thing that must be there, or must not.
+/// A rule about files that must exist, or must not.
 pub(crate) enum Rule<'r> {
     /// The output directory is not empty.
     Anything,
     Marker(&'r Marker),
-    /// FreeSurfer: the subject has T1w images. Looked at if it has none, or they cannot be read.
+    /// FreeSurfer: the subject has T1w images. Only used if it has none, or they cannot be read.
     Images(Option<Unreadable>),
-    /// FreeSurfer: the run of this name ended well.
+    /// FreeSurfer: the run of this name ended successfully.
     Run(&'r str),
     /// FreeSurfer: the template was made from all of these runs.
     TimePoints {
         template: &'r str,
         runs: &'r [String],
     },
-    /// QSIRecon: the report of the workflow with this suffix; none: of any workflow.
+    /// QSIRecon: the report of the workflow with this suffix, or of any workflow.
     Report(Option<&'r str>),
-    /// Nothing matches this.
+    /// Nothing matches this pattern.
     Forbidden(&'r Pattern),
 }
 
-/// What became of a rule.
+/// The result of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Something matches.
@@ -39,24 +39,24 @@ pub(crate) enum Outcome {
     Excused,
 }
 
-/// Listens while a task is judged. Whoever wants to know more pays for it: by itself, the first match of a rule and the
-/// first rule that decides are the last ones.
+/// An observer of an evaluation. By default, the evaluation ends at the first match of a rule and at the first rule
+/// that decides; an observer can ask for more.
 pub(crate) trait Observer {
-    /// A rule is looked at.
+    /// Called before a rule is applied.
     fn begin(&mut self, _: &Rule<'_>) {}
 
-    /// Something matches and counts; true: no other match is wanted.
+    /// Called for a match that counts; true if no further match is needed.
     fn matched(&mut self, _: &Reader, _: &Path, _: Option<&Stat>) -> Result<bool, Unreadable> {
         Ok(true)
     }
 
-    /// Something matches and does not count.
+    /// Called for a match that does not count.
     fn missed(&mut self, _: &Reader, _: &Rule<'_>, _: &Path) {}
 
-    /// Something could not be read, whether it decides or not.
+    /// Called for a path that could not be read, whether it decides or not.
     fn unread(&mut self, _: &Unreadable) {}
 
-    /// The rule is judged.
+    /// Called after a rule was applied.
     fn end(
         &mut self,
         _: &SubjectProbe<'_>,
@@ -66,23 +66,23 @@ pub(crate) trait Observer {
     ) {
     }
 
-    /// True if all rules are looked at.
+    /// True to apply all rules.
     fn is_thorough(&self) -> bool {
         false
     }
 }
 
-/// Whoever needs the answer only.
+/// For callers that only need the result.
 impl Observer for () {}
 
-/// Looks at a rule; false: no other rule is wanted.
-pub(super) type Look<'l> = dyn FnMut(Rule<'_>) -> bool + 'l;
+/// Applies a rule; false if no further rule is needed.
+pub(super) type Apply<'l> = dyn FnMut(Rule<'_>) -> bool + 'l;
 
-/// What the search for matches of a rule has come to.
+/// A search for the matches of a rule.
 pub(super) struct Search<'s> {
     observer: &'s mut dyn Observer,
     reader: &'s Reader,
-    /// How many matches are asked for, and how many there are.
+    /// The number of matches that are required.
     wanted: usize,
     found: usize,
     error: Option<Unreadable>,
@@ -103,7 +103,7 @@ impl<'s> Search<'s> {
         self.wanted = wanted;
     }
 
-    /// Notes a match that counts; true: the search is over.
+    /// Counts a match; true if the search is over.
     pub(super) fn matched(&mut self, path: &Path, stat: Option<&Stat>) -> bool {
         self.found += 1;
         let enough = self.observer.matched(self.reader, path, stat);
@@ -118,7 +118,7 @@ impl<'s> Search<'s> {
         self.observer.missed(self.reader, rule, path);
     }
 
-    /// Notes what could not be read: it does not matter if something else is found.
+    /// Keeps the error for a path that could not be read; it is ignored if enough other matches are found.
     pub(super) fn unread(&mut self, unreadable: Unreadable) {
         self.observer.unread(&unreadable);
         self.error.get_or_insert(unreadable);

@@ -1,4 +1,4 @@
-//! Does a file that matches satisfy its marker: its size and its text. How new are those that do.
+//! The conditions of a marker on size and text of a file, and the newest file that satisfies them.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use rustix::fs::Stat;
 
 use super::rule::Observer;
 use crate::gather::disk::Unreadable;
-use crate::gather::disk::listing::Kind;
-use crate::gather::disk::reader::{Reader, is_directory, is_regular};
+use crate::gather::disk::listing::EntryKind;
+use crate::gather::disk::reader::{Reader, is_directory, is_regular, modified};
 use crate::model::procedure::marker::Marker;
 
-/// Collects the modification times of what satisfies a task's rules.
+/// Collects the modification times of the files that satisfy a task's rules.
 #[derive(Debug, Default)]
 pub(super) struct Newest {
     time: Option<DateTime<Utc>>,
@@ -20,7 +20,7 @@ pub(super) struct Newest {
 }
 
 impl Newest {
-    /// None: there was no file, or something could not be read.
+    /// `None` if there was no file, or a path could not be read.
     pub(super) fn time(&self) -> Option<DateTime<Utc>> {
         self.time.filter(|_| !self.is_unreadable)
     }
@@ -50,37 +50,32 @@ impl Observer for Newest {
     }
 }
 
-pub(crate) fn modified(stat: &Stat) -> Option<DateTime<Utc>> {
-    let nanoseconds = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
-    DateTime::from_timestamp(stat.st_mtime, nanoseconds)
-}
-
-/// Says whether a match satisfies its marker, and what was learnt about the file on the way.
-pub(super) enum Weight {
-    CountsNot,
+/// Whether a match satisfies its marker, with the file's `stat` if it was needed.
+pub(super) enum Checked {
+    Rejected,
     Counts(Option<Stat>),
 }
 
-/// Looks at a match as far as its marker asks for it.
-pub(super) fn size_rule(
+/// Reads no more of a file than its marker requires.
+pub(super) fn check_file(
     reader: &Reader,
     marker: &Marker,
     path: &Path,
-    kind: Kind,
-) -> Result<Weight, Unreadable> {
+    kind: EntryKind,
+) -> Result<Checked, Unreadable> {
     let wants_text = marker.contains.is_some() || marker.not_contains.is_some();
-    if kind == Kind::Directory {
+    if kind == EntryKind::Directory {
         return Ok(if wants_text || marker.asks_for_size() {
-            Weight::CountsNot
+            Checked::Rejected
         } else {
-            Weight::Counts(None)
+            Checked::Counts(None)
         });
     }
-    if kind == Kind::File && marker.min_size == 0 && !wants_text {
-        return Ok(Weight::Counts(None));
+    if kind == EntryKind::File && marker.min_size == 0 && !wants_text {
+        return Ok(Checked::Counts(None));
     }
     let Some(stat) = reader.stat(path)? else {
-        return Ok(Weight::CountsNot);
+        return Ok(Checked::Rejected);
     };
     let counts = if is_directory(&stat) {
         !wants_text && !marker.asks_for_size()
@@ -90,40 +85,40 @@ pub(super) fn size_rule(
             && (!wants_text || text_fits(reader, marker, path)?)
     };
     Ok(if counts {
-        Weight::Counts(Some(stat))
+        Checked::Counts(Some(stat))
     } else {
-        Weight::CountsNot
+        Checked::Rejected
     })
 }
 
-/// Says why a match does not satisfy its marker.
+/// Why a match does not satisfy its marker.
 pub(crate) fn why_not(marker: &Marker, stat: Option<&Stat>) -> String {
     let Some(stat) = stat else {
-        return "is a link that leads nowhere".to_owned();
+        return "is a dangling link".to_owned();
     };
     let Some(size) = size(stat) else {
         return "is a directory".to_owned();
     };
     if !is_regular(stat) {
-        return "is no regular file".to_owned();
+        return "is not a regular file".to_owned();
     }
     if size < marker.min_size {
         return match (size, marker.min_size) {
             (0, _) => "is empty".to_owned(),
-            (_, least) => format!("has {size} bytes, {least} are needed"),
+            (_, least) => format!("has {size} bytes, at least {least} are required"),
         };
     }
     match (&marker.contains, &marker.not_contains) {
-        (Some(wanted), None) => format!("does not hold '{wanted}'"),
-        (None, Some(unwanted)) => format!("holds '{unwanted}'"),
+        (Some(wanted), None) => format!("does not contain '{wanted}'"),
+        (None, Some(unwanted)) => format!("contains '{unwanted}'"),
         (Some(wanted), Some(unwanted)) => {
-            format!("does not hold '{wanted}', or holds '{unwanted}'")
+            format!("does not contain '{wanted}', or contains '{unwanted}'")
         }
         (None, None) => "does not count".to_owned(),
     }
 }
 
-/// None: it is a directory.
+/// `None` for a directory.
 pub(crate) fn size(stat: &Stat) -> Option<u64> {
     let size = u64::try_from(stat.st_size).ok();
     size.filter(|_| !is_directory(stat))

@@ -66,7 +66,7 @@ impl Study {
         self.tmp.path().join("bids/sub-01/ses-1")
     }
 
-    /// Makes files of one byte in the output; a `/` at the end makes a directory.
+    /// Creates files of one byte in the output; a `/` at the end creates a directory.
     fn put(self, paths: &[&str]) -> Self {
         put(&self.output(), paths);
         self
@@ -121,7 +121,7 @@ fn put(base: &Path, paths: &[&str]) {
 }
 
 #[test]
-fn glob_facts() {
+fn globs_match_as_documented() {
     for (pattern, files, expected) in [
         ("*.html", &["a.html"][..], true),
         ("*.html", &[".a.html"], false),
@@ -160,7 +160,7 @@ fn glob_facts() {
 }
 
 #[test]
-fn links_are_followed_but_not_by_any_depth() {
+fn links_are_followed_but_not_by_double_asterisks() {
     let study = Study::new(&["link/x"]).put(&["real/x"]);
     symlink("real", study.output().join("link")).unwrap();
     assert!(study.is_complete());
@@ -180,7 +180,7 @@ fn links_are_followed_but_not_by_any_depth() {
 }
 
 #[test]
-fn b1_links_that_lead_nowhere_are_unreadable() {
+fn b1_dangling_links_are_unreadable() {
     let named = |study: &Study| match study.completion() {
         Completion::Unreadable(what) => what.path,
         other => panic!("{other:?}"),
@@ -239,8 +239,8 @@ fn b7_a_subdataset_that_is_not_installed_is_unreadable() {
             panic!("{dataset}")
         };
         assert_eq!(what.path, at);
-        let reader = Reader::default().counting(crate::model::annex::Annex::Absent);
-        let probe = study.probe().reading_by(reader);
+        let reader = Reader::default().with_annex(crate::model::annex::Annex::Absent);
+        let probe = study.probe().with_reader(reader);
         let subject = SubjectLabel::new("sub-01").unwrap();
         let session = SessionLabel::new("ses-1").unwrap();
         let id = probe.procedures.find("p").unwrap();
@@ -252,7 +252,7 @@ fn b7_a_subdataset_that_is_not_installed_is_unreadable() {
 }
 
 #[test]
-fn sizes_are_those_behind_links() {
+fn the_size_of_a_link_is_its_targets() {
     for (min_size, text, expected) in [
         (1, "", false),
         (0, "", true),
@@ -303,7 +303,7 @@ fn attack_only_a_regular_file_satisfies_a_rule_of_size_or_content() {
 }
 
 #[test]
-fn without_markers_the_directory_must_hold_something() {
+fn without_markers_the_directory_must_not_be_empty() {
     assert!(!Study::new(&[]).is_complete());
     assert!(!Study::new(&[]).put(&["./"]).is_complete());
     assert!(Study::new(&[]).put(&[".hidden"]).is_complete());
@@ -330,7 +330,7 @@ fn texts_are_searched() {
             marker.not_contains = not_contains.map(str::to_owned);
         });
         let study = study.put(&["dir.log/", "a.log"]);
-        // The text stands across the border between two reads.
+        // The text crosses the border between two reads.
         let text = format!("{}\u{ff}No errors abc", " ".repeat(64 * 1024 - 5));
         fs::write(study.output().join("a.log"), text).unwrap();
         assert_eq!(
@@ -356,14 +356,14 @@ fn forbidden_files_win() {
 }
 
 #[test]
-fn markers_are_excused_when_the_input_lacks() {
+fn markers_are_excused_without_their_input() {
     let study = Study::new(&["func/*"]).change_marker(|marker| {
         marker.when = vec![Pattern::parse("func/*_bold.nii.gz").unwrap()];
     });
     assert_eq!(
         study.completion(),
         Completion::Incomplete,
-        "no input at all says nothing"
+        "without any input"
     );
     put(&study.bids(), &["anat/a_T1w.nii.gz"]);
     assert_eq!(study.completion(), Completion::NotApplicable);
@@ -420,7 +420,7 @@ fn an_error_is_not_an_absence() {
     spy::fail(study.output().join("a.html"), Errno::STALE, 2);
     assert!(matches!(study.completion(), Completion::Unreadable(_)));
     spy::fail(study.output().join("a.html"), Errno::NOENT, 1);
-    assert!(!study.is_complete(), "vanished in the middle of the scan");
+    assert!(!study.is_complete(), "removed during the scan");
 
     let study = Study::new(&["*"]).change(|procedure| {
         procedure.completion.forbid = vec![Pattern::parse("log/*").unwrap()];
@@ -431,7 +431,7 @@ fn an_error_is_not_an_absence() {
 }
 
 #[test]
-fn nothing_is_read_that_is_not_needed_and_nothing_twice() {
+fn only_what_is_needed_is_read_and_only_once() {
     let study = Study::new(&["a/*.x", "a/y", "b/*", "a/**/z"]).put(&["a/1.x", "a/2.x", "c/1"]);
     let probe = study.probe();
     let subject = SubjectLabel::new("sub-01").unwrap();

@@ -1,8 +1,8 @@
-//! What a path that is not there may hide behind: a link that leads nowhere, a DataLad subdataset that is not
-//! installed, a file of git-annex whose content is elsewhere.
+//! Why a path may seem absent although it is not: a dangling link, a DataLad subdataset that is not installed, a file
+//! of git-annex whose content is elsewhere.
 //!
-//! Asked only where a call found nothing, or an empty directory: what is there costs no call more. The answers about
-//! directories are kept, since many paths that are not there share them.
+//! Checked only after a call found nothing or an empty directory, so paths that exist cost no extra call. Results for
+//! directories are cached, since many absent paths share them.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -21,39 +21,39 @@ use crate::model::annex::{Annex, Elsewhere};
 /// Bounds a `.gitmodules`: some 100,000 subdatasets.
 const MAX_MODULES: usize = 32 << 20;
 
-/// Remembered answers, for all threads.
+/// Cached results, for all threads.
 #[derive(Debug, Default)]
 pub(super) struct Hidden {
-    /// By directory above something that is not there.
+    /// By parent directory of an absent path.
     directories: Mutex<HashMap<PathBuf, Result<(), Unreadable>>>,
-    /// By directory: the paths that its `.gitmodules` names. `None`: it has no such file.
+    /// The paths in the `.gitmodules` of a directory; `None` if it does not have that file.
     modules: Mutex<HashMap<PathBuf, Option<Arc<Modules>>>>,
 }
 
 type Modules = HashSet<PathBuf>;
 
 impl Reader {
-    /// Looks behind a path where a call found nothing. `Some`: it is a file of git-annex.
+    /// Confirms that a path is absent after a call found nothing. `Some` for a file of git-annex.
     ///
     /// # Errors
-    /// The path is not known to be absent: a link on the way leads nowhere, or a subdataset is not installed.
-    pub(super) fn behind(&self, path: &Path) -> Result<Option<Elsewhere>, Unreadable> {
+    /// The path may exist: a link on the way is dangling, or a subdataset is not installed.
+    pub(super) fn confirm_absent(&self, path: &Path) -> Result<Option<Elsewhere>, Unreadable> {
         match readlinkat(CWD, path, Vec::new()) {
             Ok(target) => match annex::elsewhere(target.as_bytes()) {
                 Some(file) => Ok(Some(file)),
                 None => leads_somewhere(path, target.as_bytes()).map(|()| None),
             },
-            // It is no link.
+            // Not a link.
             Err(Errno::INVAL) => Ok(None),
             Err(errno) if is_absence(errno) => match path.parent() {
-                Some(parent) => self.is_open(parent).map(|()| None),
+                Some(parent) => self.confirm_below(parent).map(|()| None),
                 None => Ok(None),
             },
             Err(errno) => Err(unreadable(path, errno)),
         }
     }
 
-    /// Checks that an empty directory is no subdataset without its content.
+    /// Fails if an empty directory is a subdataset that is not installed.
     pub(super) fn check_empty(&self, dir: &Path) -> Result<(), Unreadable> {
         if self.annex == Annex::Present && self.is_module(dir)? {
             return Err(not_installed(dir));
@@ -61,31 +61,25 @@ impl Reader {
         Ok(())
     }
 
-    /// Checks that what is missing below a directory is truly missing.
-    fn is_open(&self, dir: &Path) -> Result<(), Unreadable> {
-        let directories = &self.hidden.directories;
-        let known = directories.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known.get(dir) {
-            return known.clone();
-        }
-        drop(known);
-        let answer = match readlinkat(CWD, dir, Vec::new()) {
-            // A file of git-annex holds no directories.
-            Ok(target) if annex::elsewhere(target.as_bytes()).is_some() => Ok(()),
-            Ok(target) => leads_somewhere(dir, target.as_bytes()),
-            Err(Errno::INVAL) => self.is_installed(dir),
-            Err(errno) if is_absence(errno) => match dir.parent() {
-                Some(parent) => self.is_open(parent),
-                None => Ok(()),
-            },
-            Err(errno) => Err(unreadable(dir, errno)),
-        };
-        let mut known = directories.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(dir.to_owned(), answer.clone());
-        answer
+    /// Confirms that paths missing below a directory are really absent.
+    fn confirm_below(&self, dir: &Path) -> Result<(), Unreadable> {
+        cached(&self.hidden.directories, dir, || {
+            let answer = match readlinkat(CWD, dir, Vec::new()) {
+                // A file of git-annex contains no directories.
+                Ok(target) if annex::elsewhere(target.as_bytes()).is_some() => Ok(()),
+                Ok(target) => leads_somewhere(dir, target.as_bytes()),
+                Err(Errno::INVAL) => self.check_installed(dir),
+                Err(errno) if is_absence(errno) => match dir.parent() {
+                    Some(parent) => self.confirm_below(parent),
+                    None => Ok(()),
+                },
+                Err(errno) => Err(unreadable(dir, errno)),
+            };
+            Ok(answer)
+        })?
     }
 
-    fn is_installed(&self, dir: &Path) -> Result<(), Unreadable> {
+    fn check_installed(&self, dir: &Path) -> Result<(), Unreadable> {
         if self.annex != Annex::Present || !self.is_module(dir)? {
             return Ok(());
         }
@@ -95,7 +89,7 @@ impl Reader {
         }
     }
 
-    /// True if the nearest dataset above a directory names it as a submodule.
+    /// True if the nearest dataset above a directory lists it as a submodule.
     fn is_module(&self, dir: &Path) -> Result<bool, Unreadable> {
         for above in dir.ancestors().skip(1) {
             if let Some(modules) = self.modules_of(above)? {
@@ -107,24 +101,17 @@ impl Reader {
     }
 
     fn modules_of(&self, dataset: &Path) -> Result<Option<Arc<Modules>>, Unreadable> {
-        let modules = &self.hidden.modules;
-        let known = modules.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known.get(dataset) {
-            return Ok(known.clone());
-        }
-        drop(known);
-        let path = dataset.join(".gitmodules");
-        let found = match read(&path) {
-            Ok(text) => Some(Arc::new(paths(&text))),
-            Err(errno) if is_absence(errno) => None,
-            Err(errno) => return Err(unreadable(&path, errno)),
-        };
-        let mut known = modules.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(dataset.to_owned(), found.clone());
-        Ok(found)
+        cached(&self.hidden.modules, dataset, || {
+            let path = dataset.join(".gitmodules");
+            match read(&path) {
+                Ok(text) => Ok(Some(Arc::new(paths(&text)))),
+                Err(errno) if is_absence(errno) => Ok(None),
+                Err(errno) => Err(unreadable(&path, errno)),
+            }
+        })
     }
 
-    /// Returns what `stat` says of a file of git-annex whose content is elsewhere.
+    /// The [`Self::stat`] of a file of git-annex whose content is elsewhere.
     pub(super) fn elsewhere(
         &self,
         path: &Path,
@@ -139,14 +126,13 @@ impl Reader {
         }))
     }
 
-    /// The text of a file of git-annex is unknown while its content is elsewhere.
     pub(super) fn classify_text<T>(
         &self,
         path: &Path,
         text: Result<T, Errno>,
     ) -> Result<Option<T>, Unreadable> {
         match text {
-            Err(errno) if is_absence(errno) => match self.behind(path)? {
+            Err(errno) if is_absence(errno) => match self.confirm_absent(path)? {
                 Some(_) if self.annex == Annex::Present => Err(Unreadable {
                     path: path.to_owned(),
                     error: "its content is not on this machine (git-annex)".to_owned(),
@@ -158,13 +144,28 @@ impl Reader {
     }
 }
 
+/// Not locked while the value is computed.
+fn cached<V: Clone>(
+    cache: &Mutex<HashMap<PathBuf, V>>,
+    path: &Path,
+    compute: impl FnOnce() -> Result<V, Unreadable>,
+) -> Result<V, Unreadable> {
+    let lock = || cache.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = lock().get(path) {
+        return Ok(known.clone());
+    }
+    let value = compute()?;
+    lock().insert(path.to_owned(), value.clone());
+    Ok(value)
+}
+
 fn leads_somewhere(link: &Path, target: &[u8]) -> Result<(), Unreadable> {
     match statat(CWD, link, AtFlags::empty()) {
         Ok(_) => Ok(()),
         Err(errno) if is_absence(errno) => Err(Unreadable {
             path: link.to_owned(),
             error: format!(
-                "the link leads nowhere (to {})",
+                "dangling link (to {})",
                 Path::new(OsStr::from_bytes(target)).display()
             ),
         }),
@@ -186,7 +187,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Errno> {
     Ok(text)
 }
 
-/// Returns the paths that a `.gitmodules` names (git-config's format: `path = sub-01`).
+/// The paths in a `.gitmodules` (git-config's format: `path = sub-01`).
 fn paths(text: &[u8]) -> Modules {
     text.split(|&byte| byte == b'\n')
         .filter_map(|line| {

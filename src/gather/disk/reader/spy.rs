@@ -10,17 +10,17 @@ thread_local! {
     static FAULTS: RefCell<Vec<(PathBuf, Errno, usize)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Makes the next `times` calls on `path` fail.
+/// Lets the next `times` calls on `path` fail.
 pub fn fail(path: impl Into<PathBuf>, errno: Errno, times: usize) {
     FAULTS.with_borrow_mut(|faults| faults.push((path.into(), errno, times)));
 }
 
-/// Makes no call fail any more.
+/// Removes all faults.
 pub fn forget() {
     FAULTS.take();
 }
 
-/// Returns the paths that were touched since the last call, in order.
+/// The paths that were touched since the last call, in order.
 pub fn calls() -> Vec<PathBuf> {
     CALLS.take()
 }

@@ -13,7 +13,7 @@ fn head(path: &Path, limit: usize) -> Result<Option<Vec<u8>>, Unreadable> {
 }
 
 #[test]
-fn only_absences_are_absences() {
+fn only_missing_paths_are_absent() {
     let tmp = tempfile::tempdir().unwrap();
     let at = |name: &str| tmp.path().join(name);
     std::fs::write(at("file"), "text").unwrap();

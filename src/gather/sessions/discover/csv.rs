@@ -1,48 +1,55 @@
 //! Sessions from a CSV or TSV file: subject, session and DICOM path per row.
 //!
-//! All values are read as text: a number reading would make `00012` and `12` one subject without a
-//! word, and `1e3` another. The paths are used as they stand; the disk is not looked at.
+//! All values are text: read as numbers, `00012` and `12` would silently become one subject, and `1e3` another one.
+//! Paths are used as written; the disk is not read.
 
-mod ids;
 mod lines;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::base::regular::{read_regular, words};
+use crate::base::regular::{error_text, read_regular};
+use crate::base::text::plural;
 use crate::gather::sessions::discover::Discovery;
 use crate::model::bids::labels::{LONGEST, have_room};
 use crate::model::bids::session::{Dicom, Search, Session};
 use crate::model::bids::{SessionLabel, SubjectLabel};
-use ids::{SESSION_WIDTH, SUBJECT_WIDTH, are_numbers, label, value};
 
 /// Column of the DICOM directories.
 const DICOM_COL: &str = "dicom_path";
-/// The defaults of `subject_col` and `session_col`, for which columns of BIDS may stand.
+/// The defaults of `subject_col` and `session_col`, which columns of BIDS can replace.
 const SUBJECT_COL: &str = "UID";
 const SESSION_COL: &str = "ScanID";
 /// Column of the subjects in `participants.tsv` of BIDS and in nipoppy's manifest.
 const PARTICIPANT_COL: &str = "participant_id";
 const SESSION_ID_COL: &str = "session_id";
-/// Column of the planned visits in nipoppy's manifest: one without imaging has no session.
+/// Column of the planned visits in nipoppy's manifest: a visit without imaging has no session.
 const VISIT_COL: &str = "visit_id";
-/// So many lines of a kind are shown in a message.
+/// The number of lines of a kind in a message.
 const SHOWN: usize = 3;
+
+/// The digits of padded labels.
+const SUBJECT_WIDTH: usize = 4;
+const SESSION_WIDTH: usize = 12;
+
+/// The words that pandas reads as missing values (`pandas.read_csv`, `na_values`).
+const NA_WORDS: [&str; 18] = [
+    "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>",
+    "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
+];
 
 /// Why a sessions file cannot be used. Lines count from 1, the header's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("sessions_file {}{problem}", .file.display())]
 pub struct CsvError {
     file: PathBuf,
-    /// What follows the file's name: ` is empty`, `, line 3: not UTF-8`.
+    /// The text after the file's name: ` is empty`, `, line 3: not UTF-8`.
     problem: String,
     pub hint: String,
 }
 
-/// Reads a sessions file.
-///
 /// # Errors
-/// A file that cannot be read or is no table, lacks a column, or holds values that are no labels.
+/// A file that cannot be read, is not a table, lacks a column, or contains invalid labels.
 pub fn read(
     search: &Search<'_>,
     file: &Path,
@@ -51,7 +58,7 @@ pub fn read(
 ) -> Result<Discovery, CsvError> {
     let bytes = read_regular(file).map_err(|error| CsvError {
         file: file.to_owned(),
-        problem: format!(" cannot be read: {}", words(&error)),
+        problem: format!(" cannot be read: {}", error_text(&error)),
         hint: "correct 'sessions_file' in the configuration".to_owned(),
     })?;
     from_bytes(search, file, &bytes, [subject_col, session_col])
@@ -95,19 +102,19 @@ fn from_bytes(
     rows.finish(file, root)
 }
 
-/// The columns that count.
+/// The relevant columns.
 struct Columns {
     subject: usize,
-    /// None: the file lists subjects, each of which is one session without label.
+    /// `None` if the file lists subjects, each of which is one session without label.
     session: Option<usize>,
-    /// None: DICOM directories lie below `dicom_root`.
+    /// `None` if DICOM directories are below `dicom_root`.
     dicom: Option<usize>,
-    /// A row without session is a visit that is planned.
+    /// A row without session is a planned visit.
     has_plans: bool,
 }
 
 impl Columns {
-    /// Columns of BIDS stand for the defaults only: one that the configuration names otherwise has to be there.
+    /// Columns of BIDS only replace the defaults: a column that the configuration names must exist.
     fn find(
         header: &[String],
         [subject_col, session_col]: [&str; 2],
@@ -142,28 +149,28 @@ impl Columns {
                     quoted(missing),
                     quoted(header.iter().map(String::as_str))
                 ),
-                "columns are separated by commas, in a .tsv file by tabs; 'subject_col' and 'session_col' of the \
+                "separate columns by commas, in a .tsv file by tabs; 'subject_col' and 'session_col' of the \
                  configuration name two of them",
             )),
         }
     }
 }
 
-/// An id as it is written in the file, and where.
+/// An id as written in the file, and its line.
 #[derive(Clone, Copy)]
 struct Written<'a> {
     text: &'a str,
     line: usize,
 }
 
-/// Collects rows into sessions and things to report.
+/// The sessions and problems found so far.
 #[derive(Default)]
 struct Rows<'a> {
-    /// Digits of a label and whether the column is one of numbers, unless ids are used as they are.
+    /// The digits of a label and whether the column contains only numbers; `None` if ids are used as written.
     subject_padding: Option<(usize, bool)>,
     session_padding: Option<(usize, bool)>,
     has_plans: bool,
-    /// Each with the id and the path of its first row.
+    /// With the id and the path of the first row.
     sessions: BTreeMap<(SubjectLabel, SessionLabel), (Written<'a>, Option<&'a str>)>,
     subjects: BTreeMap<SubjectLabel, Written<'a>>,
     problems: Vec<String>,
@@ -189,7 +196,7 @@ impl<'a> Rows<'a> {
         let (subject, session) = match (subject, session) {
             (Ok(subject), Ok(session)) => (subject, session),
             (subject, session) => {
-                let bad = |what, id| format!("line {line}: {id:?} is no {what} label");
+                let bad = |what, id| format!("line {line}: {id:?} is not a valid {what} label");
                 self.problems
                     .extend(subject.err().map(|_| bad("subject", subject_id)));
                 self.problems
@@ -199,15 +206,15 @@ impl<'a> Rows<'a> {
         };
         if !have_room(subject.as_str(), session.as_str()) {
             self.problems.push(format!(
-                "line {line}: {subject} and {session} have more than {LONGEST} letters together, which is too \
-                 long for the names of jobs and logs"
+                "line {line}: {subject} and {session} together have more than {LONGEST} letters, which is too long \
+                 for the names of jobs and logs"
             ));
             return;
         }
         let dicom = value(dicom).map(|_| dicom);
         if dicom.is_some_and(|path| path.contains('\0')) {
             self.problems
-                .push(format!("line {line}: {DICOM_COL} holds a NUL"));
+                .push(format!("line {line}: {DICOM_COL} contains a NUL"));
             return;
         }
         let text = subject_id;
@@ -222,13 +229,13 @@ impl<'a> Rows<'a> {
         self.compare_ids(first, Written { text, line }, &what);
         if path != dicom {
             self.other_paths.push(format!(
-                "{place} (line {} counts, line {line} does not)",
+                "{place} (line {} is used, line {line} ignored)",
                 first.line
             ));
         }
     }
 
-    /// Notes two ids that become one label.
+    /// Reports two ids that give the same label.
     fn compare_ids(&mut self, first: Written<'_>, other: Written<'_>, what: &str) {
         if first.text != other.text {
             self.other_ids.push(format!(
@@ -238,41 +245,39 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Without a column of paths there is a root below which the directories are.
+    /// `root` is given if the file has no column of paths.
     fn finish(self, file: &Path, root: Option<&Path>) -> Result<Discovery, CsvError> {
         if !self.problems.is_empty() {
             return Err(CsvError {
                 file: file.to_owned(),
                 problem: format!(": {}", first(&self.problems, "; ")),
                 hint: format!(
-                    "labels are letters, digits and '+' (blanks, '-' and '_' are removed unless the id has a \
-                     prefix or with 'pad_ids: no'), at most {LONGEST} for subject and session together"
+                    "use letters, digits and '+', at most {LONGEST} for subject and session together (spaces, '-' and \
+                     '_' are removed unless the id has a prefix or 'pad_ids: no' is set)"
                 ),
             });
         }
         let mut notes = Vec::new();
-        let mut note = |count: usize, one: &str, many: &str, list: String| {
+        let mut note = |count: usize, what: &str, list: String| {
             if count > 0 {
-                let what = if count == 1 { one } else { many };
-                notes.push(format!("{}: {count} {what}: {list}", file.display()));
+                notes.push(format!("{}: {what}: {list}", file.display()));
             }
         };
+        let rows = |rows: usize| plural(rows, "row");
+        let (without_id, other_paths) = (self.without_id.len(), self.other_paths.len());
         note(
-            self.without_id.len(),
-            "row has no subject or session and was left out",
-            "rows have no subject or session and were left out",
+            without_id,
+            &format!("skipped {} without subject or session", rows(without_id)),
             format!("line {}", first(&self.without_id, ", ")),
         );
         note(
             self.other_ids.len(),
-            "id is written in two ways",
-            "ids are written in two ways",
+            "different ids for the same label",
             first(&self.other_ids, "; "),
         );
         note(
-            self.other_paths.len(),
-            "row repeats a session with another dicom_path",
-            "rows repeat a session with another dicom_path",
+            other_paths,
+            &format!("ignored {} with another dicom_path", rows(other_paths)),
             first(&self.other_paths, "; "),
         );
         let sessions = self.sessions.into_iter();
@@ -290,9 +295,50 @@ impl<'a> Rows<'a> {
                 })
                 .collect(),
             notes,
-            near: Vec::new(),
+            misspelt: Vec::new(),
             unreadable: Vec::new(),
         })
+    }
+}
+
+/// `None` for pandas' NA words and blank text.
+fn value(text: &str) -> Option<&str> {
+    let text = text.trim();
+    (!text.is_empty() && !NA_WORDS.contains(&text)).then_some(text)
+}
+
+/// True if a column contains only numbers. The Python program also decided by column.
+fn are_numbers<'a>(column: impl Iterator<Item = &'a str>) -> bool {
+    column
+        .filter_map(value)
+        .all(|id| whole_number(id).is_some())
+}
+
+/// A number's digits without a zero fraction (`12.0`).
+fn whole_number(id: &str) -> Option<&str> {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let (whole, fraction) = id.split_once('.').unwrap_or((id, ""));
+    (is_number(whole) && fraction.bytes().all(|b| b == b'0')).then_some(whole)
+}
+
+/// The label of an id, which may be invalid. An id with the prefix already is a label.
+fn label(id: &str, prefix: &str, padding: Option<(usize, bool)>) -> String {
+    match padding {
+        _ if id.starts_with(prefix) => id.to_owned(),
+        Some((width, is_number)) => format!("{prefix}{:0>width$}", bare(id, is_number)),
+        None => format!("{prefix}{id}"),
+    }
+}
+
+/// An id without spaces, `-` and `_`, which labels cannot contain. A number loses its leading zeros; in a column of
+/// texts they are part of the id.
+fn bare(id: &str, is_number: bool) -> String {
+    match whole_number(id).filter(|_| is_number) {
+        Some(whole) => whole.trim_start_matches('0').to_owned(),
+        None => id
+            .chars()
+            .filter(|c| !matches!(c, '-' | '_') && !c.is_whitespace())
+            .collect(),
     }
 }
 

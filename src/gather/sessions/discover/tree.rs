@@ -7,14 +7,14 @@ use std::sync::Arc;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::notes::{Kind, Odd, is_archive_alone, is_joined, no_sessions};
+use super::notes::{Problem, Problems, is_archive_alone, is_joined, no_sessions};
 use super::{DiscoverError, Discovery};
 use crate::base::parallel;
 use crate::base::printable::printable;
-use crate::base::regular::words;
-use crate::gather::disk::listing::Dir;
+use crate::base::regular::error_text;
+use crate::gather::disk::Unreadable;
+use crate::gather::disk::listing::{Dir, EntryKind};
 use crate::gather::disk::reader::{Reader, is_directory};
-use crate::gather::disk::{Unreadable, listing};
 use crate::model::bids::labels::have_room;
 use crate::model::bids::{Dicom, Session, SessionLabel, SubjectLabel, suggest};
 
@@ -24,25 +24,25 @@ const DATATYPES: [&str; 14] = [
     "mrs", "nirs",
 ];
 
-/// The number of directories that are looked into for subjects in the wrong place.
-const LOOKED_INTO: usize = 3;
+/// At most this many directories are searched for misplaced subjects.
+const MOST_OPENED: usize = 3;
 
-/// Says what to scan, and how.
+/// A tree to scan.
 pub(super) struct Tree<'a> {
     /// The root's key in the configuration, for messages.
     pub key: &'static str,
     pub root: &'a Path,
     pub level: SessionLevel,
-    /// The session directories hold the DICOM files.
+    /// The session directories contain the DICOM files.
     pub is_source: bool,
     pub threads: usize,
     pub reader: &'a Reader,
 }
 
-/// Says what a subject without `ses-*` is.
+/// The meaning of a subject without `ses-*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SessionLevel {
-    /// Nothing yet.
+    /// No session yet.
     Required,
     /// One session with the empty label, unless its directory is empty.
     Optional,
@@ -50,7 +50,7 @@ pub(super) enum SessionLevel {
     OrDatatypes,
 }
 
-/// Scans a tree: the root, then the subjects, several at a time.
+/// Scans the root, then the subjects in parallel.
 pub(super) fn scan(tree: &Tree<'_>) -> Result<Discovery, DiscoverError> {
     let key = tree.key;
     let path = tree.root.to_owned();
@@ -66,47 +66,47 @@ pub(super) fn scan(tree: &Tree<'_>) -> Result<Discovery, DiscoverError> {
             return Err(DiscoverError::RootUnreadable { key, path, error });
         }
     };
-    let mut odd = top.odd;
+    let mut problems = top.problems;
     let mut subjects = Vec::new();
     for name in top.directories {
         match SubjectLabel::new(&name) {
             Ok(label) if have_room(label.as_str(), "") => subjects.push(label),
-            Ok(_) => odd.add(Kind::TooLong, name),
-            Err(_) if is_joined(&name) => odd.add(Kind::Joined, name),
-            Err(_) => odd.add(Kind::Invalid, name),
+            Ok(_) => problems.add(Problem::TooLong, name),
+            Err(_) if is_joined(&name) => problems.add(Problem::Joined, name),
+            Err(_) => problems.add(Problem::Invalid, name),
         }
     }
     subjects.sort_unstable();
-    odd.add_twins(subjects.iter().map(SubjectLabel::as_str));
-    let (first, near) = session_first(tree, top.near);
+    problems.add_twins(subjects.iter().map(SubjectLabel::as_str));
+    let (first, misspelt) = session_first(tree, top.misspelt);
     first
         .into_iter()
-        .for_each(|name| odd.add(Kind::SessionFirst, name));
+        .for_each(|name| problems.add(Problem::SessionFirst, name));
 
     let mut discovery = Discovery {
         unreadable: top.unreadable,
-        near,
+        misspelt,
         ..Discovery::default()
     };
-    let mut odd_sessions = Odd::default();
+    let mut session_problems = Problems::default();
     let mut without_sessions = Vec::new();
     let found = parallel::map(&subjects, tree.threads, |subject| sessions(tree, subject));
     for (subject, found) in subjects.iter().zip(found) {
         discovery.sessions.extend(found.sessions);
         discovery.unreadable.extend(found.unreadable);
-        discovery.near.extend(found.near);
-        odd_sessions.extend(found.odd);
+        discovery.misspelt.extend(found.misspelt);
+        session_problems.extend(found.problems);
         if found.is_empty {
-            odd.add(Kind::Hollow, subject.to_string());
+            problems.add(Problem::Hollow, subject.to_string());
         }
         without_sessions.extend(found.without_sessions);
     }
-    // Archives and empty directories of both levels are one note.
-    odd.take(Kind::Hollow, &mut odd_sessions);
-    discovery.notes = odd.notes(tree.root, "subject");
+    // Archives and empty directories of both levels share one note.
+    problems.take(Problem::Hollow, &mut session_problems);
+    discovery.notes = problems.notes(tree.root, "subject");
     discovery
         .notes
-        .extend(odd_sessions.notes(tree.root, "session"));
+        .extend(session_problems.notes(tree.root, "session"));
     if subjects.is_empty() && top.has_others {
         discovery.notes.push(format!(
             "nothing below {} is named sub-<label>, so there are no subjects",
@@ -128,60 +128,59 @@ fn root_error(key: &'static str, path: PathBuf, errno: Errno) -> DiscoverError {
         _ => DiscoverError::RootUnreadable {
             key,
             path,
-            error: words(&errno.into()),
+            error: error_text(&errno.into()),
         },
     }
 }
 
-/// Holds what one subject's directory showed.
+/// The content of one subject's directory.
 #[derive(Default)]
-struct Found {
+struct SubjectDir {
     sessions: Vec<Session>,
-    odd: Odd,
-    /// The directory holds nothing.
+    problems: Problems,
     is_empty: bool,
     unreadable: Vec<Unreadable>,
-    near: Vec<(String, String)>,
-    /// The subject, if it has data and no session.
+    misspelt: Vec<(String, String)>,
+    /// The subject, if it has data but no session.
     without_sessions: Option<SubjectLabel>,
 }
 
-fn sessions(tree: &Tree<'_>, subject: &SubjectLabel) -> Found {
+fn sessions(tree: &Tree<'_>, subject: &SubjectLabel) -> SubjectDir {
     let dir = tree.root.join(subject);
-    let mut found = Found::default();
+    let mut found = SubjectDir::default();
     let children = match children(tree.reader, &dir, SessionLabel::PREFIX, &[tree.root, &dir]) {
         Ok(Some(children)) => children,
-        // Gone since the root was read.
+        // Removed since the root was read.
         Ok(None) => return found,
         Err(unreadable) => {
             found.unreadable.push(unreadable);
             return found;
         }
     };
-    let mut odd = children.odd;
+    let mut problems = children.problems;
     found.is_empty = children.is_empty;
     found.unreadable = children.unreadable;
-    let has_near = !children.near.is_empty();
-    let near = children.near.into_iter();
-    let near = near.map(|(name, meant)| (format!("{subject}/{name}"), meant));
-    found.near = near.collect();
+    let has_misspelt = !children.misspelt.is_empty();
+    let misspelt = children.misspelt.into_iter();
+    let misspelt = misspelt.map(|(name, meant)| (format!("{subject}/{name}"), meant));
+    found.misspelt = misspelt.collect();
     let mut labels = Vec::new();
     for name in children.directories {
         match SessionLabel::new(&name) {
             Ok(label) if have_room(subject.as_str(), label.as_str()) => labels.push(label),
-            Ok(_) => odd.add(Kind::TooLong, name),
-            Err(_) => odd.add(Kind::Invalid, name),
+            Ok(_) => problems.add(Problem::TooLong, name),
+            Err(_) => problems.add(Problem::Invalid, name),
         }
     }
     labels.sort_unstable();
-    odd.add_twins(labels.iter().map(SessionLabel::as_str));
+    problems.add_twins(labels.iter().map(SessionLabel::as_str));
     if children.has_level
         && let Some(datatype) = children.datatype
     {
-        odd.add(Kind::Beside, datatype.to_owned());
+        problems.add(Problem::Beside, datatype.to_owned());
     }
-    let has_hollow = odd.has(Kind::Hollow);
-    found.odd = odd.below(subject.as_str());
+    let has_hollow = problems.has(Problem::Hollow);
+    found.problems = problems.below(subject.as_str());
     let is_one_session = match tree.level {
         SessionLevel::Required => false,
         SessionLevel::Optional => children.has_others,
@@ -190,8 +189,8 @@ fn sessions(tree: &Tree<'_>, subject: &SubjectLabel) -> Found {
     if is_one_session && !children.has_level {
         labels.push(SessionLabel::none());
     }
-    // What is nearly a session says more.
-    let has_none = !children.has_level && !has_near && !has_hollow && children.has_others;
+    // A misspelt or packed session is reported instead.
+    let has_none = !children.has_level && !has_misspelt && !has_hollow && children.has_others;
     if tree.level == SessionLevel::Required && has_none {
         found.without_sessions = Some(subject.clone());
     }
@@ -210,25 +209,24 @@ fn sessions(tree: &Tree<'_>, subject: &SubjectLabel) -> Found {
     found
 }
 
-/// Holds the entries of one directory.
+/// The entries of one directory.
 #[derive(Default)]
 struct Children {
-    /// Directories with the wanted prefix, links to directories among them.
+    /// Directories with the wanted prefix, including links to directories.
     directories: Vec<String>,
-    odd: Odd,
+    problems: Problems,
     unreadable: Vec<Unreadable>,
-    /// Names of directories, and what they were meant to be.
-    near: Vec<(String, String)>,
-    /// There is something with the prefix that is, or may be, a directory.
+    /// Directories, with their probably intended labels.
+    misspelt: Vec<(String, String)>,
+    /// An entry with the prefix is, or may be, a directory.
     has_level: bool,
     datatype: Option<&'static str>,
-    /// There is something without the prefix that is not hidden.
+    /// There is an entry without the prefix that is not hidden.
     has_others: bool,
     is_empty: bool,
 }
 
-/// Reads a directory in one go; none if it is not there. `above` are the directories that a link
-/// may not lead back to.
+/// `None` if the directory does not exist. A link must not lead back to one of the directories `above`.
 fn children(
     reader: &Reader,
     dir: &Path,
@@ -254,33 +252,32 @@ fn children(
             .find(|datatype| !is_level && text == Some(datatype));
         children.has_others |= !is_level && !name.as_encoded_bytes().starts_with(b".");
         if !is_level && datatype.is_none() {
-            let may_be_directory =
-                matches!(entry.kind, listing::Kind::Directory | listing::Kind::Link);
+            let may_be_directory = matches!(entry.kind, EntryKind::Directory | EntryKind::Link);
             if may_be_directory
                 && let Some(meant) = text.and_then(|name| suggest::meant(name, prefix))
             {
-                children.near.push((shown(name), meant));
+                children.misspelt.push((shown(name), meant));
             }
             continue;
         }
         let path = dir.join(name);
         let found = match entry.kind {
-            listing::Kind::Directory => Entry::Directory,
-            listing::Kind::Link => follow(reader, &path, above),
-            listing::Kind::File if text.is_some_and(|name| is_archive_alone(name, listing)) => {
-                Entry::Odd(Kind::Hollow)
+            EntryKind::Directory => Entry::Directory,
+            EntryKind::Link => follow(reader, &path, above),
+            EntryKind::File if text.is_some_and(|name| is_archive_alone(name, listing)) => {
+                Entry::Problem(Problem::Hollow)
             }
-            listing::Kind::File | listing::Kind::Other => Entry::Odd(Kind::NotADirectory),
+            EntryKind::File | EntryKind::Other => Entry::Problem(Problem::NotADirectory),
         };
         match (datatype, found) {
             (Some(datatype), Entry::Directory | Entry::Copy) => {
                 children.datatype.get_or_insert(datatype);
             }
-            (Some(_), Entry::Odd(_)) => {}
+            (Some(_), Entry::Problem(_)) => {}
             (_, found) => children.add(&path, found),
         }
     }
-    children.near.sort_unstable();
+    children.misspelt.sort_unstable();
     Ok(Some(children))
 }
 
@@ -288,35 +285,38 @@ enum Entry {
     Directory,
     /// A link to a directory of the same tree.
     Copy,
-    Odd(Kind),
+    Problem(Problem),
     Unreadable(Unreadable),
 }
 
 impl Children {
     fn add(&mut self, path: &Path, entry: Entry) {
         let name = shown(path.file_name().unwrap_or_default());
-        self.has_level |= !matches!(entry, Entry::Odd(Kind::NotADirectory | Kind::Hollow));
+        self.has_level |= !matches!(
+            entry,
+            Entry::Problem(Problem::NotADirectory | Problem::Hollow)
+        );
         match entry {
             Entry::Directory => self.directories.push(name),
             Entry::Copy => {
-                self.odd.add(Kind::Copy, name.clone());
+                self.problems.add(Problem::Copy, name.clone());
                 self.directories.push(name);
             }
-            Entry::Odd(kind) => self.odd.add(kind, name),
+            Entry::Problem(kind) => self.problems.add(kind, name),
             Entry::Unreadable(what) => self.unreadable.push(what),
         }
     }
 }
 
-/// Takes directories out of `near` that are no misspelt subjects but sessions above them: a date that holds `sub-*`.
+/// Separates sessions above subjects (a date that contains `sub-*`) from misspelt subjects.
 fn session_first(
     tree: &Tree<'_>,
-    near: Vec<(String, String)>,
+    misspelt: Vec<(String, String)>,
 ) -> (Vec<String>, Vec<(String, String)>) {
-    let mut looked = 0;
-    let (first, near): (Vec<_>, Vec<_>) = near.into_iter().partition(|(name, _)| {
-        looked += usize::from(name.bytes().all(|b| b.is_ascii_digit()));
-        if looked > LOOKED_INTO || !name.bytes().all(|b| b.is_ascii_digit()) {
+    let mut opened = 0;
+    let (first, misspelt): (Vec<_>, Vec<_>) = misspelt.into_iter().partition(|(name, _)| {
+        opened += usize::from(name.bytes().all(|b| b.is_ascii_digit()));
+        if opened > MOST_OPENED || !name.bytes().all(|b| b.is_ascii_digit()) {
             return false;
         }
         let Dir::There(listing) = tree.reader.dir(&tree.root.join(name)) else {
@@ -327,14 +327,14 @@ fn session_first(
             name.starts_with(SubjectLabel::PREFIX.as_bytes())
         })
     });
-    (first.into_iter().map(|(name, _)| name).collect(), near)
+    (first.into_iter().map(|(name, _)| name).collect(), misspelt)
 }
 
-/// Looks where a link leads; not back to one of the directories above it, of which the first is the root.
+/// The kind of a link's target. The first of the directories `above` is the root.
 fn follow(reader: &Reader, link: &Path, above: &[&Path]) -> Entry {
     let identity = |stat: &Stat| (stat.st_dev, stat.st_ino);
     match reader.raw_stat(link) {
-        Ok(target) if !is_directory(&target) => Entry::Odd(Kind::NotADirectory),
+        Ok(target) if !is_directory(&target) => Entry::Problem(Problem::NotADirectory),
         Ok(target) => {
             let leads_back = above.iter().any(|dir| {
                 reader
@@ -342,7 +342,7 @@ fn follow(reader: &Reader, link: &Path, above: &[&Path]) -> Entry {
                     .is_ok_and(|dir| identity(&dir) == identity(&target))
             });
             if leads_back {
-                Entry::Odd(Kind::Loop)
+                Entry::Problem(Problem::Loop)
             } else if above
                 .first()
                 .is_some_and(|root| leads_to_subject(link, root))
@@ -352,16 +352,16 @@ fn follow(reader: &Reader, link: &Path, above: &[&Path]) -> Entry {
                 Entry::Directory
             }
         }
-        Err(Errno::LOOP) => Entry::Odd(Kind::Loop),
+        Err(Errno::LOOP) => Entry::Problem(Problem::Loop),
         Err(_) => match reader.stat(link) {
-            // A file of git-annex, or gone since.
-            Ok(_) => Entry::Odd(Kind::NotADirectory),
+            // A file of git-annex, or removed meanwhile.
+            Ok(_) => Entry::Problem(Problem::NotADirectory),
             Err(what) => Entry::Unreadable(what),
         },
     }
 }
 
-/// True if the text of a link leads to a subject of `root`, or below one.
+/// True if the text of a link leads to a subject of `root` or below one.
 fn leads_to_subject(link: &Path, root: &Path) -> bool {
     let Ok(target) = link.read_link() else {
         return false;
@@ -381,7 +381,7 @@ fn leads_to_subject(link: &Path, root: &Path) -> bool {
     first.is_some_and(|name| SubjectLabel::new(name).is_ok())
 }
 
-/// Makes a name fit for a line of text.
+/// A name as printable text.
 fn shown(name: &OsStr) -> String {
     printable(&name.to_string_lossy()).into_owned()
 }

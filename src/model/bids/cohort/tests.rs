@@ -133,11 +133,11 @@ fn a_file_has_an_entry_per_line_and_errors_name_the_line() {
     );
     assert_eq!(
         told(b"\xff", "exclude"),
-        "cannot read the list of 'exclude', FILE: it is not UTF-8"
+        "cannot read the list 'exclude', FILE: it is not UTF-8"
     );
     assert_eq!(
         told(b"# none\n", "include"),
-        "the list of 'include', FILE, is empty"
+        "the list 'include', FILE, is empty"
     );
     assert!(load(b"# none\n", "exclude").is_ok());
     let missing = ListSource::File(tmp.path().join("nothing"));

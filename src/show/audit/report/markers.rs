@@ -197,7 +197,7 @@ mod tests {
             [
                 format!("Found sub-01_ses-01/{done} in out/p/sub-01_ses-01/{done}"),
                 format!(
-                    "Missing sub-01_ses-02/{done} in out/p/sub-01_ses-02/scripts: recon-all has ended with exit code 1"
+                    "Missing sub-01_ses-02/{done} in out/p/sub-01_ses-02/scripts: recon-all ended with exit code 1"
                 ),
                 format!("Missing sub-01/{done} in out/p"),
                 "Missing sub-01/base-tps in out/p".to_owned(),

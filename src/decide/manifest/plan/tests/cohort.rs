@@ -22,7 +22,7 @@ pub(super) fn cohort(exclude: &[&str]) -> Policy {
 }
 
 #[test]
-fn an_excluded_session_is_left_alone_and_holds_nobody_up() {
+fn an_excluded_session_is_ignored_and_blocks_no_task() {
     let dag = two_steps(|_| {});
     let sessions = [
         session("sub-01", "ses-01", true),
@@ -150,7 +150,7 @@ fn a_subject_may_need_several_sessions() {
 }
 
 #[test]
-fn a_complete_task_is_stale_when_a_session_has_come_since() {
+fn a_complete_task_is_stale_after_a_new_session() {
     let label = |text: &str| SessionLabel::new(text).unwrap();
     let mut sessions = vec![
         session("sub-01", "ses-01", true),
@@ -224,7 +224,7 @@ fn a_complete_task_is_stale_when_a_session_has_come_since() {
 }
 
 #[test]
-fn a_due_task_of_a_subject_says_which_sessions_it_works_on() {
+fn a_due_task_of_a_subject_lists_its_sessions() {
     let dag = two_steps(|_| {});
     let mut sessions = vec![
         session("sub-01", "ses-01", true),

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use super::*;
 use crate::gather::sessions::dicom::Hold;
 
-/// Is one session per name, whose directory has that name.
+/// One session per name, whose directory has that name.
 fn sessions(names: &[&str]) -> Vec<Session> {
     let one = |name: &&str| Session {
         dicom: Dicom::At(Path::new(name).into()),
@@ -23,7 +23,7 @@ fn gate(session: &Session) -> Option<Hold> {
             needed: 10,
         }),
         "ses-new" => Some(Hold::Settling { until: at(9) }),
-        "ses-odd" => Some(Hold::Unreadable(Unreadable {
+        "ses-locked" => Some(Hold::Unreadable(Unreadable {
             path: session.session.as_str().into(),
             error: "Permission denied".into(),
         })),
@@ -59,7 +59,7 @@ fn decide_with_gate(names: &[&str], disk: &Disk) -> (BTreeMap<String, Decision>,
     };
     let tasks = plan(&dag, &world, &Policy::default(), 1, &|| ()).tasks;
     for task in &tasks {
-        // The directory is that of the session, and a subject has none.
+        // The directory belongs to the session; a subject has none.
         let path = task.dicom_path.as_ref().map(|path| path.to_str().unwrap());
         let session = task.session.to_string();
         assert_eq!(path.unwrap_or_default(), session);
@@ -75,7 +75,7 @@ fn decide_with_gate(names: &[&str], disk: &Disk) -> (BTreeMap<String, Decision>,
 }
 
 #[test]
-fn a_session_is_held_for_what_the_gate_says_and_its_subject_too() {
+fn the_gate_holds_back_a_session_and_its_subject() {
     let disk = Disk::default();
     let few = Decision::Skip(Skip::TooFewFiles {
         files: 3,
@@ -89,7 +89,7 @@ fn a_session_is_held_for_what_the_gate_says_and_its_subject_too() {
     assert_eq!(got["a/ses-few"], few);
     assert_eq!(
         got["b/"], due,
-        "a subject goes on without what is too small"
+        "a subject continues without its small sessions"
     );
 
     let (got, _) = decide_with_gate(&["ses-few"], &disk);
@@ -100,17 +100,17 @@ fn a_session_is_held_for_what_the_gate_says_and_its_subject_too() {
     assert_eq!(got["a/ses-new"], new);
     assert_eq!(got["b/"], new, "a subject waits for what still arrives");
 
-    let (got, _) = decide_with_gate(&["ses-1", "ses-odd"], &disk);
-    for task in ["a/ses-odd", "b/"] {
+    let (got, _) = decide_with_gate(&["ses-1", "ses-locked"], &disk);
+    for task in ["a/ses-locked", "b/"] {
         let Decision::Skip(Skip::Unreadable(what)) = &got[task] else {
             panic!("{task}: {:?}", got[task]);
         };
-        assert_eq!(what.path, Path::new("ses-odd"));
+        assert_eq!(what.path, Path::new("ses-locked"));
     }
 }
 
 #[test]
-fn files_are_counted_once_and_only_for_what_would_be_submitted() {
+fn files_are_counted_once_and_only_before_a_submission() {
     let mut disk = Disk::default();
     let (_, asked) = decide_with_gate(&["ses-1", "ses-2"], &disk);
     assert_eq!(asked, ["ses-1", "ses-2"], "by a and b together");
@@ -135,7 +135,7 @@ fn a_subject_does_not_wait_for_the_tasks_of_a_session_that_is_too_small() {
     disk.set("sub-01", "ses-1", 0, Completion::Complete);
     let (got, _) = decide_with_gate(&["ses-1", "ses-few"], &disk);
     assert_eq!(got["c/"], Decision::Submit(Due::New));
-    for other in ["ses-2", "ses-new", "ses-odd"] {
+    for other in ["ses-2", "ses-new", "ses-locked"] {
         let (got, _) = decide_with_gate(&["ses-1", "ses-few", other], &disk);
         let Decision::Skip(Skip::WaitingFor(waiting)) = &got["c/"] else {
             panic!("{other}: {:?}", got["c/"]);
@@ -162,7 +162,7 @@ fn attack_a_task_is_not_applicable_only_once_its_session_has_settled() {
 }
 
 #[test]
-fn a_job_that_stands_in_no_row_keeps_its_task_and_those_after_it_waiting() {
+fn a_stray_job_keeps_its_task_and_dependents_waiting() {
     let dag = ProcedureDag::new(vec![
         procedure("a", Scope::Session, &[]),
         procedure("b", Scope::Session, &[("a", SessionsRule::ByScope)]),

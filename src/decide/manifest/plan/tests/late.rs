@@ -86,7 +86,7 @@ fn rows() -> Vec<TaskRow> {
 }
 
 #[test]
-fn each_task_is_judged_by_what_it_reads() {
+fn late_input_is_found_in_the_input_of_each_task() {
     let none: [&str; 0] = [];
     assert_eq!(late(rows(), at(10), at(31)), none);
     assert_eq!(late(rows(), at(11), at(31)), ["convert"]);
@@ -108,12 +108,12 @@ fn each_task_is_judged_by_what_it_reads() {
     assert_eq!(
         late(vec![unknown], long, long),
         none,
-        "an attempt of nobody knows when"
+        "an attempt at an unknown time"
     );
 }
 
 #[test]
-fn a_file_server_whose_clock_is_ahead_makes_nothing_late() {
+fn a_fast_clock_of_the_file_server_does_not_make_input_late() {
     let written = at(30) + CLOCK_SLACK;
     let none: [&str; 0] = [];
     assert_eq!(
@@ -129,7 +129,7 @@ fn a_file_server_whose_clock_is_ahead_makes_nothing_late() {
 }
 
 #[test]
-fn a_task_in_place_is_late_when_what_it_builds_on_ran_again() {
+fn a_task_in_place_is_late_after_a_rerun_of_its_dependency() {
     let mut rows = rows();
     rows.push(done("convert", (100, 110)));
     assert_eq!(late(rows.clone(), at(0), at(109)), ["fix", "old", "prep"]);
@@ -142,7 +142,7 @@ fn a_task_in_place_is_late_when_what_it_builds_on_ran_again() {
 }
 
 #[test]
-fn late_input_runs_again_only_where_the_site_wants_it() {
+fn late_input_is_rerun_only_with_rerun_when_stale() {
     let sessions = [session("sub-01", "ses-01", true)];
     let mut disk = Disk::default();
     disk.set("sub-01", "ses-01", 0, Completion::Complete);

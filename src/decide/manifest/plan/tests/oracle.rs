@@ -10,14 +10,14 @@ struct Random {
     /// For each procedure: scope is subject, and whether it depends on each earlier one.
     procedures: Vec<(bool, Vec<bool>)>,
     dicom: Vec<bool>,
-    /// Per procedure and session (the last one stands for the subject): disk and row.
+    /// Per procedure and session (the last one is for the subject): disk and row.
     disk: Vec<Vec<u8>>,
     rows: Vec<Vec<u8>>,
     /// The rule of all dependencies: by scope, all, any.
     rule: u8,
     resubmit: bool,
     excluded: Vec<bool>,
-    /// Per procedure; for those of subject scope.
+    /// Per procedure of subject scope.
     min_sessions: Vec<usize>,
     /// Per procedure and session: what a complete row of subject scope remembers. And whether it
     /// is to run again.
@@ -126,7 +126,7 @@ fn oracle(world: &Random, p: usize, s: usize) -> &'static str {
     }
 }
 
-/// True if the task may be that of a job in flight under another name.
+/// True if a job in flight under another name may belong to the task.
 fn waits_for_gone(world: &Random, p: usize, cell: usize) -> bool {
     let n = world.dicom.len();
     let meets = |other: usize| other == cell || other == n || cell == n;
@@ -190,7 +190,7 @@ fn is_late(world: &Random, p: usize, cell: usize) -> bool {
         }
 }
 
-/// What is believed of a task.
+/// The trusted state of a task.
 fn believed(world: &Random, q: usize, cell: usize) -> &'static str {
     match alone(world, q, cell) {
         "complete" if world.rows[q][cell] != 5 && is_doubted(world, q, cell) => "doubted",
@@ -218,7 +218,7 @@ fn builds_on(world: &Random, q: usize, a: usize) -> bool {
     (0..q).any(|d| world.procedures[q].1[d] && (d == a || builds_on(world, d, a)))
 }
 
-/// What is believed of a task by its own row and outputs.
+/// The trusted state of a task by its own row and outputs.
 fn alone(world: &Random, q: usize, cell: usize) -> &'static str {
     match (world.rows[q][cell], world.disk[q][cell]) {
         (1 | 2, _) => "in flight",
@@ -260,7 +260,7 @@ fn missing(world: &Random, p: usize, s: usize) -> Vec<bool> {
     let n = world.dicom.len();
     let subject_scope = world.procedures[p].0;
     let needed = (0..p).filter(|q| world.procedures[p].1[*q]);
-    let judge = |q: usize| {
+    let missing_in = |q: usize| {
         let complete = |cell: usize| is_believed_complete(world, q, cell);
         let ready = |cell| complete(cell) || is_excused(world, q, cell);
         match (world.procedures[q].0, subject_scope, world.rule) {
@@ -279,12 +279,12 @@ fn missing(world: &Random, p: usize, s: usize) -> Vec<bool> {
             }
         }
     };
-    needed.filter_map(judge).collect()
+    needed.filter_map(missing_in).collect()
 }
 
 proptest! {
     #[test]
-    fn agrees_with_a_plain_oracle(world in random_world()) {
+    fn the_plan_agrees_with_a_simple_oracle(world in random_world()) {
         let rule = [SessionsRule::ByScope, SessionsRule::All, SessionsRule::Any][usize::from(world.rule)];
         let names: Vec<String> = (0..world.procedures.len()).map(|i| format!("p{i}")).collect();
         let dag = ProcedureDag::new(

@@ -25,7 +25,7 @@ fn label(scope: Scope) -> &'static str {
 }
 
 #[test]
-fn c7_dependents_see_a_complete_task_as_complete_whatever_its_inputs_look_like() {
+fn c7_a_complete_task_counts_for_its_dependents_whatever_its_inputs() {
     for scope in [Scope::Session, Scope::Subject] {
         let dag = chain(scope, |_| {});
         let mut disk = Disk::default();
@@ -80,7 +80,7 @@ fn c7_a_session_whose_dicom_files_were_archived_counts_where_it_is_complete() {
 }
 
 #[test]
-fn b2_what_lacks_its_input_for_good_is_not_applicable_and_what_has_none_is_blocked() {
+fn b2_without_input_a_task_is_not_applicable_or_blocked() {
     use Completion::{Complete, Incomplete, NotApplicable};
     let sessions = [
         session("sub-01", "ses-01", true),
@@ -137,7 +137,7 @@ fn b2_what_lacks_its_input_for_good_is_not_applicable_and_what_has_none_is_block
 }
 
 #[test]
-fn c12_outputs_decide_about_a_failed_job_where_the_procedure_says_so() {
+fn c12_outputs_decide_about_a_failed_job_with_accept_outputs() {
     for (accepts, own, expected, next) in [
         (false, Completion::Complete, "failed", "blocked"),
         (true, Completion::Complete, "complete", "due"),
@@ -167,7 +167,7 @@ fn c12_outputs_decide_about_a_failed_job_where_the_procedure_says_so() {
 }
 
 #[test]
-fn c5_a_row_without_a_reason_proves_no_outputs() {
+fn c5_a_row_without_a_reason_does_not_prove_outputs() {
     for (reason, due) in [
         (None, Due::NeverVerified),
         (Some(Reason::Verified), Due::OutputsGone),
@@ -217,7 +217,7 @@ fn outputs_that_another_login_node_has_just_verified_are_not_lost() {
 }
 
 #[test]
-fn force_takes_complete_and_failed_tasks_but_nothing_in_flight_and_no_dependent() {
+fn force_reruns_complete_and_failed_tasks_but_not_tasks_in_flight_or_dependents() {
     let dag = ProcedureDag::new(vec![
         procedure("a", Scope::Session, &[]),
         procedure("b", Scope::Session, &[("a", SessionsRule::ByScope)]),
@@ -283,7 +283,7 @@ fn force_takes_complete_and_failed_tasks_but_nothing_in_flight_and_no_dependent(
 }
 
 #[test]
-fn attack_what_another_task_may_be_writing_is_not_complete() {
+fn attack_outputs_that_another_task_may_be_writing_are_not_complete() {
     let complete = Decision::Skip(Skip::Complete);
     let new = Decision::Submit(Due::New);
     let flying = || row("convert", TaskStatus::Running, Reason::Running);
@@ -320,7 +320,7 @@ fn attack_what_another_task_may_be_writing_is_not_complete() {
             );
             let mut step = procedure("step", scope, &[("defacing", SessionsRule::ByScope)]);
             step.output_dir = dirs[1].into();
-            // Another converter: nobody builds on it.
+            // Another converter, without dependents.
             let mut other = procedure("other", Scope::Session, &[]);
             other.output_dir = dirs[1].into();
             let report = procedure("report", scope, &[("step", SessionsRule::ByScope)]);
@@ -351,7 +351,7 @@ fn attack_what_another_task_may_be_writing_is_not_complete() {
 }
 
 #[test]
-fn attack_outputs_are_not_replaced_under_a_task_that_reads_them() {
+fn attack_outputs_are_not_replaced_while_a_task_reads_them() {
     let waits = |session: Option<&str>| {
         Decision::Skip(Skip::WaitingFor(Box::new(
             crate::decide::manifest::Waiting {

@@ -85,7 +85,7 @@ fn a_task_waits_for_a_job_of_its_session_or_subject() {
 }
 
 #[test]
-fn nothing_builds_on_what_such_a_job_may_be_writing() {
+fn no_task_depends_on_outputs_that_such_a_job_may_be_writing() {
     let mut rows = State::default();
     rows.put(flying("ses-01", 5));
     let mut disk = Disk::default();
@@ -109,7 +109,7 @@ fn nothing_builds_on_what_such_a_job_may_be_writing() {
 
 /// Two names that one call submitted are two procedures.
 #[test]
-fn records_of_both_at_a_time_say_that_it_is_no_new_name() {
+fn submissions_in_one_invocation_prove_different_procedures() {
     // Of `qc`: a record at minute 10, a job in flight of minute 20.
     for (records, waits) in [
         (&[][..], true),
@@ -133,7 +133,7 @@ fn records_of_both_at_a_time_say_that_it_is_no_new_name() {
             .map(|minute| record("qc2", *minute))
             .collect();
         attempts.push(record("qc", Some(10)));
-        // As rows too: where they stand does not matter.
+        // As rows too: the kind of record does not matter.
         for as_row in [false, true] {
             if as_row && let Some(one) = attempts.first() {
                 rows.put(one.clone());
@@ -170,14 +170,14 @@ fn records_of_both_at_a_time_say_that_it_is_no_new_name() {
 }
 
 #[test]
-fn attempts_are_read_only_if_something_has_vanished() {
+fn attempts_are_read_only_for_removed_procedures() {
     let dag = dag();
     let mut rows = State::default();
     rows.put(record("qc", Some(1)));
     rows.put(row("qc2", TaskStatus::Running, Reason::Running));
     let is_read = |rows: &State| {
         let mut is_read = false;
-        RemovedProcedures::look(rows, &dag, || {
+        RemovedProcedures::in_flight(rows, &dag, || {
             is_read = true;
             &[]
         });
@@ -190,7 +190,7 @@ fn attempts_are_read_only_if_something_has_vanished() {
 
 /// A failed row of `qc`, which is not in the configuration, may have left what looks like outputs of its new name.
 #[test]
-fn attack_complete_outputs_prove_nothing_after_a_failed_attempt_under_an_old_name() {
+fn attack_outputs_are_not_trusted_after_a_failed_attempt_under_an_old_name() {
     let failed = |minute| {
         let mut row = row("qc", TaskStatus::Failed, Reason::Timeout);
         row.submitted_at = Some(at(minute));

@@ -19,7 +19,7 @@ pub(super) fn with_retries(
 }
 
 #[test]
-fn a_failed_task_that_is_tried_again_keeps_its_dependents_waiting() {
+fn dependents_wait_for_a_failed_task_with_a_retry() {
     let dag = ProcedureDag::new(vec![
         with_retries(procedure("a", Scope::Session, &[])),
         procedure("b", Scope::Session, &[("a", SessionsRule::All)]),
@@ -143,7 +143,7 @@ fn a_failed_task_that_is_tried_again_keeps_its_dependents_waiting() {
 }
 
 #[test]
-fn attack_resubmit_failed_does_not_believe_what_a_failed_attempt_left() {
+fn attack_resubmit_failed_does_not_trust_outputs_of_a_failed_attempt() {
     let sessions = [session("sub-01", "ses-01", true)];
     let mut disk = Disk::default();
     disk.set("sub-01", "ses-01", 0, Completion::Complete);
@@ -184,7 +184,7 @@ fn attack_resubmit_failed_does_not_believe_what_a_failed_attempt_left() {
 
 /// `retry` and `clean` move a failed row to the attempts file; what it left is then believed no more than before.
 #[test]
-fn attack_complete_outputs_prove_nothing_if_the_newest_attempt_failed_wherever_it_is_recorded() {
+fn attack_outputs_are_not_trusted_if_the_newest_attempt_failed() {
     use super::*;
     let attempt = |minute, status, reason| {
         let mut row = row("a", status, reason);

@@ -58,7 +58,7 @@ fn a_subject_waits_for_all_its_sessions_and_names_the_failed_one() {
 }
 
 #[test]
-fn a_selection_never_shrinks_what_a_subject_waits_for() {
+fn a_selection_does_not_change_what_a_subject_waits_for() {
     let dag = ProcedureDag::new(vec![
         procedure("a", Scope::Session, &[]),
         procedure("b", Scope::Subject, &[("a", SessionsRule::All)]),

@@ -4,7 +4,7 @@ use super::*;
 
 /// The state is gone, and the name proves nothing.
 #[test]
-fn attack_a_renamed_job_is_its_task_by_the_audit_log_or_lets_all_tasks_wait() {
+fn attack_a_renamed_job_is_found_in_the_audit_log_or_all_tasks_wait() {
     let task = TaskKey::new("sub-01", "ses-01", "a");
     let none = State::default();
     for name in ["step 2 of 7", "c_sub-01", "a_b_sub-01", "u_a_sub-01_ses-01"] {
@@ -26,7 +26,7 @@ fn attack_a_renamed_job_is_its_task_by_the_audit_log_or_lets_all_tasks_wait() {
         assert_eq!(found.unknown.len(), 1, "{name}");
         assert!(found.orphans.is_empty() && found.adopt.is_empty(), "{name}");
     }
-    // Of a task that there is no more.
+    // Of a task that no longer exists.
     let gone = |_: &JobReport| Some(TaskKey::new("sub-01", "ses-01", "gone"));
     let found = strays_with(&[job("1", "x", Some("p"), 0)], &none, &gone, false);
     assert_eq!((found.orphans.len(), found.waiting().len()), (1, 0));
@@ -37,7 +37,7 @@ fn attack_a_renamed_job_is_its_task_by_the_audit_log_or_lets_all_tasks_wait() {
 }
 
 #[test]
-fn attack_a_job_that_took_the_name_of_another_task_lets_nobody_wait() {
+fn attack_a_job_with_the_name_of_another_task_blocks_no_task() {
     let mut rows = State::default();
     let mut own = row("a", TaskStatus::Running, Reason::Running);
     own.submission_id = Some("100".into());
@@ -47,7 +47,7 @@ fn attack_a_job_that_took_the_name_of_another_task_lets_nobody_wait() {
 }
 
 #[test]
-fn attack_the_rows_own_job_is_never_its_second_one() {
+fn attack_a_rows_own_job_is_never_a_second_job() {
     let mut rows = State::default();
     rows.put(row("a", TaskStatus::Running, Reason::Running));
     for name in ["a_sub-01_ses-01", "renamed"] {
@@ -57,7 +57,7 @@ fn attack_the_rows_own_job_is_never_its_second_one() {
 }
 
 #[test]
-fn attack_a_cut_tag_of_an_array_is_completed_by_its_name() {
+fn attack_a_truncated_tag_of_an_array_is_completed_by_its_name() {
     let queue = [part("7_1", "array-0123")];
     let task = TaskKey::new("sub-01", "ses-01", "a");
     let found = strays(&queue, &State::default(), &[]);

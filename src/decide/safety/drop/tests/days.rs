@@ -1,9 +1,9 @@
-//! What earlier runs tell of a loss: rows of the Python program, and losses of one day.
+//! Losses in earlier runs: rows of the Python program, and losses of one day.
 
 use super::*;
 
 #[test]
-fn c5_rows_of_the_python_program_are_no_lost_outputs() {
+fn c5_rows_of_the_python_program_are_not_lost_outputs() {
     let config = config("");
     let id = config.procedures.find("a").unwrap();
     let decide = |due| Manifest {
@@ -26,7 +26,7 @@ fn c5_rows_of_the_python_program_are_no_lost_outputs() {
             state.put(done);
         }
         let counts = Counts::of(&config.procedures, &decide(due), &state, &[], at(0));
-        let got = told(&config, &counts, &Baselines::new());
+        let got = messages(&config, &counts, &Baselines::new());
         assert_eq!(!got.is_empty(), is_alarm, "{got:?}");
     }
 }
@@ -75,7 +75,7 @@ fn run_that_stops(has_rows: bool, jobs_end: bool, hours_between: i64) -> Option<
                 .collect(),
         };
         let counts = Counts::of(&config.procedures, &manifest, &state, &attempts, at(now));
-        if !judge(&config, &counts, &baselines).is_empty() {
+        if !safety_stops(&config, &counts, &baselines).is_empty() {
             return Some(run + 1);
         }
         settle(&config, &counts, &mut baselines, false);
@@ -117,7 +117,7 @@ fn e20_losses_of_one_day_add_up() {
 }
 
 #[test]
-fn e20_an_accepted_loss_is_no_alarm_while_it_is_made_up_for() {
+fn e20_an_accepted_loss_causes_no_stop_while_its_tasks_run() {
     let config = config("");
     let full = || figures(20, 20, 0, 0);
     let mut baselines = after(&config, &[counts(9, full(), Figures::default())]);
@@ -129,10 +129,10 @@ fn e20_an_accepted_loss_is_no_alarm_while_it_is_made_up_for() {
         };
         counts(9, of_a, Figures::default())
     };
-    assert_eq!(told(&config, &now(8, 0), &baselines).len(), 1);
+    assert_eq!(messages(&config, &now(8, 0), &baselines).len(), 1);
     settle(&config, &now(8, 0), &mut baselines, true);
     for (gone, lately, is_alarm) in [(4, 4, false), (0, 8, false), (2, 8, false), (5, 8, true)] {
-        let got = told(&config, &now(gone, lately), &baselines);
+        let got = messages(&config, &now(gone, lately), &baselines);
         assert_eq!(!got.is_empty(), is_alarm, "{gone} {lately}: {got:?}");
     }
     // A day later.

@@ -1,21 +1,21 @@
-//! The lines of a CSV or TSV file: where each record begins, and its values.
+//! The records of a CSV or TSV file, with their lines.
 
 /// The columns and records of a file.
 pub(super) struct Table {
     pub header: Vec<String>,
-    /// Each record, as many values as the header or fewer, with the line in which it begins, from 1.
+    /// Each record's values, at most as many as the header's, with its first line (from 1).
     pub records: Vec<(usize, Vec<String>)>,
 }
 
-/// What follows the file's name in a message, and what to do about it.
+/// The text after the file's name in a message, and the remedy.
 type Problem = (String, &'static str);
 
-const QUOTING: &str = "values with commas, quotation marks or line ends stand in \"...\"";
+const QUOTING: &str = "put values with commas, quotation marks or line ends in \"...\"";
 const NO_QUOTING: &str =
-    "tabs separate the values of a .tsv file; no value holds one, also not in \"...\"";
+    "tabs separate the values of a .tsv file; a value cannot contain one, even in \"...\"";
 
-/// Tells records apart as pandas does: blank lines are skipped, a mark of byte order is ignored,
-/// values that lack at the end are empty. Tabs separate the values of a TSV file, without any quoting (BIDS).
+/// Splits records as pandas does: blank lines are skipped, a byte order mark is ignored, missing values at the end are
+/// empty. Tabs separate the values of a TSV file, without quoting (BIDS).
 pub(super) fn read(bytes: &[u8], is_tsv: bool) -> Result<Table, Problem> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let line = 1 + line_ends(bytes.get(..error.valid_up_to()).unwrap_or_default());
@@ -28,13 +28,14 @@ pub(super) fn read(bytes: &[u8], is_tsv: bool) -> Result<Table, Problem> {
         is_tsv,
     };
     let Some((_, header)) = scanner.record()? else {
-        let hint = "the first line names the columns; a file with that line alone has no sessions";
+        let hint =
+            "write the names of the columns in the first line, even if there are no sessions yet";
         return Err((" is empty".to_owned(), hint));
     };
     let expected = header.len();
     let wrong_count = |line, found, hint| {
         let problem =
-            format!(", line {line}: {found} values where the header names {expected} columns");
+            format!(", line {line}: {found} values, but the header names {expected} columns");
         Err((problem, hint))
     };
     let mut records: Vec<(usize, Vec<String>)> = Vec::new();
@@ -49,7 +50,7 @@ pub(super) fn read(bytes: &[u8], is_tsv: bool) -> Result<Table, Problem> {
         }
         records.push((line, values));
     }
-    // Only the last record of a file that was cut off is shorter than all others.
+    // The last record of a truncated file is shorter than all others.
     if let Some(((line, last), others)) = records.split_last()
         && last.len() < expected
         && others.iter().all(|(_, values)| last.len() < values.len())
@@ -57,7 +58,7 @@ pub(super) fn read(bytes: &[u8], is_tsv: bool) -> Result<Table, Problem> {
         return wrong_count(
             *line,
             last.len(),
-            "the last line seems to be cut off: write the file again, elsewhere, and move it into place",
+            "the last line seems to be cut off: write the file again under another name, then move it into place",
         );
     }
     Ok(Table { header, records })
@@ -74,7 +75,7 @@ struct Scanner<'a> {
 }
 
 impl Scanner<'_> {
-    /// Returns the next record that is not blank, with its first line; none at the end.
+    /// The next record that is not blank, with its first line; `None` at the end.
     fn record(&mut self) -> Result<Option<(usize, Vec<String>)>, Problem> {
         let separator = if self.is_tsv { "\t" } else { "," };
         while !self.rest.is_empty() {
@@ -113,7 +114,7 @@ impl Scanner<'_> {
                 value.push('"');
             }
         }
-        // Also text after a closing mark belongs to the value.
+        // Text after a closing quotation mark belongs to the value too.
         let end = self
             .rest
             .find(|c| separator.contains(c) || matches!(c, '\n' | '\r'));

@@ -41,34 +41,34 @@ fn shown(discovery: &Discovery) -> Vec<String> {
         .collect()
 }
 
-/// The last line of a file that is being written, or whose copy was broken off.
+/// A file that is being written, or whose copy was interrupted.
 #[test]
 fn attack_a_file_whose_last_line_is_cut_is_an_error() {
     let header = "UID,ScanID,dicom_path\n";
-    for (rows, is_whole) in [
+    for (rows, is_complete) in [
         ("1,1,/d\n2,2,/d\n", true),
         ("1,1,/d\n2,2,/d", true),
         ("1,1,/d\n2,2", false),
         ("1,1,/d\n2", false),
         ("1,1,/d\n2,2\n", false),
         ("1", false),
-        // Whoever leaves out empty values at the end does so elsewhere too.
+        // Programs that leave out empty values at the end do so in other rows too.
         ("1,1\n2,2\n", true),
         ("1,1\n2,2,/d\n3,3\n", true),
         ("1,1\n2", false),
         ("1,1\n2,2,/d\n", true),
     ] {
         let found = parse(format!("{header}{rows}"));
-        assert_eq!(found.is_ok(), is_whole, "{rows:?}: {found:?}");
-        let is_named = |error: CsvError| {
+        assert_eq!(found.is_ok(), is_complete, "{rows:?}: {found:?}");
+        let explains = |error: CsvError| {
             let text = error.to_string();
-            text.contains("values where the header names") && error.hint.contains("cut off")
+            text.contains("but the header names") && error.hint.contains("cut off")
         };
-        assert!(found.map_or_else(is_named, |_| true), "{rows:?}");
+        assert!(found.map_or_else(explains, |_| true), "{rows:?}");
     }
 }
 
-/// The golden table; where the Python program differs it is said.
+/// The golden table, with comments where the Python program differs.
 #[test]
 fn ids_become_labels() {
     for (subject, session, expected) in [
@@ -92,7 +92,7 @@ fn ids_become_labels() {
     }
 }
 
-/// A column is one of numbers or one of texts, as for the Python program.
+/// A column contains either numbers or texts, as in the Python program.
 #[test]
 fn c1_ids_of_a_column_of_texts_keep_their_zeros() {
     let text = "UID,ScanID,dicom_path\n00001,1,/a\nX,1,/b\n12,002,/c\n00012,2,/d\n";
@@ -113,29 +113,29 @@ fn c1_ids_of_a_column_of_texts_keep_their_zeros() {
             "sub-0002 ses-00000000000b /b"
         ]
     );
-    // A fraction in a column of texts is part of the id, and no label.
+    // A fraction in a column of texts is part of the id, which makes it invalid.
     assert!(parse("UID,ScanID,dicom_path\n1.0,1,/a\nX,1,/b\n").is_err());
 }
 
 #[test]
-fn what_is_no_label_is_an_error_with_its_line() {
+fn invalid_labels_are_errors_with_their_lines() {
     for (subject, session, problem) in [
         (
             "../../evil",
             "1",
-            r#"line 2: "../../evil" is no subject label"#,
+            r#"line 2: "../../evil" is not a valid subject label"#,
         ),
         // Python kept the colon, and cut 2.7 to 2.
         (
             "42",
             "2024-07-11 08:49",
-            r#"line 2: "2024-07-11 08:49" is no session label"#,
+            r#"line 2: "2024-07-11 08:49" is not a valid session label"#,
         ),
-        ("2.7", "1", r#"line 2: "2.7" is no subject label"#),
+        ("2.7", "1", r#"line 2: "2.7" is not a valid subject label"#),
         (
             "\u{e9}t\u{e9}",
             "1",
-            "line 2: \"\u{e9}t\u{e9}\" is no subject label",
+            "line 2: \"\u{e9}t\u{e9}\" is not a valid subject label",
         ),
     ] {
         let error = parse(format!("UID,ScanID,dicom_path\n{subject},{session},/d\n")).unwrap_err();
@@ -147,7 +147,7 @@ fn what_is_no_label_is_an_error_with_its_line() {
     assert_eq!(
         error.to_string(),
         format!(
-            "sessions_file s.csv: line 2: sub-{subject} and ses-000000000077 have more than 130 letters together, \
+            "sessions_file s.csv: line 2: sub-{subject} and ses-000000000077 together have more than 130 letters, \
              which is too long for the names of jobs and logs"
         )
     );
@@ -155,13 +155,13 @@ fn what_is_no_label_is_an_error_with_its_line() {
     let error = parse("UID,ScanID,dicom_path\n1,1,\n.,1,\n.,.,\n?,1,\n").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "sessions_file s.csv: line 3: \".\" is no subject label; line 4: \".\" is no subject label; \
-         line 4: \".\" is no session label; and 1 more"
+        "sessions_file s.csv: line 3: \".\" is not a valid subject label; line 4: \".\" is not a valid subject label; \
+         line 4: \".\" is not a valid session label; and 1 more"
     );
 }
 
 #[test]
-fn lines_are_those_of_the_file() {
+fn errors_name_the_line_of_the_file() {
     let prefix = "UID,ScanID,dicom_path,note";
     for (text, line) in [
         (format!("{prefix}\n?,1,,\n"), 2),
@@ -212,12 +212,12 @@ fn rows_without_ids_are_left_out_and_counted() {
     );
     assert_eq!(
         found.notes,
-        ["s.csv: 4 rows have no subject or session and were left out: line 2, 3, 4, and 1 more"]
+        ["s.csv: skipped 4 rows without subject or session: line 2, 3, 4, and 1 more"]
     );
 }
 
 #[test]
-fn of_doubled_pairs_the_first_counts() {
+fn the_first_of_duplicate_sessions_is_used() {
     let text = "UID,ScanID,dicom_path\n2,1,/a\n1,1,/b\n2,1,/a\n1,1,/c\n";
     let found = parse(text).unwrap();
     assert_eq!(
@@ -229,27 +229,27 @@ fn of_doubled_pairs_the_first_counts() {
     );
     assert_eq!(
         found.notes,
-        ["s.csv: 1 row repeats a session with another dicom_path: \
-             sub-0001 ses-000000000001 (line 3 counts, line 5 does not)"]
+        ["s.csv: ignored 1 row with another dicom_path: \
+             sub-0001 ses-000000000001 (line 3 is used, line 5 ignored)"]
     );
 }
 
 #[test]
-fn ids_that_become_equal_are_reported_with_both_lines() {
+fn ids_with_equal_labels_are_reported_with_both_lines() {
     let text = "UID,ScanID,dicom_path\n1-2,1,/a\n12,2,/b\n3,0-1,/c\n3,01,/c\n";
     let found = parse(text).unwrap();
     assert_eq!(found.sessions.len(), 3);
     assert_eq!(
         found.notes,
         [
-            "s.csv: 2 ids are written in two ways: '1-2' (line 2) and '12' (line 3) are both sub-0012; \
+            "s.csv: different ids for the same label: '1-2' (line 2) and '12' (line 3) are both sub-0012; \
              '0-1' (line 4) and '01' (line 5) are both ses-000000000001 of sub-0003"
         ]
     );
 }
 
 #[test]
-fn bad_files_are_clear_errors() {
+fn invalid_files_are_clear_errors() {
     for (text, expected) in [
         (&b""[..], "sessions_file s.csv is empty"),
         (b"\n \n", "sessions_file s.csv is empty"),
@@ -272,7 +272,7 @@ fn bad_files_are_clear_errors() {
         ),
         (
             b"UID,ScanID,dicom_path\n1,2,/a,b\n",
-            "sessions_file s.csv, line 2: 4 values where the header names 3 columns",
+            "sessions_file s.csv, line 2: 4 values, but the header names 3 columns",
         ),
     ] {
         assert_eq!(parse(text).unwrap_err().to_string(), expected);
@@ -295,14 +295,14 @@ fn bad_files_are_clear_errors() {
             .is_empty()
     );
     assert!(parse("UID,ScanID,dicom_path").unwrap().sessions.is_empty());
-    // Doubled column names: the first counts.
+    // Of two columns with the same name, the first is used.
     let found = parse("UID,ScanID,dicom_path,UID,,\n1,2,/a,9,,\n").unwrap();
     assert_eq!(shown(&found), ["sub-0001 ses-000000000002 /a"]);
 }
 
 proptest! {
     #[test]
-    fn what_was_written_is_read(
+    fn written_files_can_be_read(
         rows in prop::collection::vec((1u32..9999, 1u64..999_999_999_999, "[ -~\n\r]{0,20}"), 1..20),
         end in prop::sample::select(vec!["\n", "\r\n"]),
     ) {

@@ -1,4 +1,4 @@
-//! Files as BIDS and nipoppy write them, and ids that are labels already.
+//! Files in the formats of BIDS and nipoppy, and ids that are labels already.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn ids_with_a_prefix_are_labels_already() {
         ("sub-1", "ses-01", "sub-1 ses-01"),
         ("sub-00012", "7", "sub-00012 ses-000000000007"),
         ("12", "ses-BL", "sub-0012 ses-BL"),
-        // The other one's prefix is none.
+        // The other column's prefix does not count.
         ("ses-1", "sub-1", "sub-ses1 ses-00000000sub1"),
     ] {
         let found = parse(format!("UID,ScanID,dicom_path\n{subject},{session},/d\n")).unwrap();
@@ -23,20 +23,20 @@ fn ids_with_a_prefix_are_labels_already() {
     let error = parse("UID,ScanID,dicom_path\nsub-1_2,ses-,/d\n").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "sessions_file s.csv: line 2: \"sub-1_2\" is no subject label; line 2: \"ses-\" is no session label"
+        "sessions_file s.csv: line 2: \"sub-1_2\" is not a valid subject label; line 2: \"ses-\" is not a valid session label"
     );
     // One label, written with and without prefix.
     let found = parse("UID,ScanID,dicom_path\nsub-0001,1,/d\n0001,2,/d\n").unwrap();
     assert_eq!(
         found.notes,
         [
-            "s.csv: 1 id is written in two ways: 'sub-0001' (line 2) and '0001' (line 3) are both sub-0001"
+            "s.csv: different ids for the same label: 'sub-0001' (line 2) and '0001' (line 3) are both sub-0001"
         ]
     );
 }
 
 #[test]
-fn ids_may_be_used_as_they_are_written() {
+fn ids_can_be_used_as_written() {
     let text = "UID,ScanID,dicom_path\n01,BL,/a\nsub-2,ses-1,/b\n 003 ,000,/c\n";
     assert_eq!(
         shown(&parse_as("s.csv", false, text).unwrap()),
@@ -45,7 +45,10 @@ fn ids_may_be_used_as_they_are_written() {
     for id in ["1-2", "a b", "12.0"] {
         let text = format!("UID,ScanID,dicom_path\n{id},1,/a\n");
         let error = parse_as("s.csv", false, &text).unwrap_err();
-        assert!(error.to_string().contains("is no subject label"), "{error}");
+        assert!(
+            error.to_string().contains("is not a valid subject label"),
+            "{error}"
+        );
         assert!(error.hint.contains("pad_ids"), "{}", error.hint);
     }
 }
@@ -63,7 +66,7 @@ fn a_tsv_file_is_split_at_tabs_without_quoting() {
     );
     assert_eq!(
         found.notes,
-        ["s.tsv: 1 row has no subject or session and was left out: line 4"]
+        ["s.tsv: skipped 1 row without subject or session: line 4"]
     );
     for (file, text, problem, hint) in [
         (
@@ -101,16 +104,16 @@ fn participants_of_bids_are_subjects_without_sessions() {
     );
     assert_eq!(
         found.notes,
-        ["participants.tsv: 1 row has no subject or session and was left out: line 4"]
+        ["participants.tsv: skipped 1 row without subject or session: line 4"]
     );
-    // A column of paths counts where there is one.
+    // A column of paths is used if there is one.
     let text = "participant_id,session_id,dicom_path\nsub-1,ses-1,/a\nsub-1,ses-2,\nsub-1,,\n";
     let found = parse(text).unwrap();
     assert_eq!(shown(&found), ["sub-1 ses-1 /a", "sub-1 ses-2 -"]);
     assert_eq!(found.notes.len(), 1, "{:?}", found.notes);
 }
 
-/// A visit without session is one without imaging.
+/// A visit without session has no imaging.
 #[test]
 fn nipoppys_manifest_lists_sessions() {
     let text = "participant_id\tvisit_id\tsession_id\tdatatype\n01\tBL\tBL\t['anat']\n01\tM06\t\t\n\
@@ -131,7 +134,7 @@ fn nipoppys_manifest_lists_sessions() {
 }
 
 #[test]
-fn columns_of_bids_stand_for_the_defaults_only() {
+fn columns_of_bids_replace_only_the_defaults() {
     let find = |header: &str, cols| {
         from_bytes(&search(true), Path::new(FILE), header.as_bytes(), cols)
             .map_err(|error| error.to_string())

@@ -1,4 +1,4 @@
-//! Where a task stands by itself: its newest attempt decides before the disk is believed.
+//! A task's own state, apart from its dependencies: the newest attempt decides before the disk is trusted.
 
 use std::sync::Arc;
 
@@ -9,38 +9,37 @@ use crate::model::bids::SessionLabel;
 use crate::model::procedure::{ProcedureId, Scope};
 use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
 
-/// Says where a task stands, whatever it waits for.
+/// The state of a task, apart from its dependencies.
 #[derive(Debug, Clone)]
-pub(super) enum TaskStanding {
+pub(super) enum OwnState {
     InFlight(Box<Skip>),
     Failed(Box<Skip>),
-    /// Failed, and to be tried again: its markers are not believed.
+    /// Failed and due for a retry: its markers are not trusted.
     Retry(Due),
-    /// Complete by the disk's word alone, while a task that it builds on may be writing these very files, or left them
-    /// half-written.
-    Doubted(Box<Waiting>),
+    /// Complete on disk only, while a dependency may be writing the same files, or left them unfinished.
+    SharedOutputs(Box<Waiting>),
     Disk(Completion),
 }
 
 impl Subject<'_> {
-    /// Returns where a task stands by itself; found out at most once.
-    pub(super) fn standing(&self, procedure: ProcedureId, session: &SessionLabel) -> TaskStanding {
+    /// Cached.
+    pub(super) fn own_state(&self, procedure: ProcedureId, session: &SessionLabel) -> OwnState {
         let known = (procedure, session.clone());
-        if let Some(standing) = self.standings.borrow().get(&known) {
-            return standing.clone();
+        if let Some(state) = self.own_states.borrow().get(&known) {
+            return state.clone();
         }
-        let mut standing = self
+        let mut state = self
             .recorded(procedure, session)
-            .unwrap_or_else(|| TaskStanding::Disk(self.outputs(procedure, session)));
-        if matches!(standing, TaskStanding::Disk(Completion::Complete)) {
+            .unwrap_or_else(|| OwnState::Disk(self.outputs(procedure, session)));
+        if matches!(state, OwnState::Disk(Completion::Complete)) {
             if self.is_left_by_failed(procedure, session) {
-                standing = TaskStanding::Retry(Due::FailedBefore { complete: true });
+                state = OwnState::Retry(Due::FailedBefore { complete: true });
             } else if let Some(waiting) = self.other_writer(procedure, session) {
-                standing = TaskStanding::Doubted(Box::new(waiting));
+                state = OwnState::SharedOutputs(Box::new(waiting));
             }
         }
-        self.standings.borrow_mut().insert(known, standing.clone());
-        standing
+        self.own_states.borrow_mut().insert(known, state.clone());
+        state
     }
 
     fn outputs(&self, procedure: ProcedureId, session: &SessionLabel) -> Completion {
@@ -50,7 +49,7 @@ impl Subject<'_> {
         }
     }
 
-    /// True if the newest attempt of a task without a row failed, so that its complete outputs prove nothing.
+    /// True if the newest attempt of a task without a row failed, so that its complete outputs are not trusted.
     fn is_left_by_failed(&self, procedure: ProcedureId, session: &SessionLabel) -> bool {
         let key = self.key(procedure, session);
         if self.row(procedure, session).is_some()
@@ -64,25 +63,17 @@ impl Subject<'_> {
         })
     }
 
-    /// Returns the task that this one builds on, has the same output directory and is in flight or failed: what looks
-    /// like this task's outputs may be that one's. A complete row proves that they are not.
+    /// The dependency with the same output directory that is in flight or failed: apparent outputs of this task may be
+    /// its outputs. A complete row proves that they are not.
     fn other_writer(&self, procedure: ProcedureId, session: &SessionLabel) -> Option<Waiting> {
         let row = self.row(procedure, session);
         if row.is_some_and(|row| row.status == TaskStatus::Complete) {
             return None;
         }
         let own = self.dag.get(procedure);
-        let mut seen = vec![procedure];
-        let mut next = 0;
-        while let Some(one) = seen.get(next).copied() {
-            next += 1;
-            for (other, _) in self.dag.dependencies(one) {
-                if !seen.contains(other) {
-                    seen.push(*other);
-                }
-            }
+        for one in self.all_dependencies(procedure) {
             let declared = self.dag.get(one);
-            if one == procedure || declared.output_dir != own.output_dir {
+            if declared.output_dir != own.output_dir {
                 continue;
             }
             let sessions = match declared.scope {
@@ -92,8 +83,8 @@ impl Subject<'_> {
             };
             for session in sessions {
                 let blocked = match self.recorded(one, &session) {
-                    Some(TaskStanding::InFlight(_) | TaskStanding::Retry(_)) => None,
-                    Some(TaskStanding::Failed(skip)) => failure(&skip),
+                    Some(OwnState::InFlight(_) | OwnState::Retry(_)) => None,
+                    Some(OwnState::Failed(skip)) => failure(&skip),
                     None if self.is_left_by_failed(one, &session) => None,
                     _ => continue,
                 };
@@ -108,46 +99,40 @@ impl Subject<'_> {
         None
     }
 
-    /// Returns where a task stands by its records; none if only the disk can tell.
+    /// The state by the records; `None` if the disk decides.
     ///
-    /// A marker is believed only when its writer is gone: rows in flight and failed rows decide
-    /// before the disk is looked at.
-    fn recorded(&self, procedure: ProcedureId, session: &SessionLabel) -> Option<TaskStanding> {
+    /// Markers are trusted only after their writer has ended, so rows in flight and failed rows decide before the disk.
+    fn recorded(&self, procedure: ProcedureId, session: &SessionLabel) -> Option<OwnState> {
         let row = self.row(procedure, session);
         if let Some(row) = row.filter(|row| row.is_in_flight()) {
-            Some(TaskStanding::InFlight(Box::new(in_flight(row))))
+            Some(OwnState::InFlight(Box::new(in_flight(row))))
         } else if let Some(job) = self.job_without_row(procedure, session) {
             let skip = Skip::JobWithoutRow(job.clone());
-            Some(TaskStanding::InFlight(Box::new(skip)))
+            Some(OwnState::InFlight(Box::new(skip)))
         } else if let Some(renamed) = self.renamed(procedure, session) {
-            Some(TaskStanding::InFlight(Box::new(renamed)))
+            Some(OwnState::InFlight(Box::new(renamed)))
         } else {
             let row = row.filter(|row| is_unproven(row) && !self.is_forced(&row.key))?;
             Some(self.failed(procedure, session, row))
         }
     }
 
-    /// Returns where a task stands whose newest attempt failed, or ended while nobody knew its markers.
-    fn failed(
-        &self,
-        procedure: ProcedureId,
-        session: &SessionLabel,
-        row: &TaskRow,
-    ) -> TaskStanding {
+    /// The state of a task whose newest attempt failed, or ended while its markers were unknown.
+    fn failed(&self, procedure: ProcedureId, session: &SessionLabel, row: &TaskRow) -> OwnState {
         let rules = &self.dag.get(procedure).rules;
         // The Python program's failed rows have no reason: the disk decides about them.
-        let is_judged = row.status == TaskStatus::Failed && row.reason.is_some();
-        if rules.accept_outputs || !is_judged {
+        let is_decided = row.status == TaskStatus::Failed && row.reason.is_some();
+        if rules.accept_outputs || !is_decided {
             let completion = self.disk.completion(procedure, session);
             if completion != Completion::Incomplete || self.policy.resubmit_failed {
-                return TaskStanding::Disk(completion);
+                return OwnState::Disk(completion);
             }
         }
         let own_uid = self.world.rows.meta.owner_uid;
         let outlook = retry::outlook(rules.retry.as_ref(), row, own_uid, self.world.now);
         let is_due = self.policy.resubmit_failed || outlook == Outlook::Now;
         let (Some(reason), true) = (row.reason, is_due) else {
-            return TaskStanding::Failed(Box::new(Skip::Failed {
+            return OwnState::Failed(Box::new(Skip::Failed {
                 reason: match row.reason {
                     Some(Reason::Unverified) => Some(Reason::NoOutput),
                     reason => reason,
@@ -156,13 +141,13 @@ impl Subject<'_> {
                 outlook,
             }));
         };
-        // Whether its input is there and its directory can be read does not depend on what the failed attempt left.
+        // A missing input or an unreadable directory does not depend on what the failed attempt left.
         let complete = match self.disk.completion(procedure, session) {
             Completion::Complete => true,
             Completion::Incomplete => false,
-            other => return TaskStanding::Disk(other),
+            other => return OwnState::Disk(other),
         };
-        TaskStanding::Retry(match self.policy.resubmit_failed {
+        OwnState::Retry(match self.policy.resubmit_failed {
             true => Due::FailedBefore { complete },
             false => Due::Retry { reason, complete },
         })
@@ -174,7 +159,7 @@ impl Subject<'_> {
     }
 }
 
-/// Returns why a failed task does not get ready by itself; none if it is tried again.
+/// Why a failed task will not become ready automatically; `None` if it is retried.
 pub(super) fn failure(skip: &Skip) -> Option<Blocked> {
     match skip {
         Skip::Failed { outlook, .. } if outlook.is_retry() => None,
@@ -183,7 +168,7 @@ pub(super) fn failure(skip: &Skip) -> Option<Blocked> {
     }
 }
 
-/// True for a row that keeps its task from being complete by the disk's word alone.
+/// True for a row that keeps its task from being complete just because of the disk.
 fn is_unproven(row: &TaskRow) -> bool {
     row.status == TaskStatus::Failed || row.reason == Some(Reason::Unverified)
 }

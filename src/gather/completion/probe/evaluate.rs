@@ -1,41 +1,41 @@
-//! The one evaluator: rule by rule, in their order, until one decides.
+//! The evaluator: applies rules in order until one decides.
 
 use std::collections::HashSet;
 use std::path::Path;
 
 use super::rule::{Observer, Outcome, Rule, Search};
-use super::size_rule::{Weight, size_rule};
+use super::size_rule::{Checked, check_file};
 use super::{SubjectProbe, Task, freesurfer, qsirecon};
 use crate::gather::completion::{Completion, find};
 use crate::gather::disk::Unreadable;
 use crate::gather::disk::cached::SharedListings;
-use crate::gather::disk::listing::{Dir, Kind};
+use crate::gather::disk::listing::{Dir, EntryKind};
 use crate::model::procedure::Check;
 use crate::model::procedure::marker::{Count, Marker, Pattern, Required};
 
 impl SubjectProbe<'_> {
-    pub(crate) fn judge(&self, task: &Task<'_>, observer: &mut dyn Observer) -> Completion {
-        let required = self.judge_required(task, observer);
+    pub(crate) fn evaluate(&self, task: &Task<'_>, observer: &mut dyn Observer) -> Completion {
+        let required = self.evaluate_required(task, observer);
         if required != Completion::Complete && !observer.is_thorough() {
             return required;
         }
-        let forbidden = self.judge_forbidden(task, observer);
+        let forbidden = self.evaluate_forbidden(task, observer);
         match required {
             Completion::Complete => forbidden,
             decided => decided,
         }
     }
 
-    /// Judges what must be there.
-    pub(super) fn judge_required(
+    /// Applies the rules for files that must exist.
+    pub(super) fn evaluate_required(
         &self,
         task: &Task<'_>,
         observer: &mut dyn Observer,
     ) -> Completion {
         let mut decided = None;
         let mut all_excused = true;
-        let mut look = |rule: Rule<'_>| {
-            let outcome = self.look(task, &rule, observer);
+        let mut apply = |rule: Rule<'_>| {
+            let outcome = self.apply(task, &rule, observer);
             all_excused &= outcome == Ok(Outcome::Excused);
             decided = decided.take().or_else(|| match outcome {
                 Ok(Outcome::Found | Outcome::Excused) => None,
@@ -45,13 +45,13 @@ impl SubjectProbe<'_> {
             decided.is_none() || observer.is_thorough()
         };
         match (task.procedure.check, &task.procedure.completion.required) {
-            (Check::Freesurfer, _) => freesurfer::rules(self, &mut look),
-            (Check::Qsirecon, _) => qsirecon::rules(self, &mut look),
+            (Check::Freesurfer, _) => freesurfer::rules(self, &mut apply),
+            (Check::Qsirecon, _) => qsirecon::rules(self, &mut apply),
             (Check::Markers, Required::NonEmptyDirectory) => {
-                look(Rule::Anything);
+                apply(Rule::Anything);
             }
             (Check::Markers, Required::Markers(markers)) => {
-                markers.iter().all(|marker| look(Rule::Marker(marker)));
+                markers.iter().all(|marker| apply(Rule::Marker(marker)));
             }
         }
         decided.unwrap_or(match all_excused {
@@ -60,15 +60,15 @@ impl SubjectProbe<'_> {
         })
     }
 
-    /// Judges what must not be there (crash files).
-    pub(super) fn judge_forbidden(
+    /// Applies the rules for files that must not exist (crash files).
+    pub(super) fn evaluate_forbidden(
         &self,
         task: &Task<'_>,
         observer: &mut dyn Observer,
     ) -> Completion {
         let mut decided = None;
         for pattern in &task.procedure.completion.forbid {
-            let outcome = self.look(task, &Rule::Forbidden(pattern), observer);
+            let outcome = self.apply(task, &Rule::Forbidden(pattern), observer);
             decided = decided.or(match outcome {
                 Ok(Outcome::Found) => Some(Completion::Incomplete),
                 Ok(Outcome::Missing | Outcome::Excused) => None,
@@ -81,7 +81,7 @@ impl SubjectProbe<'_> {
         decided.unwrap_or(Completion::Complete)
     }
 
-    fn look(
+    fn apply(
         &self,
         task: &Task<'_>,
         rule: &Rule<'_>,
@@ -93,14 +93,14 @@ impl SubjectProbe<'_> {
             Rule::Anything => self.anything(&task.output, search),
             Rule::Marker(marker) => self.marker(task, rule, marker, search),
             Rule::Forbidden(pattern) => {
-                let size_rule = |path: &Path, kind| {
+                let check = |path: &Path, kind| {
                     Ok(match find::is_there(self.reader(), path, kind)? {
-                        true => Weight::Counts(None),
-                        false => Weight::CountsNot,
+                        true => Checked::Counts(None),
+                        false => Checked::Rejected,
                     })
                 };
                 let pattern = pattern.filled(self.subject.as_str(), task.session.as_str());
-                self.search((&task.output, None), &pattern, rule, search, size_rule)
+                self.search((&task.output, None), &pattern, rule, search, check)
             }
             Rule::Images(None) => Ok(Outcome::Missing),
             Rule::Images(Some(unreadable)) => Err(unreadable.clone()),
@@ -146,19 +146,19 @@ impl SubjectProbe<'_> {
             return Ok(Outcome::Excused);
         }
         search.wants(self.needed(marker, task)?);
-        let size_rule = |path: &Path, kind| size_rule(self.reader(), marker, path, kind);
+        let check = |path: &Path, kind| check_file(self.reader(), marker, path, kind);
         let (subject, session) = (self.subject.as_str(), task.session.as_str());
         let pattern = marker.pattern.filled(subject, session);
         match self.base(task, marker.base) {
-            None => self.search((&task.output, None), &pattern, rule, search, size_rule),
+            None => self.search((&task.output, None), &pattern, rule, search, check),
             Some(base) => {
                 let shared = Some(&self.probe.shared);
-                self.search((&base, shared), &pattern, rule, search, size_rule)
+                self.search((&base, shared), &pattern, rule, search, check)
             }
         }
     }
 
-    /// How many matches a marker asks for.
+    /// The number of matches that a marker requires.
     pub(crate) fn needed(&self, marker: &Marker, task: &Task<'_>) -> Result<usize, Unreadable> {
         let mut inputs = HashSet::new();
         for when in marker
@@ -184,12 +184,12 @@ impl SubjectProbe<'_> {
         pattern: &Pattern,
         rule: &Rule<'_>,
         mut search: Search<'_>,
-        size_rule: impl Fn(&Path, Kind) -> Result<Weight, Unreadable>,
+        check: impl Fn(&Path, EntryKind) -> Result<Checked, Unreadable>,
     ) -> Result<Outcome, Unreadable> {
         let mut visit = |path: &Path, kind| {
-            Ok(match size_rule(path, kind)? {
-                Weight::Counts(stat) => search.matched(path, stat.as_ref()),
-                Weight::CountsNot => {
+            Ok(match check(path, kind)? {
+                Checked::Counts(stat) => search.matched(path, stat.as_ref()),
+                Checked::Rejected => {
                     search.missed(rule, path);
                     false
                 }
@@ -202,9 +202,8 @@ impl SubjectProbe<'_> {
         search.outcome()
     }
 
-    /// True if nothing matches the marker's `when`. While the input's directory itself is not
-    /// there or is empty, as a mount point without its file system, nothing can be said of what
-    /// it will lack: then the marker is required.
+    /// True if nothing matches the marker's `when`. If the input directory does not exist or is empty, like a mount
+    /// point without its file system, its future content is unknown, so the marker is required.
     fn is_excused(&self, marker: &Marker, task: &Task<'_>) -> Result<bool, Unreadable> {
         if marker.when.is_empty() {
             return Ok(false);
@@ -217,7 +216,7 @@ impl SubjectProbe<'_> {
             }
         }
         match &*self.listings.get(&input) {
-            Dir::There(listing) => Ok(listing.iter().next().is_some()),
+            Dir::There(listing) => Ok(!listing.is_empty()),
             Dir::Absent => Ok(false),
             Dir::Failed(unreadable) => Err(unreadable.clone()),
         }

@@ -2,10 +2,14 @@
 
 use super::*;
 use crate::decide::reconcile::evidence::never_started;
-use crate::decide::reconcile::verdict::{Verdicts, live_facts};
+use crate::decide::reconcile::verdict::{Verdict, live_facts};
 
-fn judge<'a>(row: &'a TaskRow, disk: &'a dyn OutputSource, patience: &'a Patience) -> Verdicts<'a> {
-    Verdicts {
+fn verdict_of<'a>(
+    row: &'a TaskRow,
+    disk: &'a dyn OutputSource,
+    patience: &'a Patience,
+) -> Verdict<'a> {
+    Verdict {
         row,
         disk,
         patience,
@@ -14,8 +18,8 @@ fn judge<'a>(row: &'a TaskRow, disk: &'a dyn OutputSource, patience: &'a Patienc
 }
 
 #[test]
-fn of_a_living_job_only_that_is_noted_which_stands() {
-    let told = |phase| {
+fn only_stable_facts_of_a_live_job_are_recorded() {
+    let recorded = |phase| {
         let mut job = report(phase);
         job.facts.elapsed_s = Some(60);
         job.facts.ended_at = Some(at(9));
@@ -24,7 +28,7 @@ fn of_a_living_job_only_that_is_noted_which_stands() {
         live_facts(&job)
     };
     for phase in [Phase::Running, Phase::Suspended, Phase::Queued, Phase::Held] {
-        let facts = told(phase);
+        let facts = recorded(phase);
         assert_eq!(facts.elapsed_s, None, "it changes at every look");
         assert_eq!(
             (facts.ended_at, facts.exit_code),
@@ -39,7 +43,7 @@ fn of_a_living_job_only_that_is_noted_which_stands() {
 }
 
 #[test]
-fn a_start_is_noted_while_the_end_is_awaited_unless_it_never_was_one() {
+fn a_real_start_is_recorded_before_the_end_is_decided() {
     let disk = Disk(Outputs::Missing);
     let mut row = row("a", TaskStatus::Pending, Reason::Queued);
     row.missing_since = Some(at(4));
@@ -47,7 +51,7 @@ fn a_start_is_noted_while_the_end_is_awaited_unless_it_never_was_one() {
         let mut job = report(phase);
         job.facts.started_at = started.map(at);
         job.facts.ended_at = Some(at(ended));
-        judge(&row, &disk, &patience()).started_at_least(&job)
+        verdict_of(&row, &disk, &patience()).started_at_least(&job)
     };
     let change = noted(Phase::Completed, Some(1), 5).unwrap();
     assert_eq!(
@@ -75,14 +79,14 @@ fn a_start_is_noted_while_the_end_is_awaited_unless_it_never_was_one() {
 
 /// The clock of a file server may be behind by five seconds, and no more.
 #[test]
-fn outputs_that_replace_others_may_be_a_little_older_than_the_start() {
+fn replaced_outputs_may_be_slightly_older_than_the_start() {
     let newest_before_start = |seconds: i64| {
         let mut row = row("a", TaskStatus::Running, Reason::Running);
         row.replaces_outputs = Some(true);
         let disk = Disk(Outputs::Complete {
             newest: Some(at(3) - Duration::seconds(seconds)),
         });
-        let found = judge(&row, &disk, &patience()).outputs(Some(at(3)));
+        let found = verdict_of(&row, &disk, &patience()).outputs(Some(at(3)));
         matches!(found, Outputs::Complete { .. })
     };
     assert!(newest_before_start(-1));
@@ -92,7 +96,7 @@ fn outputs_that_replace_others_may_be_a_little_older_than_the_start() {
 }
 
 #[test]
-fn a_task_that_has_begun_or_was_seen_running_has_started() {
+fn a_task_with_a_start_or_seen_running_has_started() {
     let waiting = row("a", TaskStatus::Pending, Reason::Queued);
     assert!(never_started(&waiting));
     let mut begun = waiting.clone();
@@ -106,7 +110,7 @@ fn a_task_that_has_begun_or_was_seen_running_has_started() {
 }
 
 #[test]
-fn an_array_in_doubt_is_taken_with_its_cluster() {
+fn an_array_in_doubt_is_adopted_with_its_cluster() {
     let case = super::doubt::in_doubt().with(|c| {
         c.row.submission_id = Some("array-0123456789abcdef.3".into());
         let mut array = super::doubt::tagged("array-0123456789abcdef", Phase::Queued);
