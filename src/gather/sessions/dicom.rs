@@ -154,9 +154,9 @@ fn walk(
             }
             let kind = match entry.kind {
                 EntryKind::Link => match reader.stat(&path) {
-                    Ok(Some(stat)) if is_directory(&stat) => EntryKind::Directory,
-                    Ok(Some(_)) => EntryKind::File,
-                    Ok(None) => continue,
+                    Ok(Some(stat)) if !is_directory(&stat) => EntryKind::File,
+                    Ok(Some(_)) if !leads_back(&directory, &path) => EntryKind::Directory,
+                    Ok(_) => continue,
                     Err(unreadable) => {
                         problem.get_or_insert(unreadable);
                         continue;
@@ -165,11 +165,7 @@ fn walk(
                 kind => kind,
             };
             match kind {
-                EntryKind::Directory => {
-                    if entry.kind == EntryKind::Directory || !leads_back(&directory, &path) {
-                        open.push(path);
-                    }
-                }
+                EntryKind::Directory => open.push(path),
                 EntryKind::File if !see(&path, true) => return problem,
                 _ => {}
             }
