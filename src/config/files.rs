@@ -1,15 +1,14 @@
-//! Files that keys name: each is a regular file, and no file that the program writes is another file of the study.
+//! Checks the files in the configuration: all are regular files, and no two keys name the same file if the program writes to it.
 //!
-//! Looks at the files themselves, since links and mounts give one file several names. What is not there yet is
-//! compared by its path.
+//! Compares device and inode, because links and mounts give one file several names. Files that do not exist yet are
+//! compared by path.
 
 use std::cmp::Reverse;
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use super::reader::{Context, Fields};
-use super::validate;
+use super::reader::Fields;
 use crate::base::regular::resolved;
 use crate::model::bids::SessionSource;
 use crate::model::bids::cohort::ListSource;
@@ -19,38 +18,36 @@ use crate::store::state_file::{StateError, StatePaths, resolve};
 const STATE: &str = "state_file";
 const LOG: &str = "log_file";
 
-/// A file of the study.
-struct Named {
+struct StudyFile {
     key: &'static str,
-    /// What it is, for messages.
+    /// A name for messages.
     what: String,
     path: PathBuf,
     is_written: bool,
     identity: Identity,
 }
 
-/// Tells files apart.
 #[derive(PartialEq, Eq)]
 enum Identity {
     /// Device and inode.
-    There(u64, u64),
-    /// No such file yet: its path, links of its directory followed.
-    At(PathBuf),
+    Existing(u64, u64),
+    /// The path of a file that does not exist yet, with links in its directory resolved.
+    Missing(PathBuf),
 }
 
-/// Says which file of the study a path leads to, and the key that names it.
+/// The key and name of the study file at a path, if it is one.
 pub fn file_of_study(config: &Config, path: &Path) -> Option<(&'static str, String)> {
-    let (wanted, _) = look(&absolute(path));
+    let (wanted, _) = identify(&absolute(path));
     let mut found = None;
     each(config, &mut |key, what, path, _| {
-        if found.is_none() && look(path).0 == wanted {
+        if found.is_none() && identify(path).0 == wanted {
             found = Some((key, what.to_owned()));
         }
     });
     found
 }
 
-/// Returns the innermost data root that a path lies below, links followed as far as there is something.
+/// The innermost data root above a path, with existing links resolved.
 pub fn root_above<'a>(config: &'a Config, path: &Path) -> Option<(&'static str, &'a Path)> {
     let path = resolved(&absolute(path));
     let roots = config.roots().into_iter();
@@ -64,8 +61,8 @@ fn absolute(path: &Path) -> PathBuf {
     working_dir.join(path)
 }
 
-/// Returns the key of the root that a file lies below. Looks at the file's own directories only, not at the roots: a
-/// mount that hangs must not stop commands that need no data.
+/// The key of the root above a file. Reads only the file's own directories, not the roots: a
+/// hanging mount must not stop commands that need no data.
 pub(super) fn root_of(config: &Config, file: &Path) -> Option<&'static str> {
     let places = [file.to_owned(), resolved(file)];
     let mut roots = config.roots().into_iter();
@@ -74,8 +71,8 @@ pub(super) fn root_of(config: &Config, file: &Path) -> Option<&'static str> {
         .map(|(key, _)| key)
 }
 
-/// Says in whose data a file would lie: a subject's, or a procedure's outputs. Beside them, as in `code/` of a BIDS
-/// dataset, the state and the log may lie. Looks no further than [`root_of`].
+/// A description of the subject's data or procedure's outputs that contain a file. Elsewhere below the roots, as in
+/// `code/` of a BIDS dataset, state and log are allowed. Reads no more than [`root_of`].
 fn data_around(config: &Config, file: &Path) -> Option<String> {
     for place in [file.to_owned(), resolved(file)] {
         for (key, root) in config.roots() {
@@ -97,39 +94,38 @@ fn data_around(config: &Config, file: &Path) -> Option<String> {
     None
 }
 
-pub(super) fn check(config: &Config, fields: &Fields<'_>, context: &Context<'_>) {
+pub(super) fn check(config: &Config, top: &Fields<'_>) {
     for (key, file) in [(STATE, &config.state_file), (LOG, &config.log_file)] {
         if let Some(data) = data_around(config, file) {
             let file = file.display();
             let message = format!(
-                "{file} lies in {data}, where only jobs write: name a place outside the data"
+                "{file} is inside {data}, where only jobs may write: choose a path outside the data"
             );
-            validate::problem(fields, context, key, &message);
+            top.problem(key, message);
         }
     }
-    let mut known: Vec<Named> = Vec::new();
+    let mut known: Vec<StudyFile> = Vec::new();
     each(config, &mut |key, what, path, is_written| {
-        let (identity, metadata) = look(path);
-        if let Some(problem) = metadata.and_then(|metadata| unfit(&metadata)) {
+        let (identity, metadata) = identify(path);
+        if let Some(problem) = metadata.and_then(|metadata| special_file(&metadata)) {
             let message = format!("{} is {problem}, not a regular file", path.display());
-            return validate::problem(fields, context, key, &message);
+            return top.problem(key, message);
         }
         if is_written && matches!(resolve(path), Err(StateError::Annexed { .. })) {
             let message = format!(
-                "{} is a file of git-annex, which must not be changed: `git annex unlock` it, and keep it out of the \
-                 dataset by .gitignore",
+                "{} is a git-annex file, which must not be changed: run `git annex unlock` on it and add it to .gitignore",
                 path.display()
             );
-            return validate::problem(fields, context, key, &message);
+            return top.problem(key, message);
         }
-        let named = Named {
+        let named = StudyFile {
             key,
             what: what.to_owned(),
             path: path.to_owned(),
             is_written,
             identity,
         };
-        // The state and its copy are one file for a moment while the state is replaced, and after a crash in it.
+        // While the state is replaced, and after a crash at that point, the state and its copy are one file.
         let other = known.iter().find(|other| {
             (other.is_written || is_written)
                 && (other.key, key) != (STATE, STATE)
@@ -143,13 +139,13 @@ pub(super) fn check(config: &Config, fields: &Fields<'_>, context: &Context<'_>)
             };
             let (other, path) = (&other.what, other.path.display());
             let message = format!("{what}is the same file as {other}, {path}");
-            validate::problem(fields, context, key, &message);
+            top.problem(key, message);
         }
         known.push(named);
     });
 }
 
-/// Shows each file of the study: its key, what it is, its path, and whether the program writes to it.
+/// Calls `add` for each file of the study with its key, name, path, and whether the program writes to it.
 fn each(config: &Config, add: &mut dyn FnMut(&'static str, &str, &Path, bool)) {
     if let Some(file) = &config.file {
         add("configuration", "the configuration", file, false);
@@ -163,7 +159,7 @@ fn each(config: &Config, add: &mut dyn FnMut(&'static str, &str, &Path, bool)) {
             if script.metadata().is_ok_and(|metadata| metadata.is_file()) {
                 add(
                     "procedures",
-                    &format!("the script of {}", procedure.name),
+                    &format!("the job script of {}", procedure.name),
                     &script,
                     false,
                 );
@@ -212,10 +208,10 @@ fn read_only(config: &Config) -> Vec<(&'static str, &Path)> {
     files
 }
 
-fn look(path: &Path) -> (Identity, Option<Metadata>) {
+fn identify(path: &Path) -> (Identity, Option<Metadata>) {
     match path.metadata() {
         Ok(metadata) => {
-            let identity = Identity::There(metadata.dev(), metadata.ino());
+            let identity = Identity::Existing(metadata.dev(), metadata.ino());
             (identity, Some(metadata))
         }
         Err(_) => {
@@ -223,13 +219,13 @@ fn look(path: &Path) -> (Identity, Option<Metadata>) {
             let directory = path.parent().and_then(|parent| parent.canonicalize().ok());
             let real = directory.zip(path.file_name());
             let real = real.map(|(directory, name)| directory.join(name));
-            (Identity::At(real.unwrap_or(path)), None)
+            (Identity::Missing(real.unwrap_or(path)), None)
         }
     }
 }
 
-/// Says what stands in the place of a file.
-fn unfit(metadata: &Metadata) -> Option<&'static str> {
+/// What is at the path instead of a regular file.
+fn special_file(metadata: &Metadata) -> Option<&'static str> {
     let kind = metadata.file_type();
     if kind.is_file() {
         None

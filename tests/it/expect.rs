@@ -139,7 +139,7 @@ fn a_list_that_cannot_be_used_is_an_error_with_its_place() {
     for line in [
         "config.yaml:8:5: exclude[1]: 'ses-1' is a session of which subject?",
         "config.yaml:9:5: exclude[2]: 'a_b' holds '_', which no BIDS label does",
-        "config.yaml:10:10: include: names no session: nothing would ever be submitted",
+        "config.yaml:10:10: include: is empty, so nothing would ever be submitted",
     ] {
         assert!(
             said.code == 2 && said.err.contains(line),
@@ -187,7 +187,7 @@ fn rules_about_sessions_are_checked_when_the_configuration_is_read() {
         ),
         (
             "min_sessions: 2",
-            "procedures[1].min_sessions: is for procedures with 'scope: subject'",
+            "procedures[1].min_sessions: requires 'scope: subject'",
         ),
         (
             "scope: subject, min_sessions: 0",

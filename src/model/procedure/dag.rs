@@ -34,7 +34,7 @@ pub enum DagError {
         name: Arc<str>,
     },
     #[error(
-        "procedure '{name}' depends on '{missing}', which is not a procedure, there are: {known}"
+        "procedure '{name}' depends on '{missing}', which is not a procedure (available: {known})"
     )]
     UnknownDependency {
         at: usize,

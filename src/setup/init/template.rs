@@ -133,7 +133,7 @@ fn path_value(key: &'static str, path: &Path, dir: &Path) -> Result<String, Init
     };
     let is_break = |c: char| c.is_control() || c == '\u{2028}' || c == '\u{2029}';
     if text.contains(is_break) {
-        let why = "holds a line break or another control character";
+        let why = "contains a line break or another control character";
         return Err(InitError::unfit_path(key, path, why));
     }
     // Nothing of it may be expanded: `~` at its start, `${` anywhere.

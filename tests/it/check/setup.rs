@@ -22,7 +22,7 @@ fn a_configuration_with_problems_is_exit_code_2_with_every_line() {
     assert!(found.iter().all(|finding| finding.topic == "config"));
     let said = study.call(&["--config", "/nowhere.yaml", "check"]);
     assert_eq!(said.code, 2);
-    assert!(said.out.contains("there is no such file"), "{}", said.out);
+    assert!(said.out.contains("the file does not exist"), "{}", said.out);
     assert!(
         said.out.contains("to do: name the file by --config"),
         "{}",
