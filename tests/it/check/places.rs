@@ -180,15 +180,9 @@ fn a_lock_that_does_not_work_is_an_error() {
     let (study, _slurm) = site();
     let before = study.snapshot().len();
     for (inject, part) in [
-        ("linkat:error=EOPNOTSUPP", "a hard link cannot be made: "),
-        (
-            "fsync:error=EIO",
-            "a file cannot be synced: Input/output error",
-        ),
-        (
-            "rename:error=EPERM",
-            "a file cannot be replaced by renaming: ",
-        ),
+        ("linkat:error=EOPNOTSUPP", "cannot create a hard link: "),
+        ("fsync:error=EIO", "cannot sync a file: Input/output error"),
+        ("rename:error=EPERM", "cannot replace a file by renaming: "),
     ] {
         let name = inject.split(':').next().unwrap();
         let said = strace::call(

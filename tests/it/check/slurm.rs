@@ -36,7 +36,7 @@ fn a_slurm_that_is_away_or_not_well() {
         &[],
         "warning",
         "accounting",
-        "this Slurm has no accounting",
+        "Slurm has no accounting at this site",
     );
     study.configure(&format!("accounting: off\n{STEPS}"));
     assert_eq!(trouble(&study, &[]).len(), 0);
