@@ -16,66 +16,51 @@ pub(super) fn pipeline(steps: Vec<Step<'_>>) -> Option<ProcedureDag> {
     match ProcedureDag::new(procedures) {
         Ok(dag) => Some(dag),
         Err(errors) => {
-            errors.iter().for_each(|error| report(error, &steps));
+            for error in &errors {
+                report(error, &steps);
+            }
             None
         }
     }
 }
 
-fn report(error: &DagError, steps: &[Step<'_>]) {
+fn report(error: &DagError, steps: &[Step<'_>]) -> Option<()> {
     match error {
-        DagError::DoubledName { at, first, name } => {
-            if let (Some(step), Some(first)) = (steps.get(*at), steps.get(*first)) {
-                let line = first.name.at.line;
-                let name = quote(name);
-                step.name
-                    .problem(format!("{name} is already used in line {line}"));
+        DagError::DuplicateName { at, first } => {
+            let step = steps.get(*at)?;
+            let (name, line) = (quote(&step.procedure.name), steps.get(*first)?.name.at.line);
+            let message = format!("{name} is already used in line {line}");
+            step.name.problem(message);
+        }
+        DagError::UnknownDependency { at, dependency } => {
+            let step = steps.get(*at)?;
+            let place = &step.dependencies.get(*dependency)?.name;
+            let missing = &step.procedure.depends_on.get(*dependency)?.procedure;
+            let mut names: Vec<&str> = steps.iter().map(|step| &*step.procedure.name).collect();
+            names.sort_unstable();
+            names.dedup();
+            let (quoted, known) = (quote(missing), names.join(", "));
+            let message = format!("{quoted} is not a procedure (available: {known})");
+            match suggest::nearest(missing, names) {
+                Some(name) => place.problem_with(message, format!("did you mean '{name}'?")),
+                None => place.problem(message),
             }
         }
-        DagError::UnknownDependency {
-            at,
-            dependency,
-            missing,
-            known,
-            ..
-        } => {
-            let place = steps
-                .get(*at)
-                .and_then(|step| step.dependencies.get(*dependency));
-            if let Some(place) = place {
-                let names = steps.iter().map(|step| &*step.procedure.name);
-                let message = format!("{} is not a procedure (available: {known})", quote(missing));
-                match suggest::nearest(missing, names) {
-                    Some(name) => place
-                        .name
-                        .problem_with(message, format!("did you mean '{name}'?")),
-                    None => place.name.problem(message),
-                }
-            }
-        }
-        DagError::Cycle { path, .. } => {
-            let next = path.get(1);
-            let step = path
-                .first()
-                .and_then(|first| steps.iter().find(|step| *step.procedure.name == **first));
-            let place = step.and_then(|step| {
-                let dependencies = step.procedure.depends_on.iter().zip(&step.dependencies);
-                dependencies
-                    .filter(|(dependency, _)| {
-                        next.is_some_and(|next| *dependency.procedure == **next)
-                    })
-                    .map(|(_, place)| &place.name)
-                    .next()
-                    .or(Some(&step.name))
-            });
-            if let Some(place) = place {
-                place.problem_with(
-                    format!("dependency cycle: {}", path.join(" -> ")),
-                    "none of these procedures would ever run",
-                );
-            }
+        DagError::Cycle(path) => {
+            let path = path.iter().filter_map(|at| steps.get(*at));
+            let path: Vec<&Step<'_>> = path.collect();
+            let (first, next) = (path.first()?, path.get(1)?);
+            let mut dependencies = first.procedure.depends_on.iter().zip(&first.dependencies);
+            let (_, place) =
+                dependencies.find(|(dependency, _)| dependency.procedure == next.procedure.name)?;
+            let names: Vec<&str> = path.iter().map(|step| &*step.procedure.name).collect();
+            place.name.problem_with(
+                format!("dependency cycle: {}", names.join(" -> ")),
+                "none of these procedures would ever run",
+            );
         }
     }
+    Some(())
 }
 
 fn check_session_rules(steps: &[Step<'_>]) {

@@ -260,7 +260,7 @@ fn a_flat_directory_of_results_is_read_once() {
 #[test]
 fn placeholders_that_cannot_be_meant_are_refused() {
     for (text, part) in [
-        ("output_dir: 'fs/{subjet}'", "holds '{subjet}'"),
+        ("output_dir: 'fs/{subjet}'", "contains '{subjet}'"),
         (
             "output_dir: 'fs/{session}'",
             "names sessions and no subject",

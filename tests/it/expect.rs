@@ -129,7 +129,7 @@ fn a_list_that_cannot_be_used_is_an_error_with_its_place() {
     study.ok(&["status"]);
     study.write("lists/nothing.txt", "sub-01\n\nsub-0 2\n");
     let said = study.call(&["run"]);
-    let line = format!("{list}:3: 'sub-0 2' holds ' ', which no BIDS label does");
+    let line = format!("{list}:3: 'sub-0 2' contains ' ', which is not allowed in BIDS labels");
     assert!(said.code == 2 && said.err.contains(&line), "{}", said.err);
     // In the configuration itself all are told at once, with their lines.
     study.configure(&format!(
@@ -138,7 +138,7 @@ fn a_list_that_cannot_be_used_is_an_error_with_its_place() {
     let said = study.call(&["run"]);
     for line in [
         "config.yaml:8:5: exclude[1]: 'ses-1' is a session of which subject?",
-        "config.yaml:9:5: exclude[2]: 'a_b' holds '_', which no BIDS label does",
+        "config.yaml:9:5: exclude[2]: 'a_b' contains '_', which is not allowed in BIDS labels",
         "config.yaml:10:10: include: is empty, so nothing would ever be submitted",
     ] {
         assert!(

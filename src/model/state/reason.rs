@@ -1,4 +1,4 @@
-//! The words of the `reason` column: why a row has its status.
+//! The words of the `reason` column.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use super::{TaskStatus, UnknownWord};
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident = $word:literal in $($status:ident)|+;)*) => {
-        /// Says why a row has its status. Each word belongs to one status or two.
+        /// Why a row has its status. Each word belongs to one status or two.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Reason { $($(#[$doc])* $variant),* }
 
@@ -27,19 +27,19 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// sbatch was started and its outcome is not known yet.
+    /// sbatch was started, and its result is still unknown.
     Submitting = "submitting" in Pending;
     Queued = "queued" in Pending;
-    /// Held, or can never start: needs a person.
+    /// Held, or can never start: needs manual action.
     Held = "held" in Pending;
-    /// Neither queue nor accounting knows the job (yet).
+    /// Neither queue nor accounting shows the job (yet).
     Unaccounted = "unaccounted" in Pending | Running;
     Running = "running" in Running;
     Suspended = "suspended" in Running;
-    /// The job ended well; its outputs are not visible yet.
+    /// The job succeeded; its outputs are not visible yet.
     AwaitingOutput = "awaiting_output" in Running;
     Verified = "verified" in Complete;
-    /// Slurm says COMPLETED and no rule of today's configuration can verify it.
+    /// Slurm reports COMPLETED, but no rule of the current configuration can verify it.
     Unverified = "unverified" in Complete;
     ExitCode = "exit_code" in Failed;
     Timeout = "timeout" in Failed;
@@ -52,14 +52,14 @@ reasons! {
     LaunchFailed = "launch_failed" in Failed;
     Deadline = "deadline" in Failed;
     Dependency = "dependency" in Failed;
-    /// The job ended well and its outputs did not appear in time.
+    /// The job succeeded, but its outputs did not appear in time.
     NoOutput = "no_output" in Failed;
-    /// Queue, accounting and disk have known nothing of the job for longer than `lost_grace`.
+    /// Queue, accounting and disk have shown nothing of the job for longer than `lost_grace`.
     Lost = "lost" in Failed;
 }
 
 impl Reason {
-    /// The reason of a row whose source gives none. A failure has none: the disk decides.
+    /// The default reason of a row without one. A failure has none: the disk decides.
     pub fn usual(status: TaskStatus) -> Option<Self> {
         match status {
             TaskStatus::Pending => Some(Self::Queued),

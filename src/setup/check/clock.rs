@@ -18,7 +18,7 @@ pub struct Reading {
 }
 
 /// Judges a clock. `why` is the reason why it matters.
-pub fn judge(
+pub fn compare(
     about: impl ToString,
     whose: &str,
     reading: Reading,
@@ -68,7 +68,7 @@ mod tests {
                 after,
                 other,
             };
-            let findings = testing::judged(|out| judge("/d", "its", reading, "why", out));
+            let findings = testing::judged(|out| compare("/d", "its", reading, "why", out));
             let finding = &findings[0];
             assert_eq!(finding.level, level, "{other}");
             assert!(finding.text.contains(part), "{other}: {}", finding.text);

@@ -21,7 +21,7 @@ const CHOOSERS: [(&str, &str); 8] = [
     ("SBATCH_CLUSTERS", "sbatch_args: [--clusters=...]"),
 ];
 
-pub fn judge(config: &Config, env: &dyn Fn(&str) -> Option<String>, findings: &mut Findings) {
+pub fn check(config: &Config, env: &dyn Fn(&str) -> Option<String>, findings: &mut Findings) {
     let before = findings.list.len();
     // An exported root may belong to another study, and cron does not set it.
     for (variable, key, root) in [
@@ -73,7 +73,7 @@ mod tests {
             set.find(|(known, _)| *known == name)
                 .map(|(_, value)| (*value).to_owned())
         };
-        let findings = testing::judged(|out| judge(&config, &env, out));
+        let findings = testing::judged(|out| check(&config, &env, out));
         let trouble = testing::trouble(&findings).into_iter();
         trouble.map(|finding| finding.about.clone()).collect()
     }

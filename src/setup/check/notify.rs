@@ -33,7 +33,7 @@ pub fn check(site: &Site, findings: &mut Findings) {
     ] {
         let Some(dir) = dir else { continue };
         let is_writable = place::is_writable(&place::existing(&dir));
-        directory(key, &dir, place::look(&dir), is_writable, findings);
+        directory(key, &dir, place::inspect(&dir), is_writable, findings);
     }
     if findings.list.len() == before {
         let text = "no notifications are configured (keys: notify, heartbeat_file, metrics_file)";

@@ -32,7 +32,7 @@ pub fn check(site: &Site, findings: &mut Findings) {
         findings.about(topic, dir.display());
         directory(
             key,
-            place::look(dir),
+            place::inspect(dir),
             place::is_writable(&existing),
             findings,
         );
@@ -82,10 +82,10 @@ pub fn check(site: &Site, findings: &mut Findings) {
 /// Tests the directory of the state.
 fn try_out(dir: &Path, findings: &mut Findings) {
     let trial = trial::run(dir);
-    trial::judge(dir, &trial, findings);
+    trial::report(dir, &trial, findings);
     if let Some(reading) = trial.written {
         let why = "modification times decide whether outputs and DICOM files are new";
-        clock::judge(dir.display(), "the file server's", reading, why, findings);
+        clock::compare(dir.display(), "the file server's", reading, why, findings);
     }
 }
 

@@ -33,7 +33,7 @@ pub fn check(site: &Site, key: &'static str, findings: &mut Findings) {
     };
     let outputs = site.procedures().filter(writes_here);
     let outputs: Vec<PathBuf> = outputs.map(|p| path.join(&p.output_dir)).collect();
-    let mut place = place::look(path);
+    let mut place = place::inspect(path);
     let mut is_empty = false;
     if place == Place::Directory {
         match place::is_empty(path) {

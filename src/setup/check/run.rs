@@ -70,8 +70,8 @@ impl Part {
 
 pub fn run(site: Site, findings: &mut Findings) {
     let env = |name: &str| Some(sys::env(name)?.to_string_lossy().into_owned());
-    settings::judge(&site.config, findings);
-    environment::judge(&site.config, &env, findings);
+    settings::check(&site.config, findings);
+    environment::check(&site.config, &env, findings);
     let site = Arc::new(site);
     // Other topics need these results.
     let first = [

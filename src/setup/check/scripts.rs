@@ -143,7 +143,7 @@ fn directives(
         );
     }
     let options = script::header::options(text);
-    header::judge(config, procedure, path, &options, findings);
+    header::compare(config, procedure, path, &options, findings);
     header::memory(&procedure.resources, path, &options, findings);
 }
 

@@ -14,7 +14,7 @@ use crate::model::procedure::{Check, Procedure, options};
 const SHORT_GRACE: Duration = Duration::from_secs(600);
 
 /// Judges the settings without reading anything else.
-pub fn judge(config: &Config, findings: &mut Findings) {
+pub fn check(config: &Config, findings: &mut Findings) {
     safety(config, findings);
     executor(config, findings);
 }
@@ -133,7 +133,7 @@ mod tests {
         let config = testing::config(&format!(
             "procedures:\n  - {{name: prep, output_dir: prep, script: x.sh, completion_marker: x}}\n{text}"
         ));
-        testing::judged(|out| judge(&config, out))
+        testing::judged(|out| check(&config, out))
     }
 
     #[test]

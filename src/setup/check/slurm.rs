@@ -117,9 +117,9 @@ impl Inquiry {
         let canary = self.questions.canary.as_ref().map(JobId::as_str);
         accounting(config, canary, report, &settings, findings);
         controller(report, &settings, findings);
-        limits::judge(&self.wanted, report, findings);
+        limits::check(&self.wanted, report, findings);
         for (procedure, tried) in &report.tried {
-            submission::judge(procedure, tried, findings);
+            submission::report(procedure, tried, findings);
         }
     }
 }
@@ -312,7 +312,7 @@ fn controller(report: &Report, settings: &site::Settings, findings: &mut Finding
             other,
         };
         let why = "job records are identified by their submission time";
-        clock::judge("slurmctld", "Slurm's", reading, why, findings);
+        clock::compare("slurmctld", "Slurm's", reading, why, findings);
     }
 }
 

@@ -127,7 +127,7 @@ fn sweep(dir: &Path) {
     }
 }
 
-pub fn judge(dir: &Path, trial: &Trial, findings: &mut Findings) {
+pub fn report(dir: &Path, trial: &Trial, findings: &mut Findings) {
     findings.about("lock", dir.display());
     if let Some((step, error)) = &trial.failed {
         findings.error(format!("{step}: {}", words(error)), remedy(step, error));

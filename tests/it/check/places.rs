@@ -70,11 +70,11 @@ fn what_this_user_may_not_do_is_seen() {
     }
     as_nobody(|| {
         let denied = || "Permission denied".to_owned();
-        assert_eq!(place::look(&at("closed")), Place::Directory);
+        assert_eq!(place::inspect(&at("closed")), Place::Directory);
         assert!(place::is_empty(&at("closed")).is_err() && !place::is_writable(&at("closed")));
         assert!(place::is_empty(&at("read-only")).unwrap());
         assert!(!place::is_writable(&at("read-only")));
-        assert_eq!(place::look(&at("closed/x")), Place::Unreadable(denied()));
+        assert_eq!(place::inspect(&at("closed/x")), Place::Unreadable(denied()));
     });
 }
 

@@ -169,7 +169,7 @@ fn conditions_and_their_misses_are_told() {
     let problem = |at: usize| found.required[at].matches[0].problem.as_deref().unwrap();
     assert_eq!(problem(0), "does not hold 'done'");
     assert_eq!(problem(1), "has 5 bytes, 10 are needed");
-    assert_eq!(found.required[1].conditions, ["10 bytes at least"]);
+    assert_eq!(found.required[1].conditions, ["at least 10 bytes"]);
     assert_eq!(found.required[2].state, FindingState::NotNeeded);
 }
 

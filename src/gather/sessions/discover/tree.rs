@@ -257,7 +257,7 @@ fn children(
             let may_be_directory =
                 matches!(entry.kind, listing::Kind::Directory | listing::Kind::Link);
             if may_be_directory
-                && let Some(meant) = text.and_then(|name| suggest::meant(name, prefix))
+                && let Some(meant) = text.and_then(|name| suggest::intended_label(name, prefix))
             {
                 children.near.push((shown(name), meant));
             }

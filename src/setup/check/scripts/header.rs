@@ -7,7 +7,7 @@ use crate::model::procedure::options::{Argument, Arguments};
 use crate::model::procedure::{ArrayMode, MemSize, Procedure, Resources, TimeLimit, options};
 use crate::setup::check::{Findings, few};
 
-pub(super) fn judge(
+pub(super) fn compare(
     config: &Config,
     procedure: &Procedure,
     path: &Path,
@@ -196,7 +196,7 @@ mod tests {
             let script = format!("#!/bin/sh\n{script}\n");
             let asked = script::header::options(script.as_bytes());
             let path = Path::new("/s");
-            let findings = testing::judged(|out| judge(&config, procedure, path, &asked, out));
+            let findings = testing::judged(|out| compare(&config, procedure, path, &asked, out));
             findings.into_iter().map(|f| (f.level, f.text)).collect()
         };
         for same in [

@@ -7,7 +7,7 @@ use crate::setup::check::Findings;
 
 const TOPIC: &str = "partition";
 
-pub(super) fn judge(wanted: &[Wanted], report: &Report, findings: &mut Findings) {
+pub(super) fn check(wanted: &[Wanted], report: &Report, findings: &mut Findings) {
     let read = |said: &Option<Result<String, String>>, parse: fn(&str) -> Vec<Limit>| match said {
         Some(Ok(text)) => parse(text),
         _ => Vec::new(),

@@ -8,7 +8,7 @@ use crate::setup::check::scripts::DOS;
 const GRES: &str = "correct the procedure's gres; `sinfo -o %G` lists available resources";
 const LATER: &str = "try again later; if the problem remains, ask the administrator";
 
-pub(super) fn judge(procedure: &str, tried: &Tried, findings: &mut Findings) {
+pub(super) fn report(procedure: &str, tried: &Tried, findings: &mut Findings) {
     findings.about("submission", procedure);
     let unknown = |why: &str| format!("cannot find out whether Slurm would accept a job: {why}");
     match tried {

@@ -17,10 +17,10 @@ fn a_good_directory_passes_and_nothing_is_left() {
     let trial = run(dir.path());
     assert!(trial.failed.is_none(), "{trial:?}");
     assert_eq!(
-        testing::judged(|out| judge(dir.path(), &trial, out))[0].level,
+        testing::judged(|out| report(dir.path(), &trial, out))[0].level,
         Level::Ok
     );
-    let clock = testing::judged(|out| clock::judge("", "its", trial.written.unwrap(), "", out));
+    let clock = testing::judged(|out| clock::compare("", "its", trial.written.unwrap(), "", out));
     assert_eq!(clock[0].level, Level::Ok, "{clock:?}");
     let mut names: Vec<_> = fs::read_dir(dir.path())
         .unwrap()
@@ -35,7 +35,7 @@ fn a_missing_or_read_only_directory_fails() {
     let dir = tempfile::tempdir().unwrap();
     // proc is read-only for everyone.
     for dir in [&*dir.path().join("none"), Path::new("/proc/self")] {
-        let findings = testing::judged(|out| judge(dir, &run(dir), out));
+        let findings = testing::judged(|out| report(dir, &run(dir), out));
         testing::one(&findings, Level::Error, "cannot create files in it: ");
         assert!(!findings[0].text.contains("os error"), "{findings:?}");
     }
@@ -56,7 +56,7 @@ fn each_failure_is_an_error_with_its_own_remedy() {
             failed: Some((step, kind.into())),
             ..Trial::default()
         };
-        let findings = testing::judged(|out| judge(Path::new("/d"), &trial, out));
+        let findings = testing::judged(|out| report(Path::new("/d"), &trial, out));
         testing::one(&findings, Level::Error, step);
         let remedy = findings[0].remedy.as_ref().unwrap();
         assert!(remedy.contains(part), "{remedy}");
