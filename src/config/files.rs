@@ -21,10 +21,9 @@ const LOG: &str = "log_file";
 struct StudyFile {
     key: &'static str,
     /// A name for messages.
-    what: String,
+    name: String,
     path: PathBuf,
     is_written: bool,
-    identity: Identity,
 }
 
 #[derive(PartialEq, Eq)]
@@ -38,13 +37,10 @@ enum Identity {
 /// The key and name of the study file at a path, if it is one.
 pub fn file_of_study(config: &Config, path: &Path) -> Option<(&'static str, String)> {
     let (wanted, _) = identify(&absolute(path));
-    let mut found = None;
-    each(config, &mut |key, what, path, _| {
-        if found.is_none() && identify(path).0 == wanted {
-            found = Some((key, what.to_owned()));
-        }
-    });
-    found
+    let mut files = study_files(config).into_iter();
+    files
+        .find(|file| identify(&file.path).0 == wanted)
+        .map(|file| (file.key, file.name))
 }
 
 /// The innermost data root above a path, with existing links resolved.
@@ -104,65 +100,73 @@ pub(super) fn check(config: &Config, top: &Fields<'_>) {
             top.problem(key, message);
         }
     }
-    let mut known: Vec<StudyFile> = Vec::new();
-    each(config, &mut |key, what, path, is_written| {
-        let (identity, metadata) = identify(path);
+    let mut known: Vec<(StudyFile, Identity)> = Vec::new();
+    for file in study_files(config) {
+        let (key, path) = (file.key, file.path.display());
+        let (identity, metadata) = identify(&file.path);
         if let Some(problem) = metadata.and_then(|metadata| special_file(&metadata)) {
-            let message = format!("{} is {problem}, not a regular file", path.display());
-            return top.problem(key, message);
+            top.problem(key, format!("{path} is {problem}, not a regular file"));
+            continue;
         }
-        if is_written && matches!(resolve(path), Err(StateError::Annexed { .. })) {
+        if file.is_written && matches!(resolve(&file.path), Err(StateError::Annexed { .. })) {
             let message = format!(
-                "{} is a git-annex file, which must not be changed: run `git annex unlock` on it and add it to .gitignore",
-                path.display()
+                "{path} is a git-annex file, which must not be changed: run `git annex unlock` on it and add it to \
+                 .gitignore"
             );
-            return top.problem(key, message);
+            top.problem(key, message);
+            continue;
         }
-        let named = StudyFile {
-            key,
-            what: what.to_owned(),
-            path: path.to_owned(),
-            is_written,
-            identity,
-        };
         // While the state is replaced, and after a crash at that point, the state and its copy are one file.
-        let other = known.iter().find(|other| {
-            (other.is_written || is_written)
+        let other = known.iter().find(|(other, known)| {
+            (other.is_written || file.is_written)
                 && (other.key, key) != (STATE, STATE)
-                && other.identity == named.identity
+                && *known == identity
         });
-        if let Some(other) = other {
-            let what = if what == key {
-                String::new()
-            } else {
-                format!("{what} ")
+        if let Some((other, _)) = other {
+            let name = match file.name.as_str() {
+                name if name == key => String::new(),
+                name => format!("{name} "),
             };
-            let (other, path) = (&other.what, other.path.display());
-            let message = format!("{what}is the same file as {other}, {path}");
+            let message = format!("{name}is the same file as {}, {path}", other.name);
             top.problem(key, message);
         }
-        known.push(named);
-    });
+        known.push((file, identity));
+    }
 }
 
-/// Calls `add` for each file of the study with its key, name, path, and whether the program writes to it.
-fn each(config: &Config, add: &mut dyn FnMut(&'static str, &str, &Path, bool)) {
+fn study_files(config: &Config) -> Vec<StudyFile> {
+    let mut files = Vec::new();
+    let mut add = |key, name: &str, path: &Path, is_written| {
+        files.push(StudyFile {
+            key,
+            name: name.to_owned(),
+            path: path.to_owned(),
+            is_written,
+        });
+    };
     if let Some(file) = &config.file {
         add("configuration", "the configuration", file, false);
     }
-    for (key, file) in read_only(config) {
-        add(key, key, file, false);
+    if let SessionSource::Csv { file, .. } = &config.sessions {
+        add("sessions_file", "sessions_file", file, false);
+    }
+    for (key, list) in [
+        ("include", &config.cohort.include),
+        ("exclude", &config.cohort.exclude),
+    ] {
+        if let Some(ListSource::File(file)) = list {
+            add(key, key, file, false);
+        }
+    }
+    if let Some(file) = &config.qsirecon_spec {
+        add("qsirecon_spec", "qsirecon_spec", file, false);
     }
     for (_, procedure) in config.procedures.iter() {
         for dir in config.script_dirs() {
             let script = dir.join(&procedure.script);
             if script.metadata().is_ok_and(|metadata| metadata.is_file()) {
-                add(
-                    "procedures",
-                    &format!("the job script of {}", procedure.name),
-                    &script,
-                    false,
-                );
+                let name = format!("the job script of {}", procedure.name);
+                add("procedures", &name, &script, false);
             }
         }
     }
@@ -174,37 +178,14 @@ fn each(config: &Config, add: &mut dyn FnMut(&'static str, &str, &Path, bool)) {
         }
     }
     add(LOG, LOG, &config.log_file, true);
-    let rest = [
+    for (key, file) in [
         ("heartbeat_file", &config.heartbeat_file),
         ("metrics_file", &config.metrics_file),
-    ];
-    for (key, file) in rest {
+    ] {
         if let Some(file) = file {
             add(key, key, file, true);
         }
     }
-}
-
-fn read_only(config: &Config) -> Vec<(&'static str, &Path)> {
-    let mut files = Vec::new();
-    if let SessionSource::Csv { file, .. } = &config.sessions {
-        files.push(("sessions_file", file.as_path()));
-    }
-    let lists = [
-        ("include", &config.cohort.include),
-        ("exclude", &config.cohort.exclude),
-    ];
-    for (key, list) in lists {
-        if let Some(ListSource::File(file)) = list {
-            files.push((key, file.as_path()));
-        }
-    }
-    files.extend(
-        config
-            .qsirecon_spec
-            .as_deref()
-            .map(|file| ("qsirecon_spec", file)),
-    );
     files
 }
 

@@ -77,10 +77,15 @@ pub fn load_settings(
 ) -> Result<(Config, Vec<Setting>), ConfigError> {
     let (file, bytes, readable_by_all) = content(source, cwd)?;
     let mut list = Vec::new();
+    let list_settings = |context: &Context<'_>| list = settings(&Fields::top(context));
     let config = interpret_with(
-        (&bytes, file.as_deref(), readable_by_all),
-        (env, overrides, cwd),
-        |context| list = settings(&Fields::top(context)),
+        &bytes,
+        file.as_deref(),
+        readable_by_all,
+        env,
+        overrides,
+        cwd,
+        list_settings,
     )?;
     complete(&mut list, &config, overrides);
     Ok((config, list))
@@ -108,24 +113,17 @@ pub fn interpret(
     overrides: &Overrides,
     cwd: &Path,
 ) -> Result<Config, ConfigError> {
-    interpret_with(
-        (bytes, file, readable_by_all),
-        (env, overrides, cwd),
-        |_| {},
-    )
+    interpret_with(bytes, file, readable_by_all, env, overrides, cwd, |_| {})
 }
-
-/// The environment, the options and the working directory.
-type Surroundings<'a> = (
-    &'a dyn Fn(&str) -> Option<OsString>,
-    &'a Overrides,
-    &'a Path,
-);
 
 /// Calls `also` if the file is valid.
 fn interpret_with(
-    (bytes, file, readable_by_all): (&[u8], Option<&Path>, bool),
-    (env, overrides, cwd): Surroundings<'_>,
+    bytes: &[u8],
+    file: Option<&Path>,
+    readable_by_all: bool,
+    env: &dyn Fn(&str) -> Option<OsString>,
+    overrides: &Overrides,
+    cwd: &Path,
     also: impl FnOnce(&Context<'_>),
 ) -> Result<Config, ConfigError> {
     let base = file.and_then(Path::parent).unwrap_or(cwd).to_path_buf();
@@ -134,12 +132,12 @@ fn interpret_with(
     let context = Context::new(file.map(Arc::from), base, env, root.as_deref());
     let config = match tree {
         Ok(tree) => {
-            tree.problems
-                .into_iter()
-                .for_each(|problem| context.problem(problem));
-            tree.warnings
-                .into_iter()
-                .for_each(|warning| context.warning(warning));
+            for problem in tree.problems {
+                context.problem(problem);
+            }
+            for warning in tree.warnings {
+                context.warning(warning);
+            }
             if file.is_some() {
                 check_content(root.as_deref(), &context);
             }
@@ -175,10 +173,10 @@ fn check_content(root: Option<&Node>, context: &Context<'_>) {
                 context.warning(Problem::at(at, "contains no keys, so all built-in defaults apply"));
             }
         }
-        _ => context.problem(Problem {
-            hint: Some("it may be truncated or commented out entirely; create one with `snbb-scheduler init`, or write `{}` to use the built-in defaults".to_owned()),
-            ..Problem::at(at, "the configuration is empty")
-        }),
+        _ => context.problem(Problem::at(at, "the configuration is empty").with_hint(
+            "it may be truncated or commented out entirely; create one with `snbb-scheduler init`, or write `{}` to use \
+             the built-in defaults",
+        )),
     }
 }
 

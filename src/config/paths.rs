@@ -22,7 +22,7 @@ impl ExpandError {
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::Unset(name) => Some(format!(
-                "set it (also for cron), or write ${{{name}:-default}}"
+                "set it in the shell and for cron, or write ${{{name}:-default}}"
             )),
             Self::OtherHome(_) => Some("write the path in full".to_owned()),
             Self::Name(_) | Self::Unclosed | Self::NoHome => None,

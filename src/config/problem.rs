@@ -53,6 +53,13 @@ impl Problem {
             hint: None,
         }
     }
+
+    pub(super) fn with_hint(self, hint: impl Into<String>) -> Self {
+        Self {
+            hint: Some(hint.into()),
+            ..self
+        }
+    }
 }
 
 impl fmt::Display for ConfigError {

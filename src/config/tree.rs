@@ -94,24 +94,16 @@ impl Node {
 
     /// A text without quotes.
     pub fn plain(text: &str) -> Self {
-        Self::scalar(Position::default(), text.to_owned(), true)
+        let text = text.to_owned();
+        Self::new(Position::default(), NodeValue::Scalar { text, plain: true })
     }
 
-    fn scalar(at: Position, text: String, plain: bool) -> Self {
-        let weight = 1 + text.len() / 100;
-        let value = NodeValue::Scalar { text, plain };
-        Self { at, value, weight }
-    }
-
-    fn sequence(at: Position, items: Vec<Rc<Node>>) -> Self {
-        let weight = sum(items.iter().map(|node| node.weight));
-        let value = NodeValue::Sequence(items);
-        Self { at, value, weight }
-    }
-
-    fn mapping(at: Position, entries: Vec<Entry>) -> Self {
-        let weight = sum(entries.iter().map(|entry| entry.node.weight));
-        let value = NodeValue::Mapping(entries);
+    fn new(at: Position, value: NodeValue) -> Self {
+        let weight = match &value {
+            NodeValue::Scalar { text, .. } => 1 + text.len() / 100,
+            NodeValue::Sequence(items) => sum(items.iter().map(|node| node.weight)),
+            NodeValue::Mapping(entries) => sum(entries.iter().map(|entry| entry.node.weight)),
+        };
         Self { at, value, weight }
     }
 }
@@ -124,17 +116,13 @@ fn sum(weights: impl Iterator<Item = usize>) -> usize {
 /// would silently ignore the rest.
 fn decode(bytes: &[u8]) -> Result<&str, Problem> {
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
-        return Err(Problem {
-            hint: Some("save it as UTF-8".to_owned()),
-            ..Problem::at(Position { line: 1, column: 1 }, "the file is UTF-16")
-        });
+        let problem = Problem::at(Position { line: 1, column: 1 }, "the file is UTF-16");
+        return Err(problem.with_hint("save it as UTF-8"));
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let good = bytes.get(..error.valid_up_to()).unwrap_or_default();
-        Problem {
-            hint: Some("if this is the configuration file, save it as UTF-8".to_owned()),
-            ..Problem::at(end_of(good), "the file is not UTF-8 text")
-        }
+        Problem::at(end_of(good), "the file is not UTF-8 text")
+            .with_hint("if this is the configuration file, save it as UTF-8")
     })?;
     let control = |c: char| c.is_ascii_control() && !matches!(c, '\t' | '\n' | '\r');
     match text.find(control) {

@@ -137,7 +137,7 @@ fn a_list_that_cannot_be_used_is_an_error_with_its_place() {
     ));
     let said = study.call(&["run"]);
     for line in [
-        "config.yaml:8:5: exclude[1]: 'ses-1' is a session of which subject?",
+        "config.yaml:8:5: exclude[1]: 'ses-1' is a session without a subject",
         "config.yaml:9:5: exclude[2]: 'a_b' contains '_', which is not allowed in BIDS labels",
         "config.yaml:10:10: include: is empty, so nothing would ever be submitted",
     ] {

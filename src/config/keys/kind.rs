@@ -94,7 +94,10 @@ impl Kind {
             Self::Choice(words) => {
                 let mut words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
                 let last = words.pop().unwrap_or_default();
-                return format!("{} or {last}", words.join(", "));
+                return match words.is_empty() {
+                    true => last,
+                    false => format!("{} or {last}", words.join(", ")),
+                };
             }
             Self::List(item) => match item {
                 Self::Address => "list of addresses",

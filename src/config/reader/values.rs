@@ -140,19 +140,22 @@ impl<'a> Value<'a> {
 
     pub(crate) fn factor(&self) -> Option<f64> {
         // A larger factor is a typing error.
-        const GREATEST: f64 = 100.0;
         self.parse("a number such as 1.5", |text| {
             let number = text.parse().ok();
             number
-                .filter(|factor| (1.0..=GREATEST).contains(factor))
-                .ok_or_else(|| format!("{} is not a number from 1 to {GREATEST}", quote(text)))
+                .filter(|factor| (1.0..=100.0).contains(factor))
+                .ok_or_else(|| format!("{} is not a number from 1 to 100", quote(text)))
         })
     }
 
     pub(crate) fn percent(&self) -> Option<f64> {
         self.parse("a percentage such as 10%", |text| {
-            let number = text.strip_suffix('%').unwrap_or(text).trim_end();
-            let number = number.parse().ok();
+            let number = text
+                .strip_suffix('%')
+                .unwrap_or(text)
+                .trim_end()
+                .parse()
+                .ok();
             number
                 .filter(|percent| (0.0..=100.0).contains(percent))
                 .ok_or_else(|| format!("{} is not a percentage from 0% to 100%", quote(text)))

@@ -11,8 +11,9 @@ use crate::config::tree::NodeValue;
 use crate::model::bids::SubjectLabel;
 
 /// The settings so far, and the context of the current ones.
-struct Walk<'a> {
-    settings: &'a mut Vec<Setting>,
+#[derive(Default)]
+struct Walk {
+    settings: Vec<Setting>,
     procedure: Option<String>,
     /// True for the built-in pipeline.
     is_builtin: bool,
@@ -28,18 +29,13 @@ struct Effective<'a> {
 
 /// The settings of a valid file.
 pub(crate) fn settings(top: &Fields<'_>) -> Vec<Setting> {
-    let mut settings = Vec::new();
-    let mut walk = Walk {
-        settings: &mut settings,
-        procedure: None,
-        is_builtin: false,
-    };
+    let mut walk = Walk::default();
     // The file has been read already, so problems have been reported or did not matter.
     walk.section(&top.leniently(), "", None);
-    settings
+    walk.settings
 }
 
-impl Walk<'_> {
+impl Walk {
     fn section(&mut self, fields: &Fields<'_>, prefix: &str, from: Option<&'static str>) {
         for key in fields.section.keys() {
             let path = match prefix {
@@ -59,21 +55,17 @@ impl Walk<'_> {
     }
 
     fn procedures(&mut self, top: &Fields<'_>, path: &str) {
-        let is_builtin = top.get("procedures").is_none();
+        self.is_builtin = top.get("procedures").is_none();
         let list = top.get_or_default("procedures");
         for item in list.and_then(|list| list.items()).unwrap_or_default() {
-            let Some(fields) = item.fields(Section::Procedure) else {
-                continue;
-            };
-            let name = fields.get("name").and_then(|name| name.scalar());
-            let name = name.unwrap_or_default();
-            let mut walk = Walk {
-                settings: &mut *self.settings,
-                procedure: Some(name.clone()),
-                is_builtin,
-            };
-            walk.section(&fields, &format!("{path}.{name}"), None);
+            if let Some(fields) = item.fields(Section::Procedure) {
+                let name = fields.get("name").and_then(|name| name.scalar());
+                let name = name.unwrap_or_default();
+                self.procedure = Some(name.clone());
+                self.section(&fields, &format!("{path}.{name}"), None);
+            }
         }
+        (self.procedure, self.is_builtin) = (None, false);
     }
 
     /// Adds a key. Entries that are mappings are added key by key.

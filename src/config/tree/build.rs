@@ -7,7 +7,7 @@ use std::rc::Rc;
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
 
 use super::super::problem::{Position, Problem};
-use super::{DEEPEST, HEAVIEST, Node, Pair, Tree, position, resolve_keys};
+use super::{DEEPEST, HEAVIEST, Node, NodeValue, Pair, Tree, position, resolve_keys};
 use crate::config::problem::quote;
 
 /// A collection that is still open.
@@ -50,20 +50,15 @@ impl Builder {
             Event::DocumentStart(_) => {
                 self.documents += 1;
                 if self.documents > 1 {
-                    return Err(Problem {
-                        hint: Some("remove the '---' line".to_owned()),
-                        ..Problem::at(
-                            at,
-                            "a second YAML document starts here, but only one is allowed",
-                        )
-                    });
+                    let message = "a second YAML document starts here, but only one is allowed";
+                    return Err(Problem::at(at, message).with_hint("remove the '---' line"));
                 }
             }
             Event::Scalar(text, style, anchor, tag) => {
                 let plain = self.check_tag(tag, at, &["str", "int", "float", "bool", "null"]);
                 let plain = plain && style == ScalarStyle::Plain;
-                let node = Node::scalar(at, text.into_owned(), plain);
-                self.add(node, anchor)?;
+                let text = text.into_owned();
+                self.add(Node::new(at, NodeValue::Scalar { text, plain }), anchor)?;
             }
             Event::SequenceStart(anchor, tag) => {
                 self.check_tag(tag, at, &["seq"]);
@@ -82,13 +77,13 @@ impl Builder {
             }
             Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
                 Some(Frame::Sequence { at, anchor, items }) => {
-                    self.add(Node::sequence(at, items), anchor)?;
+                    self.add(Node::new(at, NodeValue::Sequence(items)), anchor)?;
                 }
                 Some(Frame::Mapping {
                     at, anchor, pairs, ..
                 }) => {
                     let entries = resolve_keys(pairs, &mut self.tree);
-                    self.add(Node::mapping(at, entries), anchor)?;
+                    self.add(Node::new(at, NodeValue::Mapping(entries)), anchor)?;
                 }
                 None => {}
             },
@@ -182,10 +177,8 @@ fn explain(error: &ScanError, text: &str) -> Problem {
     let has = |words: &str| info.contains(words);
     if has("tab") && !has("quoted") && !has("expected") || tab.is_some() {
         let line = before + 1 + tab.unwrap_or(0);
-        return Problem {
-            hint: Some("indent YAML with spaces".to_owned()),
-            ..Problem::at(position(line, 1), "the indentation contains a tab")
-        };
+        let problem = Problem::at(position(line, 1), "the indentation contains a tab");
+        return problem.with_hint("indent YAML with spaces");
     }
     let known = SENTENCES
         .iter()

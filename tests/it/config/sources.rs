@@ -125,7 +125,7 @@ fn a_file_that_cannot_be_read_says_why_and_how_to_go_on() {
         (
             at("large.yaml"),
             "it is larger than 1 MiB",
-            "is it the configuration",
+            "this is the configuration",
         ),
     ] {
         let error = load(&path);
@@ -200,7 +200,7 @@ fn e13_memory_is_asked_for_in_one_way() {
             None => assert_eq!(found, [""; 0], "{keys}"),
             Some((one, other)) => {
                 assert_eq!(found.len(), 1, "{found:?}");
-                let part = format!("--{one} and --{other} are passed together");
+                let part = format!("--{one} and --{other} exclude each other");
                 assert!(found[0].contains(&part), "{found:?}");
             }
         }

@@ -50,7 +50,7 @@ fn nothing_is_tried_again_unless_a_rule_says_so() {
             .collect::<Vec<_>>(),
     );
     for status in TaskStatus::ALL {
-        for &reason in Reason::ALL {
+        for reason in Reason::ALL {
             if status != TaskStatus::Failed {
                 assert_eq!(look(Some(&all), &row("a", status, reason)), Outlook::None);
             }
