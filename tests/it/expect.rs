@@ -183,7 +183,7 @@ fn rules_about_sessions_are_checked_when_the_configuration_is_read() {
     for (second, expected) in [
         (
             "scope: subject, depends_on: [{name: a, sessions: same}]",
-            "procedures[1].depends_on[0].sessions: 'same' is for procedures with 'scope: session'",
+            "procedures[1].depends_on[0].sessions: 'same' requires 'scope: session'",
         ),
         (
             "min_sessions: 2",

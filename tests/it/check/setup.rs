@@ -131,7 +131,12 @@ fn settings_that_are_dear_and_messengers_that_cannot_run() {
             "safety",
             "disk of the state",
         ),
-        ("resubmit_failed: yes\n", "warning", "safety", "without limit"),
+        (
+            "resubmit_failed: yes\n",
+            "warning",
+            "safety",
+            "without limit",
+        ),
         (
             "notify: {command: plain}\n",
             "error",
