@@ -37,9 +37,7 @@ pub fn check(config: &Config, env: &dyn Fn(&str) -> Option<String>, findings: &m
             let root = root.display();
             findings.about(TOPIC, name).warning(
                 format!("{name}={value} is set, but jobs get the value of {key} ({root})"),
-                format!(
-                    "unset it, or set it in the procedure's `env` if the path differs on compute nodes"
-                ),
+                "unset it, or set it in the procedure's `env` if the path differs on compute nodes",
             );
         }
     }
