@@ -5,7 +5,7 @@
 
 # aslprep: preprocesses all perfusion images of one subject with ASLPrep (0.6 or later).
 # Argument: subject (scope: subject; its anatomical reference is shared by all sessions).
-# While it works there is "unfinished" in its output directory, and after a failure too; else ASLPrep's own files tell.
+# Its output directory contains "unfinished" while the job runs and after a failure; otherwise, ASLPrep's own files count.
 set -euo pipefail
 
 subject=${1:?usage: $0 SUBJECT}
@@ -13,14 +13,14 @@ subject=${1:?usage: $0 SUBJECT}
 IMAGE=${SNBB_ASLPREP_IMAGE:-/opt/containers/aslprep.sif}
 FS_LICENSE=${SNBB_FS_LICENSE:-/opt/freesurfer/license.txt}
 OUTPUT_SPACES=${SNBB_ASLPREP_SPACES:-MNI152NLin2009cAsym}
-# Templates fetched beforehand, for nodes without network; empty: those of the image, and the network.
+# Downloaded templates, for nodes without network. If empty, the image's templates and the network are used.
 TEMPLATEFLOW=${SNBB_TEMPLATEFLOW_HOME-}
 BIDS_ROOT=${SNBB_BIDS_ROOT:-/data/snbb/bids}
 DERIVATIVES_ROOT=${SNBB_DERIVATIVES_ROOT:-/data/snbb/derivatives}
 SCRATCH=${SNBB_SCRATCH:-${SLURM_TMPDIR:-${TMPDIR:-/tmp}}}
 THREADS=${SLURM_CPUS_PER_TASK:-8}
 MEMORY_MB=${SLURM_MEM_PER_NODE:-24000}
-[ -f "$FS_LICENSE" ] || { echo "no FreeSurfer license $FS_LICENSE: get one for free, and set SNBB_FS_LICENSE" >&2; exit 1; }
+[ -f "$FS_LICENSE" ] || { echo "no FreeSurfer license $FS_LICENSE: get a free one and set SNBB_FS_LICENSE" >&2; exit 1; }
 
 output=${SNBB_OUTPUT_DIR:-$DERIVATIVES_ROOT/aslprep/$subject}
 root=${output%"/$subject"}
@@ -29,7 +29,7 @@ work=$(mktemp -d "$SCRATCH/snbb_aslprep_${subject}_XXXXXX")
 trap 'rm -rf "$work"' EXIT
 shopt -s nullglob
 
-# Taken away when all is well. What says how an earlier attempt ended must not be taken for this one's word.
+# Removed after success. Results of an earlier attempt must not count for this one.
 touch "$output/unfinished"
 rm -f "$output"/log/*/crash* "$root/$subject.html" "$root/${subject}_"*.html
 
@@ -42,7 +42,7 @@ apptainer run --cleanenv --bind "$binds" "$IMAGE" \
   --nprocs "$THREADS" --omp-nthreads "$THREADS" --mem-mb "$MEMORY_MB" \
   --skip-bids-validation --notrack --stop-on-first-crash --work-dir "$work"
 
-# One report, or several of a subject with many sessions (sub-<label>_anat.html, ...).
+# One report, or several if the subject has many sessions (sub-<label>_anat.html, ...).
 reports=("$root/$subject.html" "$root/${subject}_"*.html)
 [ -s "${reports[-1]}" ] || { echo "ASLPrep left no report $root/$subject.html" >&2; exit 1; }
 crashes=("$output"/log/*/crash*)

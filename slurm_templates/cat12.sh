@@ -13,7 +13,7 @@ session=${2-}
 
 # An image that runs cat_standalone.sh, such as docker://jhuguetn/cat12.
 IMAGE=${SNBB_CAT12_IMAGE:-/opt/containers/cat12.sif}
-# The batch inside the image; or a file of one's own, which must then be bound.
+# The batch file inside the image, or your own file, which must then be bound.
 BATCH=${SNBB_CAT12_BATCH:-/opt/spm/standalone/cat_standalone_segment.m}
 BIDS_ROOT=${SNBB_BIDS_ROOT:-/data/snbb/bids}
 DERIVATIVES_ROOT=${SNBB_DERIVATIVES_ROOT:-/data/snbb/derivatives}
@@ -36,21 +36,21 @@ for image in "$BIDS_ROOT/$part"/anat/*_T1w.nii.gz; do
   found=$((found + 1))
   gzip -dc "$image" >"$work/$file.nii"
 
-  # CAT12 works beside its input, and cannot have blanks in its path: it sees the directory as /data.
+  # CAT12 writes to the directory of its input, and its path must not contain spaces: the directory is bound as /data.
   apptainer run --cleanenv --bind "$work:/data" --env MCR_CACHE_ROOT=/data/.mcr "$IMAGE" \
     -b "$BATCH" "/data/$file.nii"
 
-  # Its script ends well whatever happened (cat_standalone.sh, "exit 0").
+  # Its script always exits with 0 (cat_standalone.sh).
   if [ ! -s "$work/report/cat_$file.xml" ] || [ -e "$work/err" ]; then
     cat "$work"/report/catlog_"$file".txt >&2 || true
-    echo "CAT12 did not get through $image" >&2
+    echo "CAT12 failed for $image" >&2
     exit 1
   fi
   rm "$work/$file.nii"
 done
 [ "$found" -gt 0 ] || { echo "no T1w image in $BIDS_ROOT/$part/anat" >&2; exit 1; }
 
-# The directory appears as a whole, by one rename.
+# The directory appears complete, by one rename.
 rm -rf "$stage"
 mkdir "$stage"
 cp -R "$work"/* "$stage/"

@@ -5,8 +5,8 @@
 
 # dcm2bids: converts one session's DICOM files to BIDS with Dcm2Bids (3.0 or later).
 # Arguments: subject, session (empty for a dataset without sessions), DICOM directory.
-# Which series becomes which file is decided in CONFIG, which is the file to edit for a site.
-# Completion marker: "*_scans.tsv", BIDS's list of the session's images, which is made last.
+# CONFIG determines which series becomes which file; edit it for your site.
+# Completion marker: "*_scans.tsv", BIDS's list of the session's images, which is written last.
 set -euo pipefail
 
 subject=${1:?usage: $0 SUBJECT SESSION DICOM_PATH}
@@ -17,7 +17,7 @@ IMAGE=${SNBB_DCM2BIDS_IMAGE:-/opt/containers/dcm2bids.sif}
 CONFIG=${SNBB_DCM2BIDS_CONFIG:-/opt/snbb/dcm2bids.json}
 BIDS_ROOT=${SNBB_BIDS_ROOT:-/data/snbb/bids}
 SCRATCH=${SNBB_SCRATCH:-${SLURM_TMPDIR:-${TMPDIR:-/tmp}}}
-[ -f "$CONFIG" ] || { echo "no rules $CONFIG: write some for your scanner, and set SNBB_DCM2BIDS_CONFIG" >&2; exit 1; }
+[ -f "$CONFIG" ] || { echo "no rules $CONFIG: write some for your scanner and set SNBB_DCM2BIDS_CONFIG" >&2; exit 1; }
 
 part=$subject${session:+/$session}
 name=$subject${session:+_$session}
@@ -25,14 +25,14 @@ output=${SNBB_OUTPUT_DIR:-$BIDS_ROOT/$part}
 work=$(mktemp -d "$SCRATCH/snbb_dcm2bids_${subject}_XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
-# Into a directory of its own: Dcm2Bids keeps tmp_dcm2bids/ at the top of its output.
+# A separate directory, because Dcm2Bids creates tmp_dcm2bids/ in its output directory.
 mkdir "$work/bids"
 apptainer exec --cleanenv --bind "$dicom_path:$dicom_path:ro,$work,$CONFIG" "$IMAGE" \
   dcm2bids --dicom_dir "$dicom_path" \
   --participant "${subject#sub-}" ${session:+--session "${session#ses-}"} \
   --config "$CONFIG" --output_dir "$work/bids" --auto_extract_entities --force_dcm2bids --clobber
 
-# Dcm2Bids ends well even if no series fits its configuration.
+# Dcm2Bids succeeds even if no series matches its configuration.
 made=$work/bids/$part
 images=
 [ ! -d "$made" ] || images=$(find "$made" -mindepth 2 -name '*.nii.gz' -printf '%P\n' | sort)
@@ -52,7 +52,7 @@ describe() {
 }
 describe || echo "cannot write $BIDS_ROOT/dataset_description.json, which BIDS apps need" >&2
 
-# Files appear whole, and the list of them last: it is what the marker looks for.
+# Each file appears complete, by a rename; the list that the marker matches is published last.
 publish() {
   local target=$output/$1 hidden
   mkdir -p "$(dirname "$target")"

@@ -4,7 +4,7 @@
 #SBATCH --cpus-per-task=2
 
 # dcm2niix: converts one session's DICOM files to NIfTI, named by series number and protocol.
-# A plain conversion; for names that follow BIDS see heudiconv.sh and dcm2bids.sh.
+# A plain conversion; heudiconv.sh and dcm2bids.sh convert to BIDS.
 # Arguments: subject, session (empty for a dataset without sessions), DICOM directory.
 # Completion marker: "*.nii.gz"
 set -euo pipefail
@@ -13,7 +13,7 @@ subject=${1:?usage: $0 SUBJECT SESSION DICOM_PATH}
 session=${2-}
 dicom_path=${3:-${SNBB_DICOM_PATH:?no DICOM path given}}
 
-# Empty: dcm2niix is installed on the nodes.
+# Set it to an empty text if dcm2niix is installed on the nodes.
 IMAGE=${SNBB_DCM2NIIX_IMAGE-/opt/containers/dcm2niix.sif}
 DERIVATIVES_ROOT=${SNBB_DERIVATIVES_ROOT:-/data/snbb/derivatives}
 SCRATCH=${SNBB_SCRATCH:-${SLURM_TMPDIR:-${TMPDIR:-/tmp}}}
@@ -35,7 +35,7 @@ dcm2niix=(dcm2niix)
 images=("$work"/*.nii.gz)
 [ ${#images[@]} -gt 0 ] || { echo "dcm2niix made no images from $dicom_path" >&2; exit 1; }
 
-# The directory appears as a whole, by one rename: its images are what the marker looks for.
+# The directory appears complete, by one rename, because the marker matches its images.
 rm -rf "$stage"
 mkdir "$stage"
 cp "$work"/* "$stage/"

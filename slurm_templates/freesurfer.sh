@@ -3,9 +3,9 @@
 #SBATCH --mem=24G
 #SBATCH --cpus-per-task=4
 
-# freesurfer: recon-all for one session by itself (cross-sectional).
+# freesurfer: recon-all for one session (cross-sectional).
 # Arguments: subject, session (empty for a dataset without sessions).
-# The result is <subjects directory>/<sub>_<ses>, as freesurfer_long.sh and FreeSurfer's own tools want it.
+# The result is <subjects directory>/<sub>_<ses>, as freesurfer_long.sh and FreeSurfer's own tools expect it.
 set -euo pipefail
 
 subject=${1:?usage: $0 SUBJECT SESSION}
@@ -16,7 +16,7 @@ FS_LICENSE=${SNBB_FS_LICENSE:-/opt/freesurfer/license.txt}
 BIDS_ROOT=${SNBB_BIDS_ROOT:-/data/snbb/bids}
 DERIVATIVES_ROOT=${SNBB_DERIVATIVES_ROOT:-/data/snbb/derivatives}
 THREADS=${SLURM_CPUS_PER_TASK:-4}
-[ -f "$FS_LICENSE" ] || { echo "no FreeSurfer license $FS_LICENSE: get one for free, and set SNBB_FS_LICENSE" >&2; exit 1; }
+[ -f "$FS_LICENSE" ] || { echo "no FreeSurfer license $FS_LICENSE: get a free one and set SNBB_FS_LICENSE" >&2; exit 1; }
 
 part=$subject${session:+/$session}
 output=${SNBB_OUTPUT_DIR:-$DERIVATIVES_ROOT/freesurfer/$subject${session:+_$session}}
@@ -26,8 +26,8 @@ anat=$BIDS_ROOT/$part/anat
 mkdir -p "$subjects_dir"
 shopt -s nullglob
 
-# Prints the image of one kind to use: never a defaced one, rather one that the scanner has
-# normalised (rec-norm), else the first by name.
+# Prints the image of one kind to use: the first by name that is not defaced; images normalized by
+# the scanner (rec-norm) are preferred.
 choose() {
   local file chosen=
   for file in "$anat"/*_"$1".nii*; do
@@ -40,7 +40,7 @@ choose() {
   [ -z "$chosen" ] || printf '%s\n' "$chosen"
 }
 
-# True if recon-all ended well. On failure FreeSurfer writes the exit code into that file.
+# True if recon-all succeeded. After a failure, FreeSurfer writes the exit code to this file.
 is_done() { grep -qs SUBJECT "$output/scripts/recon-all.done"; }
 
 t1=$(choose T1w)
@@ -51,7 +51,7 @@ if is_done; then
   echo "$name is done"
 else
   if [ -e "$output/mri/orig/001.mgz" ]; then
-    # FreeSurfer refuses new input for a subject that it has begun: it goes on with what it took in.
+    # FreeSurfer refuses new input for an existing subject; it continues with the previous input.
     rm -f "$output"/scripts/IsRunning*
     input=(${t2:+-T2pial})
   else
@@ -61,5 +61,5 @@ else
   apptainer exec --cleanenv --bind "$BIDS_ROOT:$BIDS_ROOT:ro,$subjects_dir,$FS_LICENSE" \
     --env FS_LICENSE="$FS_LICENSE",SUBJECTS_DIR="$subjects_dir" "$IMAGE" \
     recon-all -sd "$subjects_dir" -s "$name" "${input[@]}" -all -parallel -openmp "$THREADS"
-  is_done || { echo "recon-all did not end well: see $output/scripts/recon-all.log" >&2; exit 1; }
+  is_done || { echo "recon-all failed: see $output/scripts/recon-all.log" >&2; exit 1; }
 fi

@@ -3,11 +3,11 @@
 #SBATCH --mem=24G
 #SBATCH --cpus-per-task=4
 
-# freesurfer_long: FreeSurfer's longitudinal stream for one subject: the template of all sessions, and each session
-# again with the template. The sessions by themselves are freesurfer.sh's work.
+# freesurfer_long: FreeSurfer's longitudinal stream for one subject: creates the template of all sessions, and processes
+# each session again with the template. freesurfer.sh processes the individual sessions first.
 # Argument: subject.
-# A step is skipped only if its recon-all.done says that it ended well, so a new attempt goes on where the last one
-# failed. Results that a new session makes outdated go to .superseded/.
+# A step is skipped only if its recon-all.done reports success, so a new attempt continues where the last one
+# failed. Results that are outdated by a new session are moved to .superseded/.
 set -euo pipefail
 
 subject=${1:?usage: $0 SUBJECT}
@@ -17,14 +17,14 @@ FS_LICENSE=${SNBB_FS_LICENSE:-/opt/freesurfer/license.txt}
 BIDS_ROOT=${SNBB_BIDS_ROOT:-/data/snbb/bids}
 DERIVATIVES_ROOT=${SNBB_DERIVATIVES_ROOT:-/data/snbb/derivatives}
 THREADS=${SLURM_CPUS_PER_TASK:-4}
-[ -f "$FS_LICENSE" ] || { echo "no FreeSurfer license $FS_LICENSE: get one for free, and set SNBB_FS_LICENSE" >&2; exit 1; }
+[ -f "$FS_LICENSE" ] || { echo "no FreeSurfer license $FS_LICENSE: get a free one and set SNBB_FS_LICENSE" >&2; exit 1; }
 
 output=${SNBB_OUTPUT_DIR:-$DERIVATIVES_ROOT/freesurfer/$subject}
 subjects_dir=${output%"/$subject"}
 mkdir -p "$subjects_dir"
 shopt -s nullglob
 
-# True if recon-all ended well there. On failure FreeSurfer writes the exit code into that file.
+# True if recon-all succeeded. After a failure, FreeSurfer writes the exit code to this file.
 is_done() { grep -qs SUBJECT "$subjects_dir/$1/scripts/recon-all.done"; }
 
 set_aside() {
@@ -42,7 +42,7 @@ recon_all() {
   apptainer exec --cleanenv --bind "$subjects_dir,$FS_LICENSE" \
     --env FS_LICENSE="$FS_LICENSE",SUBJECTS_DIR="$subjects_dir" "$IMAGE" \
     recon-all -sd "$subjects_dir" "$@"
-  is_done "$result" || { echo "recon-all did not end well: see $subjects_dir/$result/scripts/recon-all.log" >&2; exit 1; }
+  is_done "$result" || { echo "recon-all failed: see $subjects_dir/$result/scripts/recon-all.log" >&2; exit 1; }
 }
 
 # True if the template was made from all of these: template_fits NAME...
@@ -53,7 +53,7 @@ template_fits() {
   done
 }
 
-# The sessions with a T1w image that is not a defaced copy, as the scheduler's check counts them.
+# The sessions with a T1w image that is not defaced, like in the scheduler's check.
 names=()
 for dir in "$BIDS_ROOT/$subject"/ses-*/; do
   images=()
@@ -62,14 +62,14 @@ for dir in "$BIDS_ROOT/$subject"/ses-*/; do
   done
   [ ${#images[@]} -eq 0 ] || names+=("${subject}_$(basename "$dir")")
 done
-[ ${#names[@]} -ge 2 ] || { echo "$subject has ${#names[@]} sessions with a T1w image, and two are needed" >&2; exit 1; }
+[ ${#names[@]} -ge 2 ] || { echo "$subject has ${#names[@]} sessions with a T1w image, but two are required" >&2; exit 1; }
 for name in "${names[@]}"; do
-  is_done "$name" || { echo "$subjects_dir/$name is not there or did not end well: run freesurfer first" >&2; exit 1; }
+  is_done "$name" || { echo "$subjects_dir/$name is missing or failed: run freesurfer first" >&2; exit 1; }
 done
 
 template_fits "${names[@]}" || set_aside "$subject"
 if ! is_done "$subject"; then
-  # What was made with another template does not count either.
+  # Results of another template are outdated, too.
   for name in "${names[@]}"; do set_aside "$name.long.$subject"; done
   points=()
   for name in "${names[@]}"; do points+=(-tp "$name"); done
@@ -77,6 +77,6 @@ if ! is_done "$subject"; then
 fi
 for name in "${names[@]}"; do
   is_done "$name.long.$subject" && { echo "$name.long.$subject is done"; continue; }
-  # Without -parallel: FreeSurfer 8 fails with it in this step.
+  # Without -parallel, which makes FreeSurfer 8 fail in this step.
   recon_all "$name.long.$subject" -long "$name" "$subject" -all -openmp "$THREADS"
 done

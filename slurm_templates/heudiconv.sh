@@ -5,8 +5,8 @@
 
 # heudiconv: converts one session's DICOM files to BIDS with HeuDiConv (0.9 or later).
 # Arguments: subject, session (empty for a dataset without sessions), DICOM directory.
-# Which series becomes which file is decided in the heuristic, which is the file to edit for a site.
-# Completion marker: "*_scans.tsv", which HeuDiConv makes of all that it converted and which is copied last.
+# The heuristic determines which series becomes which file; edit it for your site.
+# Completion marker: "*_scans.tsv", HeuDiConv's list of all converted images, which is copied last.
 set -euo pipefail
 
 subject=${1:?usage: $0 SUBJECT SESSION DICOM_PATH}
@@ -17,7 +17,7 @@ IMAGE=${SNBB_HEUDICONV_IMAGE:-/opt/containers/heudiconv.sif}
 HEURISTIC=${SNBB_HEURISTIC:-/opt/snbb/heuristic.py}
 BIDS_ROOT=${SNBB_BIDS_ROOT:-/data/snbb/bids}
 SCRATCH=${SNBB_SCRATCH:-${SLURM_TMPDIR:-${TMPDIR:-/tmp}}}
-[ -f "$HEURISTIC" ] || { echo "no heuristic $HEURISTIC: write one for your scanner, and set SNBB_HEURISTIC" >&2; exit 1; }
+[ -f "$HEURISTIC" ] || { echo "no heuristic $HEURISTIC: write one for your scanner and set SNBB_HEURISTIC" >&2; exit 1; }
 
 part=$subject${session:+/$session}
 name=$subject${session:+_$session}
@@ -25,7 +25,7 @@ output=${SNBB_OUTPUT_DIR:-$BIDS_ROOT/$part}
 work=$(mktemp -d "$SCRATCH/snbb_heudiconv_${subject}_XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
-# `notop`: the files at the top of the dataset are shared by all jobs, so no job writes them.
+# `notop`: no job writes the files in the dataset's top directory, which are shared by all jobs.
 apptainer exec --cleanenv --bind "$dicom_path:$dicom_path:ro,$work,$HEURISTIC" "$IMAGE" \
   heudiconv --files "$dicom_path" --outdir "$work/bids" \
   --subjects "${subject#sub-}" ${session:+--ses "${session#ses-}"} \
@@ -48,7 +48,7 @@ describe() {
 }
 describe || echo "cannot write $BIDS_ROOT/dataset_description.json, which BIDS apps need" >&2
 
-# Files appear whole, and the list of them last: it is what the marker looks for.
+# Each file appears complete, by a rename; the list that the marker matches is published last.
 publish() {
   local target=$output/$1 hidden
   mkdir -p "$(dirname "$target")"

@@ -1,8 +1,8 @@
-"""HeuDiConv heuristic that fits snbb-scheduler's built-in markers. Edit the rules for your scanner's protocols.
+"""HeuDiConv heuristic that matches snbb-scheduler's built-in markers. Edit the rules for your scanner's protocols.
 
-The first rule whose pattern is in a series' name decides what the series becomes. Series that become the same
-file are runs of it: all are kept, as run-1, run-2 and so on. A series that no rule knows is left out, with one
-line on stderr; what IGNORED knows is left out silently.
+The first rule whose pattern occurs in a series' name determines its file. Several series with the same file are
+runs of it and are all kept, as run-1, run-2 and so on. A series without a matching rule is skipped with one line
+on stderr; series that match IGNORED are skipped silently.
 """
 
 import re
@@ -21,7 +21,7 @@ RULES = [
     (r"rest|task|bold|fmri|func", "func/{prefix}_task-{task}_bold"),
 ]
 
-# Words of a functional series' name that do not name its task.
+# Words in a functional series' name that are not part of its task.
 NO_TASK = r"task|bold|fmri|func|ep2d|epi|cmrr|mb\d*|me\d*|sms\d*|run|ap|pa|lr|rl|\d+(mm|iso)?"
 
 
@@ -42,13 +42,13 @@ def infotodict(seqinfo):
 
 
 def bids_name(series):
-    """What a series becomes, or why it is left out (None: IGNORED knows it)."""
-    # The name that the technician sees; some scanners fill in one of the two only.
+    """The file of a series, or the reason why it is skipped (None if it matches IGNORED)."""
+    # The name that the technician sees; some scanners set only one of the two.
     name = (series.protocol_name or series.series_description or "").lower()
     description = (series.series_description or "").lower()
     if re.search(IGNORED, name) or re.search(IGNORED, description):
         return None, None
-    # Maps that the scanner computed (ADC, FA, trace) and its own motion correction are not raw data.
+    # Maps computed by the scanner (ADC, FA, trace) and its motion correction are not raw data.
     if getattr(series, "is_derived", False):
         return None, "derived from other series by the scanner"
     if getattr(series, "is_motion_corrected", False):
@@ -56,15 +56,15 @@ def bids_name(series):
     for pattern, target in RULES:
         if re.search(pattern, name):
             target = target.replace("{task}", task(name))
-            # The reference image of a multi-band series has the name of the series.
+            # The reference image of a multi-band series has the same name as the series.
             if "sbref" in name + description and re.search("_(bold|dwi|epi)$", target):
                 target = re.sub("_(bold|dwi|epi)$", "_sbref", target)
             return target, None
-    return None, "no rule of the heuristic knows it"
+    return None, "no rule of the heuristic matches"
 
 
 def task(name):
-    """The label of the task: what follows `task-`, or `rest`, or the rest of the name."""
+    """The label of the task: the word after `task-`, or `rest`, or the remaining name."""
     found = re.search(r"task[-_ ]?([a-z0-9]+)", name)
     if found:
         return found[1]
@@ -75,7 +75,7 @@ def task(name):
 
 
 def runs(same):
-    """The run number of each series that becomes the same file; None: it is the only one."""
+    """The run number of each series with the same file; None if there is only one."""
     named = [re.search(r"(?<![a-z])run[-_ ]?(\d+)", (series.protocol_name or "").lower()) for series in same]
     numbers = [int(found[1]) if found else None for found in named]
     if len(set(numbers)) == len(same) and (None not in numbers or len(same) == 1):

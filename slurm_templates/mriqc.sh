@@ -12,7 +12,7 @@ subject=${1:?usage: $0 SUBJECT SESSION}
 session=${2-}
 
 IMAGE=${SNBB_MRIQC_IMAGE:-/opt/containers/mriqc.sif}
-# Templates fetched beforehand, for nodes without network; empty: those of the image, and the network.
+# Downloaded templates, for nodes without network. If empty, the image's templates and the network are used.
 TEMPLATEFLOW=${SNBB_TEMPLATEFLOW_HOME-}
 BIDS_ROOT=${SNBB_BIDS_ROOT:-/data/snbb/bids}
 DERIVATIVES_ROOT=${SNBB_DERIVATIVES_ROOT:-/data/snbb/derivatives}
@@ -43,14 +43,14 @@ crashes=("$work"/out/logs/crash*)
 [ ${#crashes[@]} -eq 0 ] || { cat -- "${crashes[@]}" >&2; echo "MRIQC left ${#crashes[@]} crash files" >&2; exit 1; }
 [ -d "$work/out/$part" ] || { echo "MRIQC made no $part" >&2; exit 1; }
 
-# Reports first; then the directory as a whole, by one rename: its metrics are what the markers look for.
+# Reports first. Then the directory appears complete, by one rename, because the markers match its metrics.
 for report in "$work/out/$name"_*.html; do
   cp "$report" "$root/.${report##*/}.tmp"
   mv -f "$root/.${report##*/}.tmp" "$root/${report##*/}"
 done
 rm -rf "$stage"
 cp -R "$work/out/$part" "$stage"
-# Figures lie beside the sessions, for all of them.
+# Figures of all sessions are in one directory beside the sessions.
 if [ -n "$session" ] && [ -d "$work/out/$subject/figures" ]; then
   mkdir -p "$root/$subject"
   cp -R "$work/out/$subject/figures" "$root/$subject/"

@@ -5,7 +5,7 @@
 
 # qsiprep: preprocesses one session's diffusion images with QSIPrep (1.0 or later).
 # Arguments: subject, session (empty for a dataset without sessions).
-# While it works there is "unfinished" in its output directory, and after a failure too; else QSIPrep's own files tell.
+# Its output directory contains "unfinished" while the job runs and after a failure; otherwise, QSIPrep's own files count.
 set -euo pipefail
 
 subject=${1:?usage: $0 SUBJECT SESSION}
@@ -14,14 +14,14 @@ session=${2-}
 IMAGE=${SNBB_QSIPREP_IMAGE:-/opt/containers/qsiprep.sif}
 FS_LICENSE=${SNBB_FS_LICENSE:-/opt/freesurfer/license.txt}
 OUTPUT_RESOLUTION=${SNBB_QSIPREP_RESOLUTION:-2}
-# Templates fetched beforehand, for nodes without network; empty: those of the image, and the network.
+# Downloaded templates, for nodes without network. If empty, the image's templates and the network are used.
 TEMPLATEFLOW=${SNBB_TEMPLATEFLOW_HOME-}
 BIDS_ROOT=${SNBB_BIDS_ROOT:-/data/snbb/bids}
 DERIVATIVES_ROOT=${SNBB_DERIVATIVES_ROOT:-/data/snbb/derivatives}
 SCRATCH=${SNBB_SCRATCH:-${SLURM_TMPDIR:-${TMPDIR:-/tmp}}}
 THREADS=${SLURM_CPUS_PER_TASK:-8}
 MEMORY_MB=${SLURM_MEM_PER_NODE:-32000}
-[ -f "$FS_LICENSE" ] || { echo "no FreeSurfer license $FS_LICENSE: get one for free, and set SNBB_FS_LICENSE" >&2; exit 1; }
+[ -f "$FS_LICENSE" ] || { echo "no FreeSurfer license $FS_LICENSE: get a free one and set SNBB_FS_LICENSE" >&2; exit 1; }
 
 part=$subject${session:+/$session}
 name=$subject${session:+_$session}
@@ -32,7 +32,7 @@ work=$(mktemp -d "$SCRATCH/snbb_qsiprep_${subject}_XXXXXX")
 trap 'rm -rf "$work"' EXIT
 shopt -s nullglob
 
-# Taken away when all is well. What says how an earlier attempt ended must not be taken for this one's word.
+# Removed after success. Results of an earlier attempt must not count for this one.
 touch "$output/unfinished"
 rm -f "$output"/log/*/crash* "$output/$name.html"
 

@@ -5,24 +5,24 @@
 
 # qsirecon: a reconstruction workflow on one session's QSIPrep result, with QSIRecon (1.0 or later).
 # Arguments: subject, session (empty for a dataset without sessions).
-# While it works there is "unfinished" in its output directory, and after a failure too; else QSIRecon's own files tell.
+# Its output directory contains "unfinished" while the job runs and after a failure; otherwise, QSIRecon's own files count.
 set -euo pipefail
 
 subject=${1:?usage: $0 SUBJECT SESSION}
 session=${2-}
 
 IMAGE=${SNBB_QSIRECON_IMAGE:-/opt/containers/qsirecon.sif}
-# One of QSIRecon's workflows, or a file of one's own.
+# One of QSIRecon's workflows, or your own file.
 SPEC=${SNBB_QSIRECON_SPEC:-dsi_studio_gqi}
 FS_LICENSE=${SNBB_FS_LICENSE:-/opt/freesurfer/license.txt}
 DERIVATIVES_ROOT=${SNBB_DERIVATIVES_ROOT:-/data/snbb/derivatives}
 QSIPREP_DIR=${SNBB_QSIPREP_DIR:-$DERIVATIVES_ROOT/qsiprep}
-# FreeSurfer's results, for workflows that need them (names with "hsvs"); empty: none.
+# FreeSurfer's results, for workflows that need them (names with "hsvs"); empty for none.
 SUBJECTS_DIR=${SNBB_FREESURFER_DIR-}
 SCRATCH=${SNBB_SCRATCH:-${SLURM_TMPDIR:-${TMPDIR:-/tmp}}}
 THREADS=${SLURM_CPUS_PER_TASK:-8}
 MEMORY_MB=${SLURM_MEM_PER_NODE:-32000}
-[ -f "$FS_LICENSE" ] || { echo "no FreeSurfer license $FS_LICENSE: get one for free, and set SNBB_FS_LICENSE" >&2; exit 1; }
+[ -f "$FS_LICENSE" ] || { echo "no FreeSurfer license $FS_LICENSE: get a free one and set SNBB_FS_LICENSE" >&2; exit 1; }
 
 part=$subject${session:+/$session}
 name=$subject${session:+_$session}
@@ -33,7 +33,7 @@ work=$(mktemp -d "$SCRATCH/snbb_qsirecon_${subject}_XXXXXX")
 trap 'rm -rf "$work"' EXIT
 shopt -s nullglob
 
-# Taken away when all is well. What says how an earlier attempt ended must not be taken for this one's word.
+# Removed after success. Results of an earlier attempt must not count for this one.
 touch "$output/unfinished"
 rm -f "$root"/derivatives/*/"$name.html"
 

@@ -4,8 +4,8 @@
 #SBATCH --cpus-per-task=8
 
 # smriprep: preprocesses the anatomical images of one subject with sMRIPrep (0.8 or later).
-# Argument: subject (scope: subject; its anatomical reference is made of all sessions).
-# While it works there is "unfinished" in its output directory, and after a failure too; else sMRIPrep's own files tell.
+# Argument: subject (scope: subject; all sessions form one anatomical reference).
+# Its output directory contains "unfinished" while the job runs and after a failure; otherwise, sMRIPrep's own files count.
 set -euo pipefail
 
 subject=${1:?usage: $0 SUBJECT}
@@ -13,18 +13,18 @@ subject=${1:?usage: $0 SUBJECT}
 IMAGE=${SNBB_SMRIPREP_IMAGE:-/opt/containers/smriprep.sif}
 FS_LICENSE=${SNBB_FS_LICENSE:-/opt/freesurfer/license.txt}
 OUTPUT_SPACES=${SNBB_SMRIPREP_SPACES:-MNI152NLin2009cAsym}
-# Templates fetched beforehand, for nodes without network; empty: those of the image, and the network.
+# Downloaded templates, for nodes without network. If empty, the image's templates and the network are used.
 TEMPLATEFLOW=${SNBB_TEMPLATEFLOW_HOME-}
 BIDS_ROOT=${SNBB_BIDS_ROOT:-/data/snbb/bids}
 DERIVATIVES_ROOT=${SNBB_DERIVATIVES_ROOT:-/data/snbb/derivatives}
 SCRATCH=${SNBB_SCRATCH:-${SLURM_TMPDIR:-${TMPDIR:-/tmp}}}
 THREADS=${SLURM_CPUS_PER_TASK:-8}
 MEMORY_GB=$((${SLURM_MEM_PER_NODE:-16384} / 1024))
-[ -f "$FS_LICENSE" ] || { echo "no FreeSurfer license $FS_LICENSE: get one for free, and set SNBB_FS_LICENSE" >&2; exit 1; }
+[ -f "$FS_LICENSE" ] || { echo "no FreeSurfer license $FS_LICENSE: get a free one and set SNBB_FS_LICENSE" >&2; exit 1; }
 
 output=${SNBB_OUTPUT_DIR:-$DERIVATIVES_ROOT/smriprep/$subject}
 root=${output%"/$subject"}
-# sMRIPrep makes smriprep/ below its output directory by itself.
+# sMRIPrep creates smriprep/ in its output directory.
 [ "${root##*/}" = smriprep ] || { echo "output_dir must end in smriprep, not ${root##*/}" >&2; exit 1; }
 parent=${root%/*}
 subjects_dir=$root/sourcedata/freesurfer
@@ -33,7 +33,7 @@ work=$(mktemp -d "$SCRATCH/snbb_smriprep_${subject}_XXXXXX")
 trap 'rm -rf "$work"' EXIT
 shopt -s nullglob
 
-# Taken away when all is well. What says how an earlier attempt ended must not be taken for this one's word.
+# Removed after success. Results of an earlier attempt must not count for this one.
 touch "$output/unfinished"
 rm -f "$output"/log/*/crash* "$root/$subject.html"
 

@@ -5,9 +5,8 @@
 
 # bids: converts one session's DICOM files to BIDS with HeuDiConv.
 # Arguments: subject, session (empty for a dataset without sessions), DICOM directory.
-# Which series becomes which file is decided in the heuristic, which is the file to edit for a site:
-# heuristic.py (it comes with this script; put it where HEURISTIC points) fits
-# the built-in markers.
+# The heuristic determines which series becomes which file; edit it for your site. The heuristic.py delivered with this
+# script matches the built-in markers; copy it to the path in HEURISTIC.
 set -euo pipefail
 
 subject=${1:?usage: $0 SUBJECT SESSION DICOM_PATH}
@@ -24,7 +23,7 @@ name=$subject${session:+_$session}
 work=$(mktemp -d "$SCRATCH/snbb_bids_${subject}_XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
-# `notop`: the files at the top of the dataset are shared by all jobs, so no job writes them.
+# `notop`: no job writes the files in the dataset's top directory, which are shared by all jobs.
 apptainer exec --cleanenv --bind "$dicom_path","$work","$HEURISTIC" "$IMAGE" \
   heudiconv --files "$dicom_path" --outdir "$work/bids" \
   --subjects "${subject#sub-}" ${session:+--ses "${session#ses-}"} \
@@ -46,7 +45,7 @@ describe() {
 }
 describe || echo "cannot write $BIDS_ROOT/dataset_description.json, which BIDS apps need" >&2
 
-# Files appear whole, and images last: they are what the markers look for.
+# Each file appears complete, by a rename; the images that the markers match are published last.
 publish() {
   mkdir -p "$BIDS_ROOT/$part/$(dirname "$1")"
   local target=$BIDS_ROOT/$part/$1 hidden

@@ -33,7 +33,7 @@ for source in "${sources[@]}"; do
   [ ${#sources[@]} -eq 1 ] || name=${name}_run-$run
   image=$work/$name.nii.gz
 
-  # Only images without diffusion weighting make a fieldmap. Many sites scan nothing else with PA.
+  # A fieldmap needs images without diffusion weighting. At many sites, the PA series contains nothing else.
   if [ -s "$stem.bval" ] && awk '{ for (i = 1; i <= NF; i++) if ($i > 50) found = 1 } END { exit !found }' "$stem.bval"; then
     apptainer exec --cleanenv --bind "$dir","$work" "$IMAGE" \
       dwiextract -bzero -fslgrad "$stem.bvec" "$stem.bval" "$source" "$image"
@@ -53,7 +53,7 @@ with open(sidecar, "w") as file:
     json.dump(fields, file, indent=2)
 PYTHON
 
-  # The image last and whole: it is what the marker looks for.
+  # The image that the marker matches appears last and complete, by a rename.
   for kind in json nii.gz; do
     cp "$work/$name.$kind" "$dir/fmap/.${name}_epi.$kind.tmp"
     mv -f "$dir/fmap/.${name}_epi.$kind.tmp" "$dir/fmap/${name}_epi.$kind"

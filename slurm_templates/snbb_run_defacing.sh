@@ -33,7 +33,7 @@ for source in "$dir"/"$prefix"*_T1w.nii.gz; do
   apptainer exec --cleanenv --bind "$dir","$work" "$IMAGE" \
     pydeface "$source" --outfile "$work/$target.nii.gz" --force
 
-  # The image last and whole: it is what the marker looks for.
+  # The image that the marker matches appears last and complete, by a rename.
   [ ! -e "$dir/$name.json" ] || cp "$dir/$name.json" "$dir/$target.json"
   cp "$work/$target.nii.gz" "$dir/.$target.nii.gz.tmp"
   mv -f "$dir/.$target.nii.gz.tmp" "$dir/$target.nii.gz"

@@ -3,11 +3,11 @@
 #SBATCH --mem=32G
 #SBATCH --cpus-per-task=8
 
-# freesurfer: recon-all for one subject. One session: a plain run. Several: the longitudinal stream
-# (each session, the template of all, each session again with the template).
+# freesurfer: recon-all for one subject: a plain run for one session, or the longitudinal stream for
+# several (each session, the template of all, each session again with the template).
 # Argument: subject.
-# A step is skipped only if its recon-all.done says that it ended well, so a new attempt goes on
-# where the last one failed. Results that a new session makes outdated go to .superseded/.
+# A step is skipped only if its recon-all.done reports success, so a new attempt continues where
+# the last one failed. Results that are outdated by a new session are moved to .superseded/.
 set -euo pipefail
 
 subject=${1:?usage: $0 SUBJECT}
@@ -25,8 +25,8 @@ shopt -s nullglob
 
 # --- helpers ------------------------------------------------------------------------------------
 
-# Prints the image of one kind to use from an anat directory: never a defaced one, rather one that
-# the scanner has normalised (rec-norm), else the first by name.
+# Prints the image of one kind to use from an anat directory: the first by name that is not defaced;
+# images normalized by the scanner (rec-norm) are preferred.
 choose() {
   local file chosen=
   for file in "$1"/*_"$2".nii.gz; do
@@ -39,7 +39,7 @@ choose() {
   [ -z "$chosen" ] || printf '%s\n' "$chosen"
 }
 
-# True if recon-all ended well there. On failure FreeSurfer writes the exit code into that file.
+# True if recon-all succeeded. After a failure, FreeSurfer writes the exit code to this file.
 is_done() {
   local first=
   [ -f "$subjects_dir/$1/scripts/recon-all.done" ] || return 1
@@ -60,7 +60,7 @@ recon_all() {
     recon-all -sd "$subjects_dir" "$@"
 }
 
-# Runs one session by itself: cross NAME ANAT_DIRECTORY
+# Processes one session (cross-sectional): cross NAME ANAT_DIRECTORY
 cross() {
   local input t2
   is_done "$1" && { echo "$1 is done"; return; }
@@ -68,7 +68,7 @@ cross() {
   t2=$(choose "$2" T2w)
   [ -z "$t2" ] || input+=(-T2 "$t2" -T2pial)
   if [ -e "$subjects_dir/$1/mri/orig/001.mgz" ]; then
-    # FreeSurfer refuses new input for a subject that it has begun: it goes on with what it took in.
+    # FreeSurfer refuses new input for an existing subject; it continues with the previous input.
     rm -f "$subjects_dir/$1"/scripts/IsRunning*
     input=(${t2:+-T2pial})
   else
@@ -111,11 +111,11 @@ for session in "${sessions[@]}"; do
 done
 
 if ! template_fits "${names[@]}"; then
-  # Another set of sessions, or a plain run from the time when there was one session.
+  # It has other sessions, or is a plain run from when there was only one session.
   set_aside "$subject"
 fi
 if ! is_done "$subject"; then
-  # What was made with another template does not count either.
+  # Results of another template are outdated, too.
   for name in "${names[@]}"; do set_aside "$name.long.$subject"; done
   rm -f "$subjects_dir/$subject"/scripts/IsRunning*
   points=()
@@ -128,6 +128,6 @@ for session in "${sessions[@]}"; do
   is_done "$name.long.$subject" && { echo "$name.long.$subject is done"; continue; }
   rm -f "$subjects_dir/$name.long.$subject"/scripts/IsRunning*
   t2=$(choose "$BIDS_ROOT/$subject/$session/anat" T2w)
-  # Without -parallel: FreeSurfer 8 fails with it in this step.
+  # Without -parallel, which makes FreeSurfer 8 fail in this step.
   recon_all -long "$name" "$subject" ${t2:+-T2pial} -all -openmp "$THREADS"
 done

@@ -26,7 +26,7 @@ mkdir -p "$root"
 work=$(mktemp -d "$SCRATCH/snbb_qsiprep_${subject}_XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
-# The links below belong to an earlier attempt until this one has ended well.
+# Removes links of an earlier attempt; they are created again below after success.
 shopt -s nullglob
 rm -f "$output"/dwi/*_dwi_preproc.{nii.gz,bvec,bval}
 
@@ -40,8 +40,8 @@ apptainer run --cleanenv --bind "$BIDS_ROOT","$root","$work","$FS_LICENSE" "$IMA
   --nprocs "$THREADS" --omp-nthreads "$THREADS" --mem-mb "$MEMORY_MB" \
   --skip-bids-validation --notrack --work-dir "$work"
 
-# QSIPrep names its result *_desc-preproc_dwi.*; the built-in markers look for *_dwi_preproc.*.
-# Hard links of those names, made last, say that all of it is there.
+# QSIPrep's results are named *_desc-preproc_dwi.*, but the built-in markers match *_dwi_preproc.*.
+# Hard links with these names, created last, mark the results as complete.
 for kind in bvec bval nii.gz; do
   for file in "$output"/dwi/*_desc-preproc_dwi."$kind"; do
     ln -f "$file" "${file%_desc-preproc_dwi."$kind"}_dwi_preproc.$kind"

@@ -5,7 +5,7 @@
 
 # qsirecon: reconstruction workflows on one session's QSIPrep result, with QSIRecon (1.0 or later).
 # Arguments: subject, session (empty for a dataset without sessions).
-# SPEC should be the file that `qsirecon_spec` of the configuration names.
+# SPEC should be the same file as `qsirecon_spec` in the configuration.
 set -euo pipefail
 
 subject=${1:?usage: $0 SUBJECT SESSION}
@@ -29,10 +29,10 @@ work=$(mktemp -d "$SCRATCH/snbb_qsirecon_${subject}_XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
 binds=$QSIPREP_DIR,$SUBJECTS_DIR,$root,$work,$FS_LICENSE
-# A workflow of one's own is a file; a name alone is one of QSIRecon's.
+# Your own workflow is a file; a name without a file is one of QSIRecon's.
 [ ! -f "$SPEC" ] || binds=$binds,$SPEC
 
-# Reports at the root of each workflow's derivatives: there the check looks for <sub>_<ses>.html.
+# Reports are written to the root of each workflow's derivatives, where the check expects <sub>_<ses>.html.
 apptainer run --cleanenv --bind "$binds" "$IMAGE" \
   "$QSIPREP_DIR" "$root" participant \
   --participant-label "${subject#sub-}" ${session:+--session-id "${session#ses-}"} \

@@ -5,8 +5,8 @@
 
 # tractoflow: diffusion MRI from raw data to tractograms, of one session, with TractoFlow (2.4).
 # Arguments: subject, session (empty for a dataset without sessions).
-# Nextflow (up to 21.12, for TractoFlow is written in its first language), Java and `singularity` must be on the nodes.
-# The steps run inside this job.
+# The nodes need Nextflow (up to 21.12, because TractoFlow uses its first language), Java and `singularity`. The steps
+# run inside this job.
 # Completion markers: PFT_Tracking/*.trk, ...
 set -euo pipefail
 
@@ -14,7 +14,7 @@ subject=${1:?usage: $0 SUBJECT SESSION}
 session=${2-}
 
 IMAGE=${SNBB_TRACTOFLOW_IMAGE:-/opt/containers/scilus.sif}
-# A directory with TractoFlow's main.nf, or a name that Nextflow fetches with REVISION.
+# A directory with TractoFlow's main.nf, or a name that Nextflow downloads in this REVISION.
 PIPELINE=${SNBB_TRACTOFLOW_PIPELINE:-scilus/tractoflow}
 REVISION=${SNBB_TRACTOFLOW_REVISION-2.4.3}
 # The scanner's values: y is anterior-posterior; readout in seconds.
@@ -35,7 +35,7 @@ stage=$root/.$name.tmp
 trap 'rm -rf "$work" "$stage"' EXIT
 shopt -s nullglob
 
-# Prints the first file that is not a defaced copy: first PATTERN_MATCH...
+# Prints the first file that is not defaced: first FILE...
 first() {
   local file
   for file in "$@"; do
@@ -43,8 +43,8 @@ first() {
   done
 }
 
-# A series that comes with gradients is the one to process; an image without diffusion weighting of the other
-# phase encoding direction (fmap/*acq-dwi*_epi) is used for distortion correction if it is there.
+# Processes a series with gradients. If there is an image without diffusion weighting of the other phase encoding
+# direction (fmap/*acq-dwi*_epi), it is used for distortion correction.
 bids=$BIDS_ROOT/$part
 dwi=$(first "$bids"/dwi/*dir-AP*_dwi.nii.gz "$bids"/dwi/*_dwi.nii.gz)
 t1=$(first "$bids"/anat/*_T1w.nii.gz)
@@ -59,17 +59,17 @@ cp "${dwi%.nii.gz}.bvec" "$input/bvec"
 cp "$t1" "$input/t1.nii.gz"
 [ -z "$reverse" ] || cp "$reverse" "$input/rev_b0.nii.gz"
 
-# Nextflow leaves its own files in the working directory.
+# Nextflow writes its own files to the working directory.
 cd "$work"
 nextflow run "$PIPELINE" ${REVISION:+-r "$REVISION"} --input "$work/input" --output_dir "$work/results" \
   --mean_frf false --encoding_direction "$ENCODING_DIRECTION" --readout "$READOUT" \
   --processes "$THREADS" -with-singularity "$IMAGE" -w "$work/nextflow"
 
-# A step that fails is left out, and Nextflow ends well all the same.
+# Nextflow skips failed steps and still succeeds.
 tracts=("$work/results/$name"/PFT_Tracking/*.trk)
-[ ${#tracts[@]} -gt 0 ] || { echo "TractoFlow made no tractogram of $name: a step before has failed" >&2; exit 1; }
+[ ${#tracts[@]} -gt 0 ] || { echo "TractoFlow made no tractogram of $name: an earlier step failed" >&2; exit 1; }
 
-# The results are links into Nextflow's directory: copied as files, they appear as a whole, by one rename.
+# The results are links to Nextflow's directory. They are copied as files and appear complete, by one rename.
 rm -rf "$stage"
 cp -RL "$work/results/$name" "$stage"
 mkdir -p "$(dirname "$output")"

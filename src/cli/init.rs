@@ -43,7 +43,7 @@ pub fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Ex
     }
     if !args.dry_run {
         // Before any question is asked in vain.
-        write::none_in_the_way(&[dir.join(init::CONFIG)])?;
+        write::check_new(&[dir.join(init::CONFIG)])?;
     }
     let asker = ask::Asker::new(args.yes);
     if asker.is_none() && !args.yes {

@@ -186,7 +186,7 @@ impl<'a> Known<'a> {
             false => format!("there is no {what} {label}{of} {place}"),
         };
         let known: Vec<&str> = known.iter().copied().filter(|l| !l.is_empty()).collect();
-        let similar = suggest::similar(label, known.iter().copied(), SHOWN);
+        let similar = suggest::similar_labels(label, known.iter().copied(), SHOWN);
         let hint = match (similar.is_empty(), known.is_empty(), of.is_empty()) {
             (false, ..) => format!("did you mean {}?", similar.join(", ")),
             (_, true, _) => format!("no {what} is {place}: leave it out"),

@@ -1,15 +1,14 @@
-//! Durations as people write them in the configuration: `90s`, `10m`, `2h`, `1d`.
+//! Durations in the configuration: `90s`, `10m`, `2h`, `1d`.
 
 use std::time::Duration;
 
-/// Says why a text is no duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a duration: a number and s, m, h or d, such as 90s or 1.5h")]
+#[error("'{0}' is not a duration: write a number and s, m, h or d, such as 90s or 1.5h")]
 pub struct DurationError(pub String);
 
 const UNITS: [(&str, u32); 4] = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
 
-/// Reads a number and its unit, to the second. A number alone is an error, since nobody can tell its unit; but 0 is 0.
+/// Parses a number and its unit, rounded to seconds. A number without a unit is an error, except 0.
 pub fn parse(text: &str) -> Result<Duration, DurationError> {
     if text == "0" {
         return Ok(Duration::ZERO);
@@ -26,14 +25,14 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
     }
     let number: f64 = number.parse().map_err(|_| error())?;
     let total = (number * f64::from(*seconds)).round();
-    // A hundred years: more would overflow points in time that are counted from today.
+    // A hundred years. More could overflow when added to the current time.
     if total > 36_525.0 * 86_400.0 {
         return Err(error());
     }
     Ok(Duration::from_secs_f64(total))
 }
 
-/// Writes a duration in the largest unit that shows it whole: `10m`, `90s`.
+/// Formats a duration in the largest unit that gives a whole number: `10m`, `90s`.
 pub fn format(duration: Duration) -> String {
     let total = duration.as_secs();
     UNITS
@@ -85,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn formatted_durations_parse_to_the_same_value() {
         for (seconds, text) in [(0, "0s"), (90, "90s"), (600, "10m"), (172_800, "2d")] {
             let duration = Duration::from_secs(seconds);
             assert_eq!(format(duration), text);

@@ -1,15 +1,14 @@
-//! Files that keys name: each is a regular file, and no file that the program writes is another file of the study.
+//! Checks the files in the configuration: all are regular files, and no two keys name the same file if the program writes to it.
 //!
-//! Looks at the files themselves, since links and mounts give one file several names. What is not there yet is
-//! compared by its path.
+//! Compares device and inode, because links and mounts give one file several names. Files that do not exist yet are
+//! compared by path.
 
 use std::cmp::Reverse;
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use super::reader::{Context, Fields};
-use super::validate;
+use super::reader::Fields;
 use crate::base::regular::resolved;
 use crate::model::bids::SessionSource;
 use crate::model::bids::cohort::ListSource;
@@ -19,38 +18,32 @@ use crate::store::state_file::{StateError, StatePaths, resolve};
 const STATE: &str = "state_file";
 const LOG: &str = "log_file";
 
-/// A file of the study.
-struct Named {
+struct StudyFile {
     key: &'static str,
-    /// What it is, for messages.
-    what: String,
+    /// A name for messages.
+    name: String,
     path: PathBuf,
     is_written: bool,
-    identity: Identity,
 }
 
-/// Tells files apart.
 #[derive(PartialEq, Eq)]
 enum Identity {
     /// Device and inode.
-    There(u64, u64),
-    /// No such file yet: its path, links of its directory followed.
-    At(PathBuf),
+    Existing(u64, u64),
+    /// The path of a file that does not exist yet, with links in its directory resolved.
+    Missing(PathBuf),
 }
 
-/// Says which file of the study a path leads to, and the key that names it.
+/// The key and name of the study file at a path, if it is one.
 pub fn file_of_study(config: &Config, path: &Path) -> Option<(&'static str, String)> {
-    let (wanted, _) = look(&absolute(path));
-    let mut found = None;
-    each(config, &mut |key, what, path, _| {
-        if found.is_none() && look(path).0 == wanted {
-            found = Some((key, what.to_owned()));
-        }
-    });
-    found
+    let (wanted, _) = identify(&absolute(path));
+    let mut files = study_files(config).into_iter();
+    files
+        .find(|file| identify(&file.path).0 == wanted)
+        .map(|file| (file.key, file.name))
 }
 
-/// Returns the innermost data root that a path lies below, links followed as far as there is something.
+/// The innermost data root above a path, with existing links resolved.
 pub fn root_above<'a>(config: &'a Config, path: &Path) -> Option<(&'static str, &'a Path)> {
     let path = resolved(&absolute(path));
     let roots = config.roots().into_iter();
@@ -64,8 +57,8 @@ fn absolute(path: &Path) -> PathBuf {
     working_dir.join(path)
 }
 
-/// Returns the key of the root that a file lies below. Looks at the file's own directories only, not at the roots: a
-/// mount that hangs must not stop commands that need no data.
+/// The key of the root above a file. Reads only the file's own directories, not the roots: a
+/// hanging mount must not stop commands that need no data.
 pub(super) fn root_of(config: &Config, file: &Path) -> Option<&'static str> {
     let places = [file.to_owned(), resolved(file)];
     let mut roots = config.roots().into_iter();
@@ -74,8 +67,8 @@ pub(super) fn root_of(config: &Config, file: &Path) -> Option<&'static str> {
         .map(|(key, _)| key)
 }
 
-/// Says in whose data a file would lie: a subject's, or a procedure's outputs. Beside them, as in `code/` of a BIDS
-/// dataset, the state and the log may lie. Looks no further than [`root_of`].
+/// A description of the subject's data or procedure's outputs that contain a file. Elsewhere below the roots, as in
+/// `code/` of a BIDS dataset, state and log are allowed. Reads no more than [`root_of`].
 fn data_around(config: &Config, file: &Path) -> Option<String> {
     for place in [file.to_owned(), resolved(file)] {
         for (key, root) in config.roots() {
@@ -97,76 +90,83 @@ fn data_around(config: &Config, file: &Path) -> Option<String> {
     None
 }
 
-pub(super) fn check(config: &Config, fields: &Fields<'_>, context: &Context<'_>) {
+pub(super) fn check(config: &Config, top: &Fields<'_>) {
     for (key, file) in [(STATE, &config.state_file), (LOG, &config.log_file)] {
         if let Some(data) = data_around(config, file) {
             let file = file.display();
             let message = format!(
-                "{file} lies in {data}, where only jobs write: name a place outside the data"
+                "{file} is inside {data}, where only jobs may write: choose a path outside the data"
             );
-            validate::problem(fields, context, key, &message);
+            top.problem(key, message);
         }
     }
-    let mut known: Vec<Named> = Vec::new();
-    each(config, &mut |key, what, path, is_written| {
-        let (identity, metadata) = look(path);
-        if let Some(problem) = metadata.and_then(|metadata| unfit(&metadata)) {
-            let message = format!("{} is {problem}, not a regular file", path.display());
-            return validate::problem(fields, context, key, &message);
+    let mut known: Vec<(StudyFile, Identity)> = Vec::new();
+    for file in study_files(config) {
+        let (key, path) = (file.key, file.path.display());
+        let (identity, metadata) = identify(&file.path);
+        if let Some(problem) = metadata.and_then(|metadata| special_file(&metadata)) {
+            top.problem(key, format!("{path} is {problem}, not a regular file"));
+            continue;
         }
-        if is_written && matches!(resolve(path), Err(StateError::Annexed { .. })) {
+        if file.is_written && matches!(resolve(&file.path), Err(StateError::Annexed { .. })) {
             let message = format!(
-                "{} is a file of git-annex, which must not be changed: `git annex unlock` it, and keep it out of the \
-                 dataset by .gitignore",
-                path.display()
+                "{path} is a git-annex file, which must not be changed: run `git annex unlock` on it and add it to \
+                 .gitignore"
             );
-            return validate::problem(fields, context, key, &message);
+            top.problem(key, message);
+            continue;
         }
-        let named = Named {
-            key,
-            what: what.to_owned(),
-            path: path.to_owned(),
-            is_written,
-            identity,
-        };
-        // The state and its copy are one file for a moment while the state is replaced, and after a crash in it.
-        let other = known.iter().find(|other| {
-            (other.is_written || is_written)
+        // While the state is replaced, and after a crash at that point, the state and its copy are one file.
+        let other = known.iter().find(|(other, known)| {
+            (other.is_written || file.is_written)
                 && (other.key, key) != (STATE, STATE)
-                && other.identity == named.identity
+                && *known == identity
         });
-        if let Some(other) = other {
-            let what = if what == key {
-                String::new()
-            } else {
-                format!("{what} ")
+        if let Some((other, _)) = other {
+            let name = match file.name.as_str() {
+                name if name == key => String::new(),
+                name => format!("{name} "),
             };
-            let (other, path) = (&other.what, other.path.display());
-            let message = format!("{what}is the same file as {other}, {path}");
-            validate::problem(fields, context, key, &message);
+            let message = format!("{name}is the same file as {}, {path}", other.name);
+            top.problem(key, message);
         }
-        known.push(named);
-    });
+        known.push((file, identity));
+    }
 }
 
-/// Shows each file of the study: its key, what it is, its path, and whether the program writes to it.
-fn each(config: &Config, add: &mut dyn FnMut(&'static str, &str, &Path, bool)) {
+fn study_files(config: &Config) -> Vec<StudyFile> {
+    let mut files = Vec::new();
+    let mut add = |key, name: &str, path: &Path, is_written| {
+        files.push(StudyFile {
+            key,
+            name: name.to_owned(),
+            path: path.to_owned(),
+            is_written,
+        });
+    };
     if let Some(file) = &config.file {
         add("configuration", "the configuration", file, false);
     }
-    for (key, file) in read_only(config) {
-        add(key, key, file, false);
+    if let SessionSource::Csv { file, .. } = &config.sessions {
+        add("sessions_file", "sessions_file", file, false);
+    }
+    for (key, list) in [
+        ("include", &config.cohort.include),
+        ("exclude", &config.cohort.exclude),
+    ] {
+        if let Some(ListSource::File(file)) = list {
+            add(key, key, file, false);
+        }
+    }
+    if let Some(file) = &config.qsirecon_spec {
+        add("qsirecon_spec", "qsirecon_spec", file, false);
     }
     for (_, procedure) in config.procedures.iter() {
         for dir in config.script_dirs() {
             let script = dir.join(&procedure.script);
             if script.metadata().is_ok_and(|metadata| metadata.is_file()) {
-                add(
-                    "procedures",
-                    &format!("the script of {}", procedure.name),
-                    &script,
-                    false,
-                );
+                let name = format!("the job script of {}", procedure.name);
+                add("procedures", &name, &script, false);
             }
         }
     }
@@ -178,44 +178,21 @@ fn each(config: &Config, add: &mut dyn FnMut(&'static str, &str, &Path, bool)) {
         }
     }
     add(LOG, LOG, &config.log_file, true);
-    let rest = [
+    for (key, file) in [
         ("heartbeat_file", &config.heartbeat_file),
         ("metrics_file", &config.metrics_file),
-    ];
-    for (key, file) in rest {
+    ] {
         if let Some(file) = file {
             add(key, key, file, true);
         }
     }
-}
-
-fn read_only(config: &Config) -> Vec<(&'static str, &Path)> {
-    let mut files = Vec::new();
-    if let SessionSource::Csv { file, .. } = &config.sessions {
-        files.push(("sessions_file", file.as_path()));
-    }
-    let lists = [
-        ("include", &config.cohort.include),
-        ("exclude", &config.cohort.exclude),
-    ];
-    for (key, list) in lists {
-        if let Some(ListSource::File(file)) = list {
-            files.push((key, file.as_path()));
-        }
-    }
-    files.extend(
-        config
-            .qsirecon_spec
-            .as_deref()
-            .map(|file| ("qsirecon_spec", file)),
-    );
     files
 }
 
-fn look(path: &Path) -> (Identity, Option<Metadata>) {
+fn identify(path: &Path) -> (Identity, Option<Metadata>) {
     match path.metadata() {
         Ok(metadata) => {
-            let identity = Identity::There(metadata.dev(), metadata.ino());
+            let identity = Identity::Existing(metadata.dev(), metadata.ino());
             (identity, Some(metadata))
         }
         Err(_) => {
@@ -223,13 +200,13 @@ fn look(path: &Path) -> (Identity, Option<Metadata>) {
             let directory = path.parent().and_then(|parent| parent.canonicalize().ok());
             let real = directory.zip(path.file_name());
             let real = real.map(|(directory, name)| directory.join(name));
-            (Identity::At(real.unwrap_or(path)), None)
+            (Identity::Missing(real.unwrap_or(path)), None)
         }
     }
 }
 
-/// Says what stands in the place of a file.
-fn unfit(metadata: &Metadata) -> Option<&'static str> {
+/// What is at the path instead of a regular file.
+fn special_file(metadata: &Metadata) -> Option<&'static str> {
     let kind = metadata.file_type();
     if kind.is_file() {
         None

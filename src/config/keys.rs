@@ -1,8 +1,8 @@
-//! The one list of all keys that a configuration file may have, with what each one means.
+//! The list of all configuration keys, with their descriptions.
 //!
 //! The reader takes bounds, choices and defaults from it. The schema for editors, the tables of the documentation and
-//! the manual page are made of it, the first two by the tests.
-//! What a value means is read in `site`, `steps` and `markers`.
+//! the manual page are generated from it, the first two by the tests.
+//! `site`, `steps` and `markers` interpret the values.
 
 pub mod kind;
 mod table;
@@ -14,7 +14,7 @@ use crate::base::words::words;
 use crate::model::bids::suggest;
 
 words! {
-    /// The mapping that a key belongs to. Its word marks its table in the documentation.
+    /// The mapping that a key belongs to. Its word identifies its table in the documentation.
     pub enum Section {
         /// The top of the file.
         Site = "site",
@@ -42,15 +42,15 @@ pub struct Key {
     pub name: &'static str,
     pub kind: Kind,
     pub default: Fallback,
-    /// One sentence, without full stop.
+    /// Shown in the documentation, without a full stop.
     pub doc: &'static str,
 }
 
 impl Section {
-    /// Names the section in a sentence: "a key of ...".
+    /// Completes the sentence "a key of ...".
     pub fn place(self) -> &'static str {
         match self {
-            Self::Site => "the top of the file",
+            Self::Site => "the top level",
             Self::Audit => "'audit'",
             Self::LogPattern => "an entry of 'log_patterns'",
             Self::Procedure => "a procedure",
@@ -71,7 +71,7 @@ impl Section {
         self.keys().find(|key| key.name == name)
     }
 
-    /// Says what an unknown key may have been meant to be.
+    /// A hint about an unknown key.
     pub fn suggest(self, name: &str) -> Option<String> {
         let names = || self.keys().map(|key| key.name);
         if let Some(near) = suggest::nearest(name, names()) {
@@ -84,7 +84,7 @@ impl Section {
             .find(|key| key.section != self && suggest::fold(key.name) == folded);
         match (elsewhere, similar) {
             (Some(key), Some(similar)) => Some(format!(
-                "'{}' is a key of {}, here there is '{}'",
+                "'{}' is a key of {}; here, use '{}'",
                 key.name,
                 key.section.place(),
                 similar
@@ -97,7 +97,7 @@ impl Section {
             (None, Some(similar)) => Some(format!("did you mean '{similar}'?")),
             (None, None) => {
                 let (_, near) = *suggest::by_distance(name, names()).first()?;
-                Some(format!("the nearest known key is '{near}'"))
+                Some(format!("the closest known key is '{near}'"))
             }
         }
     }
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_stands_once_and_is_described() {
+    fn every_key_is_unique_and_described() {
         for section in Section::ALL {
             let mut names: Vec<&str> = section.keys().map(|key| key.name).collect();
             names.sort_unstable();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_is_led_to_the_one_that_was_meant() {
+    fn an_unknown_key_gets_a_suggestion() {
         for (section, name, expected) in [
             (Site, "slurm_partiton", "did you mean 'slurm_partition'?"),
             (Site, "slurm-partition", "did you mean 'slurm_partition'?"),
@@ -133,7 +133,7 @@ mod tests {
             (
                 Site,
                 "mem",
-                "'mem' is a key of a procedure, here there is 'slurm_mem'",
+                "'mem' is a key of a procedure; here, use 'slurm_mem'",
             ),
             (Site, "retri", "did you mean 'retry'?"),
             (Procedure, "depends", "did you mean 'depends_on'?"),
@@ -142,10 +142,10 @@ mod tests {
             (
                 Procedure,
                 "bids_root",
-                "'bids_root' is a key of the top of the file",
+                "'bids_root' is a key of the top level",
             ),
-            (Marker, "path", "the nearest known key is 'base'"),
-            (Marker, "", "the nearest known key is 'base'"),
+            (Marker, "path", "the closest known key is 'base'"),
+            (Marker, "", "the closest known key is 'base'"),
         ] {
             assert_eq!(section.suggest(name).as_deref(), Some(expected), "{name}");
         }

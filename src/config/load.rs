@@ -1,7 +1,7 @@
-//! Reading a configuration: finds the file, reads it, interprets it, tells all that is wrong.
+//! Loads a configuration: finds the file, reads it, and reports everything that is wrong with it.
 //!
-//! The environment and the working directory are arguments; the only thing that is looked at is
-//! the file itself (and whether directories on a relative path are symbolic links).
+//! The environment and the working directory are arguments. The only things read from disk are
+//! the file itself and whether directories on a relative path are symbolic links.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -17,19 +17,19 @@ use super::{Overrides, paths, site};
 use crate::base::regular::open_regular;
 use crate::model::config::Config;
 
-/// The environment variable that names the file where `--config` is not given.
+/// The environment variable for the file, used without `--config`.
 pub const FILE_VARIABLE: &str = "SNBB_CONFIG";
 
-/// Says where the configuration comes from.
+/// Where the configuration comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A relative path is relative to the working directory.
     File(PathBuf),
-    /// No file: the built-in defaults.
+    /// The built-in defaults, without a file.
     Defaults,
 }
 
-/// A configuration is a few kilobytes; whatever is larger than this is another file.
+/// A configuration is a few kilobytes; a file larger than this is something else.
 const LARGEST: u64 = 1 << 20;
 
 impl Source {
@@ -47,7 +47,7 @@ impl Source {
 /// Loads a configuration. `cwd` is the absolute working directory.
 ///
 /// # Errors
-/// All problems of the file at once, or the reason why it cannot be read.
+/// All problems of the file at once, or why it cannot be read.
 pub fn load(
     source: &Source,
     env: &dyn Fn(&str) -> Option<OsString>,
@@ -65,7 +65,7 @@ pub fn load(
     )
 }
 
-/// Loads a configuration, and lists all that holds with where it comes from.
+/// Loads a configuration and lists every effective setting with its origin.
 ///
 /// # Errors
 /// As [`load`].
@@ -77,16 +77,21 @@ pub fn load_settings(
 ) -> Result<(Config, Vec<Setting>), ConfigError> {
     let (file, bytes, readable_by_all) = content(source, cwd)?;
     let mut list = Vec::new();
+    let list_settings = |context: &Context<'_>| list = settings(&Fields::top(context));
     let config = interpret_with(
-        (&bytes, file.as_deref(), readable_by_all),
-        (env, overrides, cwd),
-        |context| list = settings(&Fields::top(context)),
+        &bytes,
+        file.as_deref(),
+        readable_by_all,
+        env,
+        overrides,
+        cwd,
+        list_settings,
     )?;
     complete(&mut list, &config, overrides);
     Ok((config, list))
 }
 
-/// The file's path, what is in it, and whether every user may read it; nothing without a file.
+/// The file's path, its content, and whether every user may read it. Empty without a file.
 fn content(source: &Source, cwd: &Path) -> Result<(Option<PathBuf>, Vec<u8>, bool), ConfigError> {
     let Source::File(file) = source else {
         return Ok((None, Vec::new(), false));
@@ -108,24 +113,17 @@ pub fn interpret(
     overrides: &Overrides,
     cwd: &Path,
 ) -> Result<Config, ConfigError> {
-    interpret_with(
-        (bytes, file, readable_by_all),
-        (env, overrides, cwd),
-        |_| {},
-    )
+    interpret_with(bytes, file, readable_by_all, env, overrides, cwd, |_| {})
 }
 
-/// What a configuration is read with: the environment, the options, the working directory.
-type Surroundings<'a> = (
-    &'a dyn Fn(&str) -> Option<OsString>,
-    &'a Overrides,
-    &'a Path,
-);
-
-/// Shows `also` the file if nothing is wrong with it.
+/// Calls `also` if the file is valid.
 fn interpret_with(
-    (bytes, file, readable_by_all): (&[u8], Option<&Path>, bool),
-    (env, overrides, cwd): Surroundings<'_>,
+    bytes: &[u8],
+    file: Option<&Path>,
+    readable_by_all: bool,
+    env: &dyn Fn(&str) -> Option<OsString>,
+    overrides: &Overrides,
+    cwd: &Path,
     also: impl FnOnce(&Context<'_>),
 ) -> Result<Config, ConfigError> {
     let base = file.and_then(Path::parent).unwrap_or(cwd).to_path_buf();
@@ -134,17 +132,17 @@ fn interpret_with(
     let context = Context::new(file.map(Arc::from), base, env, root.as_deref());
     let config = match tree {
         Ok(tree) => {
-            tree.problems
-                .into_iter()
-                .for_each(|problem| context.problem(problem));
-            tree.warnings
-                .into_iter()
-                .for_each(|warning| context.warning(warning));
+            for problem in tree.problems {
+                context.problem(problem);
+            }
+            for warning in tree.warnings {
+                context.warning(warning);
+            }
             if file.is_some() {
-                says_something(root.as_deref(), &context);
+                check_content(root.as_deref(), &context);
             }
             let config = site::read(&context, overrides, cwd, readable_by_all);
-            if context.is_sound() {
+            if context.is_valid() {
                 also(&context);
             }
             config
@@ -166,24 +164,23 @@ fn interpret_with(
     }
 }
 
-/// A file that says nothing is one that was cut, or not saved yet: nobody means all of the defaults by it. Whoever
-/// does, writes `{}`.
-fn says_something(root: Option<&Node>, context: &Context<'_>) {
+/// Refuses an empty file: it was probably truncated or not saved yet. To use all defaults on purpose, write `{}`.
+fn check_content(root: Option<&Node>, context: &Context<'_>) {
     let at = Position { line: 1, column: 1 };
     match root {
         Some(node) if !node.is_null() => {
             if matches!(&node.value, NodeValue::Mapping(entries) if entries.is_empty()) {
-                context.warning(Problem::at(at, "the built-in defaults apply to all keys"));
+                context.warning(Problem::at(at, "contains no keys, so all built-in defaults apply"));
             }
         }
-        _ => context.problem(Problem {
-            hint: Some("was it cut off, or is all of it commented out? `snbb-scheduler init` makes one; `{}` alone stands for the built-in defaults".to_owned()),
-            ..Problem::at(at, "the configuration is empty")
-        }),
+        _ => context.problem(Problem::at(at, "the configuration is empty").with_hint(
+            "it may be truncated or commented out entirely; create one with `snbb-scheduler init`, or write `{}` to use \
+             the built-in defaults",
+        )),
     }
 }
 
-/// Returns the content, and whether every user of the machine may read it.
+/// The content, and whether every user of the machine may read the file.
 fn read(file: &Path) -> io::Result<(Vec<u8>, bool)> {
     let open = open_regular(file)?;
     let metadata = open.metadata()?;
@@ -198,27 +195,27 @@ fn read(file: &Path) -> io::Result<(Vec<u8>, bool)> {
 fn unreadable(file: &Path, error: &io::Error) -> ConfigError {
     let (words, hint) = match error.kind() {
         io::ErrorKind::NotFound => (
-            "there is no such file".to_owned(),
+            "the file does not exist".to_owned(),
             format!(
-                "name the file by --config PATH or by the environment variable {FILE_VARIABLE}"
+                "pass the file with --config PATH or set the environment variable {FILE_VARIABLE}"
             ),
         ),
         io::ErrorKind::IsADirectory => (
             "it is a directory".to_owned(),
-            "name the YAML file in it by --config PATH".to_owned(),
+            "pass the YAML file in it with --config PATH".to_owned(),
         ),
         io::ErrorKind::FileTooLarge => (
             format!("it is larger than {} MiB", LARGEST >> 20),
-            "is it the configuration file?".to_owned(),
+            "check that this is the configuration file".to_owned(),
         ),
         io::ErrorKind::PermissionDenied => (
             "permission denied".to_owned(),
-            "the user who runs this command must be able to read the file and enter its directory"
+            "give the user who runs this command permission to read the file and enter its directory"
                 .to_owned(),
         ),
         _ => (
             error.to_string(),
-            format!("name a readable file by --config PATH or by {FILE_VARIABLE}"),
+            format!("pass a readable file with --config PATH or {FILE_VARIABLE}"),
         ),
     };
     let problem = Problem {

@@ -1,4 +1,4 @@
-//! `audit.log_patterns`: errors that a site knows from its logs.
+//! `audit.log_patterns`: error patterns of a site for job logs.
 
 use regex::bytes::{RegexSet, RegexSetBuilder};
 
@@ -7,7 +7,6 @@ use super::problem::quote;
 use super::reader::{Fields, Value};
 use crate::model::config::LogPattern;
 
-/// Reads the list; what is wrong is reported and left out.
 pub(super) fn read(audit: &Fields<'_>) -> Vec<LogPattern> {
     let Some(value) = audit.get("log_patterns") else {
         return Vec::new();
@@ -18,12 +17,12 @@ pub(super) fn read(audit: &Fields<'_>) -> Vec<LogPattern> {
 
 fn entry(value: &Value<'_>) -> Option<LogPattern> {
     let fields = value.fields(Section::LogPattern)?;
-    let name = fields.required("name", "give it a short name for the report", Value::text);
-    let hint = "write what a line of the log looks like, such as 'ERROR 42:'";
+    let name = fields.required("name", "add a short name for the report", Value::text);
+    let hint = "add a pattern for a line of the log, such as 'ERROR 42:'";
     let regex = fields.required("regex", hint, |value| {
         value.parse("a regular expression", |text| {
             if text.is_empty() {
-                return Err("is empty: it would match every line".to_owned());
+                return Err("is empty and would match every line".to_owned());
             }
             let problem = compile(&[text]).err();
             problem.map_or(Ok(text.to_owned()), |error| {
@@ -40,15 +39,15 @@ fn entry(value: &Value<'_>) -> Option<LogPattern> {
     })
 }
 
-/// Compiles expressions for logs. ASCII only: logs are bytes, and a letter outside ASCII still matches
-/// itself. The error is one short sentence.
+/// Compiles expressions for logs. Without Unicode classes, because logs are bytes; letters outside ASCII still match
+/// themselves. The error is one short sentence.
 pub(crate) fn compile(expressions: &[&str]) -> Result<RegexSet, String> {
     let set = RegexSetBuilder::new(expressions).unicode(false).build();
     set.map_err(|error| {
-        // The crate draws the expression with a marker below; the last line is the sentence.
+        // The crate's message shows the expression with a marker first; the last line is the explanation.
         let text = error.to_string();
         let last = text.lines().rev().find(|line| !line.trim().is_empty());
-        let last = last.unwrap_or("it cannot be understood").trim();
+        let last = last.unwrap_or("syntax error").trim();
         last.strip_prefix("error: ").unwrap_or(last).to_owned()
     })
 }

@@ -1,12 +1,12 @@
-//! `completion_marker` and `forbid`: from what is written to a rule.
+//! `completion_marker` and `forbid`: reads the completion rule of a procedure, and checks its placeholders.
 
 use super::keys::Section;
 use super::problem::quote;
 use super::reader::{Fields, Value};
 use crate::model::procedure::marker::{Base, CompletionRule, Count, Marker, Pattern, Required};
-use crate::model::procedure::template;
+use crate::model::procedure::template::{has_session, has_subject};
+use crate::model::procedure::{Check, Procedure, Scope};
 
-/// Reads the rule of a procedure.
 pub(super) fn rule(procedure: &Fields<'_>) -> CompletionRule {
     CompletionRule {
         required: procedure
@@ -24,8 +24,7 @@ fn required(value: &Value<'_>) -> Required {
     let entries = value.one_or_more();
     if entries.is_empty() || value.is_empty_text() {
         value.warn(
-            "is empty: taken as \"the output directory is not empty\" (the Python program was \
-             content with a directory); write null to say so",
+            "is empty, so any file in the output directory counts as complete (for the Python program, the directory itself was enough); write null to confirm this",
         );
         return Required::NonEmptyDirectory;
     }
@@ -39,7 +38,7 @@ fn marker(value: &Value<'_>) -> Option<Marker> {
     let fields = value.fields(Section::Marker)?;
     let pattern = fields.required(
         "glob",
-        "it names the files, such as 'anat/*_T1w.nii.gz'",
+        "add a pattern for the files, such as 'anat/*_T1w.nii.gz'",
         pattern,
     );
     let min_size = fields.maybe("min_size", Value::size);
@@ -51,16 +50,19 @@ fn marker(value: &Value<'_>) -> Option<Marker> {
     let count = fields.maybe("count", Value::choice::<Count>);
     if count.is_some() && when.is_empty() {
         value.problem_with(
-            "count: input counts what `when` matches, and there is no `when`",
-            "write the input files in `when`, such as 'func/*_bold.nii.gz'",
+            "'count: input' counts the files that match `when`, but `when` is not set",
+            "set `when` to a pattern for the input files, such as 'func/*_bold.nii.gz'",
         );
     }
     if let Some(pattern) = pattern.as_ref().filter(|_| base != Base::Task)
-        && !template::has_subject(pattern.as_str())
+        && !has_subject(pattern.as_str())
     {
         value.problem_with(
-            format!("{} is looked for in a directory of all subjects, and does not say whose file it is", quote(pattern.as_str())),
-            "write {subject} in it, such as '{subject}.html'",
+            format!(
+                "{} must contain {{subject}}, because its directory is shared by all subjects",
+                quote(pattern.as_str())
+            ),
+            "add {subject}, such as '{subject}.html'",
         );
     }
     let usual = Marker::new(pattern?);
@@ -77,11 +79,11 @@ fn marker(value: &Value<'_>) -> Option<Marker> {
 }
 
 fn pattern(value: &Value<'_>) -> Option<Pattern> {
-    // No path of a file system is longer; a matcher for more would not be small.
+    // Longer paths do not occur, and their matchers would need too much memory.
     const LONGEST: usize = 1000;
     let text = value.raw("a pattern such as 'anat/*_T1w.nii.gz'")?;
     if text.contains(char::is_control) {
-        value.problem(format!("{} holds a control character", quote(text)));
+        value.problem(format!("{} contains a control character", quote(text)));
         return None;
     }
     if text.len() > LONGEST {
@@ -89,4 +91,66 @@ fn pattern(value: &Value<'_>) -> Option<Pattern> {
         return None;
     }
     value.parse("a pattern", Pattern::parse)
+}
+
+/// Checks that `output_dir`, markers and scope agree on the placeholders `{subject}` and `{session}`.
+pub(super) fn check_placeholders(fields: &Fields<'_>, procedure: &Procedure) {
+    let dir = procedure.output_dir.to_string_lossy();
+    let markers: &[Marker] = match &procedure.completion.required {
+        Required::Markers(markers) => markers,
+        Required::NonEmptyDirectory => &[],
+    };
+    let patterns = markers
+        .iter()
+        .flat_map(|marker| std::iter::once(&marker.pattern).chain(&marker.when));
+    let patterns = patterns.chain(&procedure.completion.forbid);
+    let mut texts = std::iter::once(&*dir).chain(patterns.map(Pattern::as_str));
+    let key = |name: &str| fields.get(name).or_else(|| fields.get("output_dir"));
+    if procedure.scope == Scope::Subject
+        && texts.any(has_session)
+        && let Some(value) = key("scope")
+    {
+        value.problem_with(
+            "a path contains {session}, but a task with 'scope: subject' has no session",
+            "write '*' or 'ses-*' instead, or set 'scope: session'",
+        );
+    }
+    // Each session has its own directory for `base: task`.
+    let is_own = |marker: &Marker| {
+        has_session(marker.pattern.as_str())
+            || marker.base == Base::Task && !procedure.has_template()
+    };
+    let distinguishes_sessions = has_session(&dir)
+        || markers.iter().any(is_own)
+        || markers.is_empty() && !procedure.has_template();
+    if procedure.scope == Scope::Session
+        && !distinguishes_sessions
+        && let Some(value) = key("completion_marker")
+    {
+        value.problem_with(
+            "no path contains {session}, so all sessions of a subject would be complete at once",
+            "add {session} to output_dir or to a marker, or set 'scope: subject'",
+        );
+    }
+    if !procedure.has_template() {
+        return;
+    }
+    let Some(value) = key("output_dir") else {
+        return;
+    };
+    if !has_subject(&dir) {
+        value.problem_with(
+            "contains {session} but not {subject}, so subjects would share the directory",
+            "add {subject}, such as 'freesurfer/{subject}_{session}'",
+        );
+    }
+    if procedure.check != Check::Markers {
+        value.problem_with(
+            format!(
+                "the {} check does not support placeholders in output_dir",
+                procedure.check
+            ),
+            "set 'check: markers' and list the required files in completion_marker",
+        );
+    }
 }

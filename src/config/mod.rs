@@ -1,10 +1,9 @@
 //! The configuration file, read into plain, valid data.
 //!
 //! A file goes through [`tree`] (YAML with positions), then `reader` (typed access that collects
-//! problems), then `site`, `steps` and `markers` (what keys mean) and `validate` (what must hold
-//! between them). [`keys`] is the list of all keys, [`load`] puts it all together.
+//! problems), then `site`, `steps` and `markers` (the meaning of the keys) and `validate` (consistency
+//! between them). [`keys`] is the list of all keys; [`load`] combines the steps.
 
-mod cohort;
 pub mod duration;
 mod files;
 pub mod keys;
@@ -13,11 +12,9 @@ pub(crate) mod log_patterns;
 mod markers;
 mod notify;
 pub(crate) mod paths;
-mod placeholders;
 pub mod problem;
 mod reader;
 mod rules;
-mod sbatch_args;
 pub mod settings;
 mod site;
 mod steps;
@@ -33,12 +30,12 @@ pub use settings::{Origin, Setting};
 
 use crate::model::procedure::MemSize;
 
-/// Holds what the command line overrides. None: not given.
+/// Values from the command line that override the file. `None` if not given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overrides {
-    /// `--slurm-mem`: for every procedure, whatever the file says.
+    /// `--slurm-mem`: for every procedure, regardless of the file.
     pub slurm_mem: Option<MemSize>,
-    /// `--slurm-cpus`: the same; 0 is "no `--cpus-per-task`".
+    /// `--slurm-cpus`: likewise; 0 means no `--cpus-per-task`.
     pub slurm_cpus: Option<u32>,
     /// `--slurm-log-dir`: relative to the working directory.
     pub slurm_log_dir: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! Reads `notify`, `heartbeat_file` and `metrics_file`.
+//! `notify`, `heartbeat_file` and `metrics_file`.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -14,8 +14,8 @@ pub(super) fn read(top: &Fields<'_>) -> NotifyConfig {
     let on = match fields.get("on") {
         Some(value) if value.one_or_more().is_empty() => {
             value.problem_with(
-                "names nothing: nobody would ever be told",
-                "leave the key out to be told of everything",
+                "is empty, so no notification would ever be sent",
+                "remove the key to report all events",
             );
             BTreeSet::new()
         }
@@ -29,7 +29,7 @@ pub(super) fn read(top: &Fields<'_>) -> NotifyConfig {
     }
 }
 
-/// The collector reads files of this ending only.
+/// The collector reads only files with this extension.
 pub(super) fn metrics_file(value: &Value<'_>) -> Option<PathBuf> {
     let path = value.path()?;
     if path.extension().is_none_or(|end| end != "prom") {
@@ -38,19 +38,19 @@ pub(super) fn metrics_file(value: &Value<'_>) -> Option<PathBuf> {
                 "{} does not end with '.prom'",
                 quote(&path.to_string_lossy())
             ),
-            "node_exporter's textfile collector reads no other files",
+            "node_exporter's textfile collector ignores other files",
         );
     }
     Some(path)
 }
 
-/// Tells what cannot be meant.
+/// Checks for mail without recipients and for files below a data root.
 pub(super) fn check(config: &Config, top: &Fields<'_>) {
     if config.notify.email
         && config.audit.email_recipients.is_empty()
         && let Some(value) = top.get("notify")
     {
-        value.warn("no mail is sent: there is nobody in audit.email_recipients");
+        value.warn("no mail will be sent, because audit.email_recipients is empty");
     }
     let files = [
         ("heartbeat_file", &config.heartbeat_file),
@@ -62,8 +62,8 @@ pub(super) fn check(config: &Config, top: &Fields<'_>) {
         };
         if let Some(root) = root_of(config, file) {
             value.problem_with(
-                format!("lies below {root}"),
-                "nothing is ever written there; name a place beside the state file",
+                format!("is inside {root}"),
+                "choose a path outside the data, such as beside the state file",
             );
         }
     }

@@ -1,10 +1,9 @@
-//! Path values: `~`, `${VAR}` and `${VAR:-default}`, and what relative ones are relative to.
+//! Path values: expands `~`, `${VAR}` and `${VAR:-default}`, and makes paths absolute.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
-/// Says why a path value cannot be expanded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ExpandError {
     #[error("the environment variable {0} is not set")]
@@ -13,9 +12,9 @@ pub(crate) enum ExpandError {
     Name(String),
     #[error("'${{' has no closing '}}'")]
     Unclosed,
-    #[error("the home directory of another user ('{0}') is not looked up")]
+    #[error("home directories of other users ('{0}') are not supported")]
     OtherHome(String),
-    #[error("'~' cannot be expanded, the environment variable HOME is not set")]
+    #[error("cannot expand '~': the environment variable HOME is not set")]
     NoHome,
 }
 
@@ -23,7 +22,7 @@ impl ExpandError {
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::Unset(name) => Some(format!(
-                "set it, also for cron, or write ${{{name}:-default}}"
+                "set it in the shell and for cron, or write ${{{name}:-default}}"
             )),
             Self::OtherHome(_) => Some("write the path in full".to_owned()),
             Self::Name(_) | Self::Unclosed | Self::NoHome => None,
@@ -31,8 +30,8 @@ impl ExpandError {
     }
 }
 
-/// Replaces a `~` at the start and every `${...}`. A variable that is empty counts as unset, as
-/// `:-` has it in a shell. Any other `$` stays as it is.
+/// Replaces a leading `~` and every `${...}`. An empty variable counts as unset, like
+/// `:-` in a shell. Any other `$` is kept.
 pub(crate) fn expand(
     text: &str,
     env: &dyn Fn(&str) -> Option<OsString>,
@@ -64,7 +63,7 @@ pub(crate) fn expand(
     Ok(OsString::from_vec(out))
 }
 
-/// Names the variables in a text that are set, and so are part of what it expands to.
+/// The variables in a text that are set, and so contribute to its expansion.
 pub(super) fn variables(text: &str, env: &dyn Fn(&str) -> Option<OsString>) -> Vec<String> {
     let inside = text.split("${").skip(1);
     let inside = inside.filter_map(|rest| Some(rest.split_once('}')?.0));
@@ -73,13 +72,12 @@ pub(super) fn variables(text: &str, env: &dyn Fn(&str) -> Option<OsString>) -> V
     names.filter(is_set).map(str::to_owned).collect()
 }
 
-/// True for names that a shell can set.
 pub(super) fn is_variable_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// Takes a leading `~` off and puts the home directory into `out`.
+/// Strips a leading `~` and appends the home directory to `out`.
 fn home<'a>(
     text: &'a str,
     env: &dyn Fn(&str) -> Option<OsString>,
@@ -97,13 +95,13 @@ fn home<'a>(
     Ok(rest)
 }
 
-/// Makes a path absolute and drops what can be dropped from it without changing what it names:
-/// `.`, and `..` where the directory before it is no symbolic link.
+/// Makes a path absolute and removes `.`, and `..` where the directory before it is not a symbolic
+/// link (removing it would change the path's meaning).
 pub(crate) fn absolute(base: &Path, path: &OsStr) -> PathBuf {
     let mut result = PathBuf::new();
     for component in base.join(path).components() {
         match component {
-            Component::ParentDir if is_true_directory(&result) => {
+            Component::ParentDir if is_real_directory(&result) => {
                 result.pop();
             }
             Component::CurDir => {}
@@ -113,7 +111,7 @@ pub(crate) fn absolute(base: &Path, path: &OsStr) -> PathBuf {
     result
 }
 
-fn is_true_directory(path: &Path) -> bool {
+fn is_real_directory(path: &Path) -> bool {
     matches!(path.components().next_back(), Some(Component::Normal(_)))
         && std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
 }
@@ -156,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_expanded_says_why() {
+    fn a_failed_expansion_explains_why() {
         use ExpandError::*;
         for (text, error) in [
             ("${NONE}/x", Unset("NONE".to_owned())),
@@ -175,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_is_taken_off_only_where_it_is_no_link() {
+    fn a_parent_is_removed_only_if_it_is_not_a_link() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         std::fs::create_dir_all(root.join("real/deep")).unwrap();

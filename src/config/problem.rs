@@ -1,51 +1,48 @@
-//! What is wrong with a configuration: where, what, and what to do. No reading, no checking.
+//! Errors in a configuration, with their position and remedy.
 
 use crate::base::printable::printable;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Holds everything that is wrong with a configuration; nothing is left for a second try.
+/// All errors of a configuration, so that one attempt reveals everything.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
-    /// None: the built-in defaults (with what the command line says).
+    /// `None` for the built-in defaults.
     pub file: Option<PathBuf>,
     /// In the order of the file. Never empty.
     pub problems: Vec<Problem>,
-    /// What would have been warned about if the file were sound.
     pub warnings: Vec<String>,
-    /// The way out where the file itself is the trouble (missing, unreadable).
+    /// The remedy if the file itself is missing or unreadable.
     pub hint: Option<String>,
 }
 
-/// Describes one thing that is wrong. Shown as one line, whatever the file holds.
+/// One error or warning. Always shown as a single line, even if it quotes control characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     pub file: Option<Arc<Path>>,
-    /// From 1; 0: the file as a whole.
+    /// From 1; 0 means the entire file.
     pub line: u32,
     /// From 1, in characters.
     pub column: u32,
-    /// The path to the value: `procedures[2].scope`. Empty: the file as a whole.
+    /// The path to the value, such as `procedures[2].scope`. Empty for the entire file.
     pub key: String,
-    /// What is wrong, with the value and what is allowed.
     pub message: String,
-    /// What to do.
     pub hint: Option<String>,
 }
 
-/// Is a place in a file, both counted from 1.
+/// A position in a file; both numbers start at 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Position {
     pub line: u32,
     pub column: u32,
 }
 
-/// A file with more problems than this is the wrong file.
+/// A file with more problems than this is probably not a configuration.
 const LONGEST_LIST: usize = 100;
 
 impl Problem {
-    /// A message about a place. No file, no key.
+    /// A message about a position, without file and key.
     pub(super) fn at(at: Position, message: impl Into<String>) -> Self {
         Self {
             file: None,
@@ -54,6 +51,13 @@ impl Problem {
             key: String::new(),
             message: message.into(),
             hint: None,
+        }
+    }
+
+    pub(super) fn with_hint(self, hint: impl Into<String>) -> Self {
+        Self {
+            hint: Some(hint.into()),
+            ..self
         }
     }
 }
@@ -100,7 +104,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Puts a value from the file into quotes, cut to a length that a line can bear.
+/// Quotes a value from the file, shortened if it is long.
 pub(super) fn quote(text: &str) -> String {
     const LONGEST: usize = 80;
     if text.chars().count() > LONGEST {
@@ -116,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_problem_is_one_line_whatever_it_quotes() {
+    fn a_problem_is_one_line_even_if_it_quotes_control_characters() {
         let problem = Problem {
             file: Some(Arc::from(Path::new("/c/x.yaml"))),
             line: 3,

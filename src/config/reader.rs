@@ -1,5 +1,5 @@
-//! Typed access to the tree: every helper reports what is wrong and goes on, so that one look at
-//! a file finds all its problems. Must not know what a key means. Mappings: [`fields`]; single values: [`values`].
+//! Typed access to the tree. Every function reports problems and continues, so that one pass over
+//! the file finds them all. Does not know the meaning of keys. Mappings: [`fields`]; single values: [`values`].
 
 mod fields;
 mod values;
@@ -18,32 +18,32 @@ use super::tree::{Entry, Node, NodeValue, Tree};
 pub(super) use fields::Fields;
 pub(super) use walk::settings;
 
-/// The pipeline where none is written.
+/// The pipeline of a configuration without `procedures`.
 const BUILTIN: &[u8] = include_bytes!("builtin.yaml");
 
-/// What the whole file is read with, and what was found to be wrong.
+/// The input shared by all parts of the file, and the problems so far.
 pub(super) struct Context<'a> {
     pub(super) file: Option<Arc<Path>>,
-    /// What relative paths are relative to.
+    /// Relative paths are relative to this directory.
     pub(super) base: PathBuf,
     pub(super) env: &'a dyn Fn(&str) -> Option<OsString>,
-    /// The top of the file; none if the file has no content.
+    /// `None` if the file has no content.
     root: Option<&'a Node>,
-    /// The defaults of keys, as if they were written.
+    /// The defaults of keys, in the form of values from the file.
     defaults: HashMap<(Section, &'static str), Node>,
     problems: RefCell<Vec<Problem>>,
     warnings: RefCell<Vec<Problem>>,
 }
 
-/// A value with its place and its name.
+/// A value with its position and key.
 #[derive(Clone)]
 pub(super) struct Value<'a> {
     context: &'a Context<'a>,
     node: &'a Node,
     pub(super) at: Position,
     pub(super) key: String,
-    /// The form that its key asks for.
     kind: Kind,
+    /// Problems become warnings.
     is_lenient: bool,
 }
 
@@ -73,8 +73,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// True if no problem was found so far.
-    pub(super) fn is_sound(&self) -> bool {
+    pub(super) fn is_valid(&self) -> bool {
         self.problems.borrow().is_empty()
     }
 
@@ -86,7 +85,7 @@ impl<'a> Context<'a> {
         self.warnings.borrow_mut().push(self.located(warning));
     }
 
-    /// Returns problems and warnings in the order of the file.
+    /// Problems and warnings in the order of the file.
     pub(super) fn finish(self) -> (Vec<Problem>, Vec<String>) {
         let sorted = |list: RefCell<Vec<Problem>>| {
             let mut list = list.into_inner();
@@ -117,7 +116,7 @@ impl<'a> Value<'a> {
         key: String,
         kind: Kind,
     ) -> Self {
-        // The parser places "nothing" at what follows it, which may be another line.
+        // The parser gives an empty value the position of the next token, which may be on another line.
         let at = if node.is_null() { key_at } else { node.at };
         Self {
             context,
@@ -145,7 +144,7 @@ impl<'a> Value<'a> {
         matches!(&self.node.value, NodeValue::Mapping(_))
     }
 
-    /// True for text without quotes, as it stands in the file.
+    /// True if the file contains this text without quotes.
     pub(super) fn is_plain(&self, words: &str) -> bool {
         matches!(&self.node.value, NodeValue::Scalar { text, plain: true } if text == words)
     }
@@ -205,7 +204,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// Returns the pairs of a mapping with free keys.
+    /// The pairs of a mapping with arbitrary keys.
     pub(super) fn pairs(&self) -> Option<Vec<(&'a str, Value<'a>)>> {
         let entries = self.entries("a mapping of names and values")?;
         let pair = |entry: &'a Entry| {
@@ -230,7 +229,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the entries of a list. Nothing is an empty list.
+    /// The entries of a list; an empty value is an empty list.
     pub(super) fn items(&self) -> Option<Vec<Value<'a>>> {
         match &self.node.value {
             NodeValue::Sequence(items) => {
@@ -251,7 +250,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The same, where one entry may stand without a list around it.
+    /// Like [`Self::items`], but a single value counts as a list of one entry.
     pub(super) fn one_or_more(&self) -> Vec<Value<'a>> {
         match &self.node.value {
             NodeValue::Sequence(_) => self.items().unwrap_or_default(),

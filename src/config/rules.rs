@@ -1,4 +1,4 @@
-//! How tasks are submitted and submitted again: retry rules, pauses, arrays.
+//! Submission rules of a procedure: retries, pauses, arrays.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,6 @@ use super::reader::{Fields, Value};
 use crate::model::procedure::{RetryRule, RetryRules, SubmitRules};
 use crate::model::state::{Reason, TaskStatus};
 
-/// Reads the rules of a procedure.
 pub(super) fn read(procedure: &Fields<'_>) -> SubmitRules {
     let pause = procedure.or("pause_after_failures", Value::whole);
     SubmitRules {
@@ -24,20 +23,20 @@ pub(super) fn read(procedure: &Fields<'_>) -> SubmitRules {
     }
 }
 
-/// The inner none: `off`.
+/// The inner `None` means `off`.
 fn retry(value: &Value<'_>) -> Option<Option<RetryRules>> {
     if !value.is_mapping() {
         if !value.flag()? {
             return Some(None);
         }
         value.problem_with(
-            "does not say what is to be tried again",
-            "write 'retry: {on: [node_fail, preempted]}', or 'off'",
+            "must list the failures to retry",
+            "write 'retry: {on: [node_fail, preempted]}' or 'retry: off'",
         );
         return None;
     }
     let fields = value.fields(Section::Retry)?;
-    let hint = "name the reasons that are tried again, such as 'on: [node_fail, preempted]'";
+    let hint = "list the reasons to retry, such as 'on: [node_fail, preempted]'";
     let on = fields.required("on", hint, on);
     let max_attempts = fields.or("max_attempts", Value::whole);
     let max_infrastructure = fields.or("max_infrastructure", Value::whole);
@@ -48,7 +47,7 @@ fn retry(value: &Value<'_>) -> Option<Option<RetryRules>> {
     }))
 }
 
-/// Reads reasons with their rules, or a plain list of reasons.
+/// Reads a mapping of reasons to rules, or a list of reasons.
 fn on(value: &Value<'_>) -> Option<BTreeMap<Reason, RetryRule>> {
     if !value.is_mapping() {
         let names = value.one_or_more();
@@ -82,7 +81,7 @@ fn reason(value: &Value<'_>, name: &str) -> Option<Reason> {
     if found.is_none() {
         let names: Vec<&str> = failures().map(|reason| reason.as_str()).collect();
         value.problem(format!(
-            "{} is no reason of a failure, there are: {}",
+            "{} is not a failure reason (available: {})",
             quote(name),
             names.join(", ")
         ));
@@ -93,7 +92,7 @@ fn reason(value: &Value<'_>, name: &str) -> Option<Reason> {
 fn rule(value: &Value<'_>, reason: Reason) -> Option<RetryRule> {
     let fields = value.fields(Section::RetryRule)?;
     if let Some(codes) = fields.get("codes").filter(|_| reason != Reason::ExitCode) {
-        codes.problem("belongs to 'exit_code' only");
+        codes.problem("is only allowed for 'exit_code'");
     }
     Some(RetryRule {
         mem_factor: fields.maybe("mem_factor", Value::factor),

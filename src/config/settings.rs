@@ -1,5 +1,4 @@
-//! Every effective value of a configuration and where it comes from, for people who ask. What counts is decided where
-//! keys are read; here it is only told.
+//! Every effective setting of a configuration and its origin, for `config show`.
 
 use serde_json::Value as Json;
 
@@ -7,43 +6,42 @@ use super::Overrides;
 use super::keys::{Key, Section};
 use crate::model::config::Config;
 
-/// What is shown of a password.
+/// Shown instead of a password.
 pub(super) const HIDDEN: &str = "(hidden)";
 
 /// One effective value.
 #[derive(Debug, Clone)]
 pub struct Setting {
-    /// Such as `audit.smtp_host`, `procedures.fmriprep.mem`.
+    /// Such as `audit.smtp_host` or `procedures.fmriprep.mem`.
     pub path: String,
     pub known: &'static Key,
     /// The procedure that it belongs to.
     pub procedure: Option<String>,
-    /// Null: nothing.
+    /// Null for no value.
     pub value: Json,
     pub origin: Origin,
-    /// The key at the top of the file that the procedure takes it from.
+    /// The top-level key that the procedure inherits the value from.
     pub from: Option<&'static str>,
 }
 
-/// Where a value was said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// In the configuration file; `variables`: those of the environment that are part of the value.
+    /// The configuration file. `variables` are the environment variables in the value.
     File {
         line: u32,
         variables: Vec<String>,
     },
     Default,
-    /// An option of the command line.
+    /// A command-line option.
     Option(&'static str),
-    /// An environment variable that a line of the file names.
+    /// An environment variable that is named in the file.
     Variable {
         name: String,
         line: u32,
     },
 }
 
-/// Puts in what is said elsewhere than in the file, and what the program finds out for keys that are not written.
+/// Adds values of the command line and the environment, and defaults that the program determines.
 pub(super) fn complete(settings: &mut [Setting], config: &Config, overrides: &Overrides) {
     let password = password(settings, config);
     for setting in settings {
@@ -92,7 +90,7 @@ fn is_password(setting: &Setting) -> bool {
     (setting.known.section, setting.known.name) == (Section::Audit, "smtp_password")
 }
 
-/// Where the password comes from if a variable holds it.
+/// The origin of a password from an environment variable.
 fn password(settings: &[Setting], config: &Config) -> Option<Origin> {
     config.audit.smtp_password.as_ref()?;
     let mut settings = settings.iter();

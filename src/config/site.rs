@@ -1,4 +1,4 @@
-//! The top of the file: from the tree to a [`Config`].
+//! The top level of the file: from the tree to a [`Config`].
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use super::problem::quote;
 use super::reader::{Context, Fields, Value};
-use super::{Overrides, cohort, files, log_patterns, notify, paths, steps, validate};
-use crate::model::bids::SessionSource;
+use super::{Overrides, files, log_patterns, notify, paths, steps, validate};
+use crate::model::bids::cohort::{Entry, ListSource};
+use crate::model::bids::{CohortSource, SessionSource, SubjectLabel};
 use crate::model::config::{AuditConfig, Ceiling, Config, SafetyConfig, Secret, SlurmConfig};
 use crate::model::procedure::ProcedureDag;
 
-/// More would not fit into a [`crate::model::procedure::ProcedureId`], and is no pipeline.
+/// More would not fit into a [`crate::model::procedure::ProcedureId`].
 const MOST_PROCEDURES: usize = 1000;
 
-/// Reads everything, whatever is wrong; the result counts only if no problem was reported.
+/// Reads everything despite problems. The result is only meaningful if no problem was reported.
 pub(super) fn read(
     context: &Context<'_>,
     overrides: &Overrides,
@@ -22,7 +23,7 @@ pub(super) fn read(
     readable_by_all: bool,
 ) -> Option<Config> {
     let top = Fields::top(context);
-    // Without a value, the default would be another study's data.
+    // An empty value must not select the default, which is another study's data.
     let path = |name: &str| match top.get(name) {
         Some(value) => value.path().unwrap_or_default(),
         None => top.or(name, Value::path),
@@ -43,7 +44,7 @@ pub(super) fn read(
         log_file,
         qsirecon_spec: top.maybe("qsirecon_spec", Value::path),
         sessions: session_source(&top),
-        cohort: cohort::read(&top),
+        cohort: cohort(&top),
         annex: top.or("annex", Value::choice),
         safety: SafetyConfig {
             max_drop: safety.or("max_drop", Value::percent),
@@ -100,8 +101,8 @@ pub(super) fn read(
         procedures: pipeline(&top, overrides)?,
         warnings: Vec::new(),
     };
-    validate::paths(&config, &top, context);
-    files::check(&config, &top, context);
+    validate::paths(&config, &top);
+    files::check(&config, &top);
     notify::check(&config, &top);
     Some(config)
 }
@@ -117,7 +118,7 @@ fn project(value: &Value<'_>) -> Option<String> {
         } else {
             let quoted = quote(text);
             Err(format!(
-                "{quoted} is not 1 to 32 letters, digits, '_', '.' or '-'"
+                "{quoted} must be 1 to 32 letters, digits, '_', '.' or '-'"
             ))
         }
     })
@@ -133,8 +134,8 @@ fn session_source(top: &Fields<'_>) -> SessionSource {
         && let Some(value) = top.get("sessions_file")
     {
         value.problem_with(
-            "cannot stand beside 'discover: bids'",
-            "sessions come from one of them, leave the other out",
+            "cannot be combined with 'discover: bids'",
+            "remove one of them",
         );
     }
     match file {
@@ -148,15 +149,57 @@ fn session_source(top: &Fields<'_>) -> SessionSource {
     }
 }
 
-/// An sbatch whose caller was killed goes on by itself: it tries for two minutes at a busy controller, and each try may
-/// take Slurm's MessageTimeout.
+/// `include` and `exclude`. [`crate::model::bids::cohort`] reads the files, when sessions are discovered.
+fn cohort(top: &Fields<'_>) -> CohortSource {
+    let include = top.maybe("include", |value| list("include", value));
+    if let Some(ListSource::Entries(entries)) = &include
+        && entries.is_empty()
+        && let Some(value) = top.get("include")
+    {
+        value.problem_with(
+            "is empty, so nothing would ever be submitted",
+            "remove the key to include everything",
+        );
+    }
+    CohortSource {
+        include,
+        exclude: top.maybe("exclude", |value| list("exclude", value)),
+    }
+}
+
+/// Reads one list. A single text is a path, unless it starts with `sub-`.
+fn list(key: &'static str, value: &Value<'_>) -> Option<ListSource> {
+    let is_path = value.is_scalar()
+        && !value
+            .raw("an entry or a path")?
+            .starts_with(SubjectLabel::PREFIX);
+    if is_path {
+        return value.path().map(ListSource::File);
+    }
+    let entries = value.one_or_more();
+    let read = entries.iter().filter_map(|entry| {
+        let text = entry.raw("a subject such as sub-0001, or a session such as sub-0001/ses-01")?;
+        match Entry::parse(key, text) {
+            Ok(_) => Some((text.to_owned(), entry.at.line)),
+            Err(error) => {
+                entry.problem_with(error.to_string(), error.hint());
+                None
+            }
+        }
+    });
+    let read: Vec<_> = read.collect();
+    // Invalid entries have been reported.
+    (read.len() == entries.len()).then_some(ListSource::Entries(read))
+}
+
+/// Warns of a short time. An sbatch whose caller was killed keeps running: it retries for two minutes if the controller
+/// is busy, and each attempt may take Slurm's MessageTimeout.
 fn settle_time(value: &Value<'_>) -> Option<Duration> {
     let time = value.duration()?;
-    // Slurm's default MessageTimeout is 10 s; the rule of thumb is three times that.
+    // Three times Slurm's default MessageTimeout, as a rule of thumb.
     if time < Duration::from_secs(30) {
         value.warn(
-            "is shorter than 30s: a slow controller may accept a job after it was given up, and \
-             the task would run twice",
+            "is shorter than 30s: if a slow controller accepts a job after that time, its task may run twice",
         );
     }
     Some(time)
@@ -165,7 +208,7 @@ fn settle_time(value: &Value<'_>) -> Option<Duration> {
 fn deadline(value: &Value<'_>) -> Option<Duration> {
     let time = value.duration()?;
     if time.is_zero() {
-        value.problem("is zero: nothing could be done in it");
+        value.problem("must be longer than zero");
         return None;
     }
     Some(time)
@@ -175,12 +218,12 @@ fn pipeline(top: &Fields<'_>, overrides: &Overrides) -> Option<ProcedureDag> {
     let value = top.get_or_default("procedures")?;
     let items = value.items()?;
     if items.is_empty() {
-        let hint = "list at least one, or leave the key out for the built-in six";
-        value.problem_with("there are no procedures", hint);
+        let hint = "list at least one, or remove the key to use the built-in pipeline";
+        value.problem_with("is an empty list", hint);
         return None;
     }
     if items.len() > MOST_PROCEDURES {
-        value.problem(format!("there are more than {MOST_PROCEDURES} procedures"));
+        value.problem(format!("has more than {MOST_PROCEDURES} procedures"));
         return None;
     }
     let steps = items.iter().filter_map(|item| steps::read(item, overrides));
@@ -189,7 +232,7 @@ fn pipeline(top: &Fields<'_>, overrides: &Overrides) -> Option<ProcedureDag> {
 
 fn audit(top: &Fields<'_>, context: &Context<'_>, readable_by_all: bool) -> AuditConfig {
     let fields = top.below("audit");
-    // A mistake here must not keep `run` from its work; whoever sends mail says what is wrong.
+    // A mistake in the mail settings must not stop `run`; it is reported when mail is sent.
     let mail = fields.leniently();
     AuditConfig {
         dicom_min_files: fields.or("dicom_min_files", Value::whole),
@@ -206,12 +249,12 @@ fn audit(top: &Fields<'_>, context: &Context<'_>, readable_by_all: bool) -> Audi
     }
 }
 
-/// Reads the password without ever showing it.
+/// Reads the password without quoting it in any message.
 fn password(fields: &Fields<'_>, context: &Context<'_>, readable_by_all: bool) -> Option<Secret> {
     let written = fields.maybe("smtp_password", |value| {
         if readable_by_all {
             value.warn(
-                "stands in a file that every user can read (chmod o-r, or use smtp_password_env)",
+                "is in a file that every user can read (run `chmod o-r` on it, or use smtp_password_env)",
             );
         }
         value.scalar()
@@ -226,7 +269,7 @@ fn password(fields: &Fields<'_>, context: &Context<'_>, readable_by_all: bool) -
             return None;
         }
         if written.is_some() {
-            value.problem("stands beside 'smtp_password': only one of them can count");
+            value.problem("cannot be combined with 'smtp_password'");
             return None;
         }
         let problem = match (context.env)(name).map(OsString::into_string) {
@@ -235,7 +278,7 @@ fn password(fields: &Fields<'_>, context: &Context<'_>, readable_by_all: bool) -
             None => "not set",
         };
         value.warn(format!(
-            "the environment variable {name} is {problem}, there is no password"
+            "the environment variable {name} is {problem}, so no password is used"
         ));
         None
     });

@@ -1,4 +1,4 @@
-//! The entries of `procedures`, one by one. What holds between them stands in `validate`.
+//! The entries of `procedures`, one by one, including `sbatch_args`. `validate` checks them together.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -7,13 +7,12 @@ use std::sync::Arc;
 use super::keys::Section;
 use super::problem::quote;
 use super::reader::{Fields, Value};
-use super::{Overrides, markers, paths, placeholders, rules, sbatch_args};
-use crate::model::procedure::{
-    Check, Dependency, Procedure, Resources, Scope, Variable, options, template,
-};
+use super::{Overrides, markers, paths, rules};
+use crate::model::procedure::options::{self, Argument, Arguments, Class};
+use crate::model::procedure::{Check, Dependency, Procedure, Resources, Scope, Variable, template};
 use crate::model::state::Reason;
 
-/// Is a procedure together with where its parts stand in the file.
+/// A procedure with the positions of its parts in the file.
 pub(super) struct Step<'a> {
     pub(super) procedure: Procedure,
     pub(super) name: Value<'a>,
@@ -21,30 +20,30 @@ pub(super) struct Step<'a> {
     pub(super) dependencies: Vec<DependencyPlace<'a>>,
 }
 
-/// Says where a dependency stands.
 pub(super) struct DependencyPlace<'a> {
     pub(super) name: Value<'a>,
-    /// The value of `sessions`, if it is written.
+    /// The value of `sessions`, if set.
     pub(super) sessions: Option<Value<'a>>,
 }
 
-/// Reads one entry. Everything that is wrong is reported; what can be read is returned all the
-/// same, so that an entry with a typo is not missed by those that depend on it.
+/// Reads one entry and reports all problems. Returns valid parts of an invalid entry,
+/// so that other entries can depend on it without an error of their own.
 pub(super) fn read<'a>(value: &Value<'a>, overrides: &Overrides) -> Option<Step<'a>> {
     let fields = value.fields(Section::Procedure)?;
-    let hint = "every procedure needs one, such as 'qsiprep'";
+    let hint = "add a name, such as 'qsiprep'";
     let name = fields.required("name", hint, |value| {
         Some((procedure_name(value)?, value.clone()))
     });
-    let hint = "write the directory below derivatives_root, or \"\" for the bids_root itself";
+    let hint =
+        "set it to a directory relative to derivatives_root, or to \"\" for bids_root itself";
     let output_dir = match fields.get("output_dir") {
-        // As the Python program had it: the same as "".
+        // Like "", as in the Python program.
         Some(value) if value.is_null() => Some(PathBuf::new()),
         _ => fields.required("output_dir", hint, output_dir),
     };
-    let hint = "write the job script, such as snbb_run_qsiprep.sh";
+    let hint = "set it to the job script, such as snbb_run_qsiprep.sh";
     let script = fields.required("script", hint, script);
-    // None: it is wrong already.
+    // `None` after an error.
     let known_scope = fields.or("scope", |value| Some(value.choice::<Scope>()));
     let (depends_on, dependencies) = depends_on(&fields);
     let completion = markers::rule(&fields);
@@ -52,7 +51,7 @@ pub(super) fn read<'a>(value: &Value<'a>, overrides: &Overrides) -> Option<Step<
     let mut resources = resources(&fields, overrides);
     let output_grace = fields.maybe("output_grace", Value::duration);
     let rules = rules::read(&fields);
-    // Two that restart the same job would run it twice.
+    // If both Slurm and the scheduler restarted a job, it would run twice.
     resources.no_requeue = rules.retry.as_ref().is_some_and(|rules| {
         let restarts = [Reason::NodeFail, Reason::Preempted];
         restarts.iter().all(|reason| rules.on.contains_key(reason))
@@ -60,10 +59,7 @@ pub(super) fn read<'a>(value: &Value<'a>, overrides: &Overrides) -> Option<Step<
     if known_scope == Some(Scope::Session)
         && let Some(value) = fields.get("min_sessions")
     {
-        value.problem_with(
-            "is for procedures with 'scope: subject'",
-            "a task of a session has that session only; leave the key out",
-        );
+        value.problem_with("requires 'scope: subject'", "remove the key");
     }
     let known_name = name.as_ref().map(|(name, _)| &**name);
     let check = check(&fields, known_name, output_dir.as_deref(), known_scope);
@@ -82,7 +78,7 @@ pub(super) fn read<'a>(value: &Value<'a>, overrides: &Overrides) -> Option<Step<
         output_grace,
         rules,
     };
-    placeholders::check(&fields, &procedure);
+    markers::check_placeholders(&fields, &procedure);
     Some(Step {
         procedure,
         name: name_value,
@@ -90,20 +86,23 @@ pub(super) fn read<'a>(value: &Value<'a>, overrides: &Overrides) -> Option<Step<
     })
 }
 
-/// Names become part of job names, of which accounting keeps 255 bytes, and of paths.
+/// Names become part of paths and of job names, which accounting truncates at 255 bytes.
 fn procedure_name(value: &Value<'_>) -> Option<Arc<str>> {
     const LONGEST: usize = 100;
     let text = value.raw("a name")?;
     let letter = |c: char| c.is_ascii_alphanumeric();
     if text.len() > LONGEST {
-        value.problem(format!("{} is longer than {LONGEST} letters", quote(text)));
+        value.problem(format!(
+            "{} is longer than {LONGEST} characters",
+            quote(text)
+        ));
     } else if !(text.starts_with(letter)
         && text
             .chars()
             .all(|c| letter(c) || matches!(c, '_' | '.' | '+' | '-')))
     {
         value.problem(format!(
-            "{} is not a name: a letter or digit, then letters, digits, '_', '.', '+' or '-'",
+            "{} is not a valid name: use letters, digits, '_', '.', '+' and '-', and start with a letter or digit",
             quote(text)
         ));
     }
@@ -117,29 +116,33 @@ fn output_dir(value: &Value<'_>) -> Option<PathBuf> {
     let path = PathBuf::from(value.expanded()?);
     let shown = quote(&path.to_string_lossy());
     if path.is_absolute() {
-        let hint = "only directories below derivatives_root can be outputs";
+        let hint = "use a path relative to derivatives_root";
         value.problem_with(format!("{shown} is absolute"), hint);
         return None;
     }
     if path.components().any(|part| part == Component::ParentDir) {
-        value.problem(format!("{shown} leaves derivatives_root by '..'"));
+        value.problem(format!("{shown} leaves derivatives_root with '..'"));
         return None;
     }
     if let Some(brace) = template::stray_brace(&path.to_string_lossy()) {
-        let hint = "the placeholders are {subject} and {session}";
-        value.problem_with(format!("{shown} holds '{brace}'"), hint);
+        let hint = "only {subject} and {session} are placeholders";
+        value.problem_with(format!("{shown} contains '{brace}'"), hint);
         return None;
     }
     if let Some(placeholder) = template::open_end(&path.to_string_lossy()) {
-        let hint = "two labels could mean one directory: write a '_', '-' or '/' after it";
-        value.problem_with(format!("{shown} goes on after {placeholder}"), hint);
+        let hint =
+            "add '_', '-' or '/' after it, so that different labels give different directories";
+        value.problem_with(
+            format!("{shown} has no separator after {placeholder}"),
+            hint,
+        );
         return None;
     }
     let plain: PathBuf = path
         .components()
         .filter(|part| *part != Component::CurDir)
         .collect();
-    // The empty path would be bids_root.
+    // The empty path means bids_root.
     let itself = plain.as_os_str().is_empty();
     Some(if itself { PathBuf::from(".") } else { plain })
 }
@@ -151,13 +154,13 @@ fn script(value: &Value<'_>) -> Option<String> {
     };
     if script.starts_with('-') {
         value.problem(format!(
-            "{} begins with '-': sbatch would take it for an option",
+            "{} starts with '-', so sbatch would treat it as an option",
             quote(&script)
         ));
         return None;
     }
     if script.ends_with('/') || Path::new(&script).file_name().is_none() {
-        value.problem(format!("{} names a directory", quote(&script)));
+        value.problem(format!("{} is a directory", quote(&script)));
         return None;
     }
     Some(script)
@@ -172,7 +175,7 @@ fn depends_on<'a>(fields: &Fields<'a>) -> (Vec<Dependency>, Vec<DependencyPlace<
             let Some(fields) = entry.fields(Section::Dependency) else {
                 continue;
             };
-            let name = fields.required("name", "it names a procedure", |value| {
+            let name = fields.required("name", "add the name of a procedure", |value| {
                 Some((value.raw("the name of a procedure")?, value.clone()))
             });
             (name, fields.get("sessions"))
@@ -208,17 +211,19 @@ fn depends_on<'a>(fields: &Fields<'a>) -> (Vec<Dependency>, Vec<DependencyPlace<
     (dependencies, places)
 }
 
-/// Chooses the check, by name if none is given, and tells what does not go with it.
-/// `scope`: none if it is wrong already.
+/// Chooses the check, by the procedure's name if `check` is not set. Reports keys that do not fit it.
+/// `scope` is `None` after an error.
 fn check(
     fields: &Fields<'_>,
     name: Option<&str>,
     dir: Option<&Path>,
     scope: Option<Scope>,
 ) -> Check {
-    // A place that is said outright is not where the checks by name would look.
-    let is_said = dir.is_some_and(|dir| template::has_any(&dir.to_string_lossy()));
-    let by_name = name.and_then(|name| name.parse().ok()).filter(|_| !is_said);
+    // The built-in checks do not support placeholders.
+    let is_template = dir.is_some_and(|dir| template::has_any(&dir.to_string_lossy()));
+    let by_name = name
+        .and_then(|name| name.parse().ok())
+        .filter(|_| !is_template);
     let check = fields
         .maybe("check", Value::choice)
         .unwrap_or_else(|| by_name.unwrap_or_default());
@@ -233,8 +238,8 @@ fn check(
             .find_map(|key| fields.get(key));
         if let Some(value) = place {
             value.problem_with(
-                format!("the {check} check needs 'scope: {needed}'"),
-                "or write 'check: markers' to judge by completion_marker",
+                format!("the {check} check requires 'scope: {needed}'"),
+                "set it, or set 'check: markers' to use completion_marker",
             );
         }
     }
@@ -242,14 +247,13 @@ fn check(
         && !marker.is_null()
     {
         marker.warn(format!(
-            "is not looked at: the built-in {check} check decides ('check: markers' chooses the marker)"
+            "is ignored, because the built-in {check} check is used (set 'check: markers' to use the marker)"
         ));
     }
     check
 }
 
-/// Reads what the jobs of a procedure ask for. What is typed in the shell is meant for everything that this call
-/// submits.
+/// The resources that a procedure's jobs request. Options of the command line apply to every procedure.
 fn resources(fields: &Fields<'_>, overrides: &Overrides) -> Resources {
     let mem = fields.maybe("mem", Value::memory);
     let cpus = fields.maybe("cpus_per_task", Value::whole);
@@ -262,18 +266,76 @@ fn resources(fields: &Fields<'_>, overrides: &Overrides) -> Resources {
         cpus_per_task: overrides.slurm_cpus.or(cpus).filter(|cpus| *cpus > 0),
         gres: fields.maybe("gres", Value::word),
         sbatch_args: fields
-            .maybe("sbatch_args", sbatch_args::read)
+            .maybe("sbatch_args", sbatch_arguments)
             .unwrap_or_default(),
         no_requeue: false,
     };
     let memory = options::passed_memory_options(&resources);
     if let ([first, second, ..], Some(value)) = (&memory[..], fields.get("sbatch_args")) {
         value.problem_with(
-            format!("--{first} and --{second} are passed together, and sbatch takes one of them only"),
-            "write mem: \"\" beside --mem-per-cpu or --mem-per-gpu: it takes slurm_mem away as well",
+            format!("--{first} and --{second} exclude each other in sbatch"),
+            "with --mem-per-cpu or --mem-per-gpu, set mem: \"\", which also disables slurm_mem",
         );
     }
     resources
+}
+
+/// Further options of sbatch. Options are refused if they would change how a job is found, how sbatch answers, how many
+/// jobs there are, or what the script sees.
+fn sbatch_arguments(value: &Value<'_>) -> Option<Arguments> {
+    if value.is_scalar() {
+        let hint = "write one list entry per option, such as [--nice=100, --exclusive]";
+        value.problem_with("must be a list, not a single value", hint);
+        return None;
+    }
+    let items = value.items()?;
+    let texts = items.iter().enumerate();
+    let arguments = Arguments::parse(texts.filter_map(|(at, item)| Some((at, item.text()?))));
+    for argument in arguments.iter() {
+        if let Some(item) = items.get(argument.at) {
+            check_argument(item, argument);
+        }
+    }
+    // sbatch's answer would not name the cluster that the job id belongs to.
+    if options::clusters(&arguments).contains(&"all") {
+        value.problem_with(
+            "--clusters=all does not name the clusters",
+            "list them, such as --clusters=first,second",
+        );
+    }
+    Some(arguments)
+}
+
+fn check_argument(item: &Value<'_>, argument: &Argument) {
+    let word = &argument.word;
+    let Some(option) = argument.option else {
+        if word == "--" || word.starts_with("--=") {
+            item.problem(format!("'{word}' is not an option of sbatch"));
+        } else if !argument.is_option() {
+            item.problem_with(
+                format!("'{word}' is not an option, so sbatch would treat it as the script"),
+                "write an option and its value as a single entry, such as --nice=100",
+            );
+        }
+        return;
+    };
+    let long = format!("--{}", option.long);
+    let (name, short) = match argument.letter {
+        Some(letter) => (format!("-{letter} ({long})"), format!("-{letter}")),
+        None => (long.clone(), long),
+    };
+    match option.class {
+        Class::Refused(why) | Class::Unfit(why) => {
+            item.problem(format!("'{word}': {name} is not allowed here: {why}"));
+        }
+        Class::Key(key) => item.warn(format!("use the key '{key}' instead of {short}")),
+        Class::Free => {}
+    }
+    if argument.is_open() {
+        item.problem(format!(
+            "'{word}' has no value, so sbatch would treat the script as its value"
+        ));
+    }
 }
 
 fn environment(value: &Value<'_>) -> BTreeMap<String, String> {
@@ -285,18 +347,20 @@ fn environment(value: &Value<'_>) -> BTreeMap<String, String> {
     for (name, value) in value.pairs().unwrap_or_default() {
         if !paths::is_variable_name(name) {
             value.problem(format!(
-                "{} is not the name of a variable: letters, digits and '_', no digit first",
+                "{} is not a valid variable name: use letters, digits and '_', and do not start with a digit",
                 quote(name)
             ));
         } else if let Some(prefix) = RESERVED.iter().find(|prefix| name.starts_with(**prefix)) {
-            value.problem(format!("names that begin with {prefix} are set by Slurm"));
+            value.problem(format!(
+                "variables that start with {prefix} are set by Slurm"
+            ));
         } else if Variable::reserved().contains(&name) {
             value.problem("is set by the scheduler for each job");
         } else if value.is_null() {
-            value.problem_with("has no value", "write \"\" for an empty one");
+            value.problem_with("has no value", "write \"\" for an empty value");
         } else if let Some(text) = value.scalar() {
             if text.contains('\0') {
-                value.problem("holds a NUL");
+                value.problem("contains a NUL character");
             }
             variables.insert(name.to_owned(), text);
         }

@@ -1,7 +1,7 @@
-//! A YAML file as a tree whose nodes know their place.
+//! A YAML file as a tree of nodes with positions.
 //!
-//! Anchors are resolved and merge keys (`<<`) are applied as PyYAML's safe loader does it; scalars
-//! stay the text that was written, because their meaning depends on the key. Must not know any key.
+//! Resolves anchors and applies merge keys (`<<`) like PyYAML's safe loader. Scalars
+//! remain text, because their meaning depends on the key. Does not know any key.
 
 mod build;
 
@@ -10,20 +10,18 @@ use std::rc::Rc;
 
 use super::problem::{Position, Problem, quote};
 
-/// Holds one value of the file.
+/// One value of the file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     pub at: Position,
     pub value: NodeValue,
-    /// How many nodes there are from here on, shared ones counted as often as they are used, and
-    /// long texts by their length.
+    /// The number of nodes in this tree; shared ones count each time, and long texts count more.
     weight: usize,
 }
 
-/// Says what a node is.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NodeValue {
-    /// `plain`: written without quotes, so that words such as `null` have their meaning.
+    /// `plain` means written without quotes, so that words such as `null` have their special meaning.
     Scalar {
         text: String,
         plain: bool,
@@ -32,44 +30,41 @@ pub enum NodeValue {
     Mapping(Vec<Entry>),
 }
 
-/// Is one key of a mapping with its value. Keys are unique.
+/// One key of a mapping with its value. Keys are unique.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     pub key: String,
-    /// Of the key.
+    /// Position of the key.
     pub at: Position,
     pub node: Rc<Node>,
 }
 
-/// Holds a whole file.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Tree {
-    /// None: the file has no content.
+    /// `None` if the file has no content.
     pub root: Option<Rc<Node>>,
-    /// What is wrong but did not keep the tree from being built.
     pub problems: Vec<Problem>,
-    /// What is taken as PyYAML took it, and deserves a word.
     pub warnings: Vec<Problem>,
-    /// How many entries merge keys have brought in so far.
+    /// Number of entries added by merge keys so far.
     merged: usize,
 }
 
-/// Is a key and a value as they come, before doubled and merged keys are settled.
+/// A key and a value before duplicate and merged keys are resolved.
 struct Pair {
     key: Rc<Node>,
     at: Position,
     node: Rc<Node>,
 }
 
-/// Keys are copied where they are used, so a long one that is shared could fill the memory.
+/// Aliased keys are copied, so long ones could fill the memory.
 const LONGEST_KEY: usize = 200;
-/// The depth at which a file is no configuration any more.
+/// A file with deeper nesting is not a configuration.
 const DEEPEST: usize = 32;
-/// The number of values at which a file is no configuration any more ("billion laughs").
+/// A file with more values is not a configuration ("billion laughs").
 const HEAVIEST: usize = 100_000;
 
 impl Tree {
-    /// Reads a file's bytes. The error is the first thing that is no YAML.
+    /// Parses a file. The error is the first syntax error.
     pub fn parse(bytes: &[u8]) -> Result<Self, Problem> {
         let text = decode(bytes)?;
         build::build(text)
@@ -77,7 +72,7 @@ impl Tree {
 }
 
 impl Node {
-    /// True for `null`, `~` and nothing at all, as YAML 1.1 has it.
+    /// True for `null`, `~` and an empty value, as in YAML 1.1.
     pub fn is_null(&self) -> bool {
         match &self.value {
             NodeValue::Scalar { text, plain: true } => {
@@ -87,36 +82,28 @@ impl Node {
         }
     }
 
-    /// Names the kind of node in a sentence.
+    /// The kind of node, for messages.
     pub fn kind(&self) -> &'static str {
         match &self.value {
-            _ if self.is_null() => "nothing",
+            _ if self.is_null() => "an empty value",
             NodeValue::Scalar { .. } => "a single value",
             NodeValue::Sequence(_) => "a list",
             NodeValue::Mapping(_) => "a mapping",
         }
     }
 
-    /// A text as it stands without quotes.
+    /// A text without quotes.
     pub fn plain(text: &str) -> Self {
-        Self::scalar(Position::default(), text.to_owned(), true)
+        let text = text.to_owned();
+        Self::new(Position::default(), NodeValue::Scalar { text, plain: true })
     }
 
-    fn scalar(at: Position, text: String, plain: bool) -> Self {
-        let weight = 1 + text.len() / 100;
-        let value = NodeValue::Scalar { text, plain };
-        Self { at, value, weight }
-    }
-
-    fn sequence(at: Position, items: Vec<Rc<Node>>) -> Self {
-        let weight = sum(items.iter().map(|node| node.weight));
-        let value = NodeValue::Sequence(items);
-        Self { at, value, weight }
-    }
-
-    fn mapping(at: Position, entries: Vec<Entry>) -> Self {
-        let weight = sum(entries.iter().map(|entry| entry.node.weight));
-        let value = NodeValue::Mapping(entries);
+    fn new(at: Position, value: NodeValue) -> Self {
+        let weight = match &value {
+            NodeValue::Scalar { text, .. } => 1 + text.len() / 100,
+            NodeValue::Sequence(items) => sum(items.iter().map(|node| node.weight)),
+            NodeValue::Mapping(entries) => sum(entries.iter().map(|entry| entry.node.weight)),
+        };
         Self { at, value, weight }
     }
 }
@@ -125,21 +112,17 @@ fn sum(weights: impl Iterator<Item = usize>) -> usize {
     weights.fold(1, usize::saturating_add)
 }
 
-/// Accepts UTF-8 without control characters. The parser takes a NUL for the end of the file, so
-/// that what follows it would be lost without a word.
+/// Accepts UTF-8 without control characters. The parser treats a NUL as the end of the file and
+/// would silently ignore the rest.
 fn decode(bytes: &[u8]) -> Result<&str, Problem> {
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
-        return Err(Problem {
-            hint: Some("save it as UTF-8".to_owned()),
-            ..Problem::at(Position { line: 1, column: 1 }, "the file is UTF-16")
-        });
+        let problem = Problem::at(Position { line: 1, column: 1 }, "the file is UTF-16");
+        return Err(problem.with_hint("save it as UTF-8"));
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let good = bytes.get(..error.valid_up_to()).unwrap_or_default();
-        Problem {
-            hint: Some("is this the configuration file? If so, save it as UTF-8".to_owned()),
-            ..Problem::at(end_of(good), "the file is not UTF-8 text")
-        }
+        Problem::at(end_of(good), "the file is not UTF-8 text")
+            .with_hint("if this is the configuration file, save it as UTF-8")
     })?;
     let control = |c: char| c.is_ascii_control() && !matches!(c, '\t' | '\n' | '\r');
     match text.find(control) {
@@ -149,14 +132,14 @@ fn decode(bytes: &[u8]) -> Result<&str, Problem> {
             let code = found.map_or(0, u32::from);
             Err(Problem::at(
                 end_of(before),
-                format!("the control character U+{code:04X} cannot stand in YAML"),
+                format!("the control character U+{code:04X} is not allowed in YAML"),
             ))
         }
         None => Ok(text),
     }
 }
 
-/// Returns the place right after `bytes`, which are valid UTF-8.
+/// The position right after `bytes`, which are valid UTF-8.
 fn end_of(bytes: &[u8]) -> Position {
     let text = String::from_utf8_lossy(bytes);
     let line = text.matches('\n').count() + 1;
@@ -172,21 +155,21 @@ fn position(line: usize, column: usize) -> Position {
     }
 }
 
-/// The entries of a mapping by their keys.
+/// The entries of a mapping, with an index by key.
 #[derive(Default)]
 struct Unique {
     entries: Vec<Entry>,
-    places: HashMap<String, usize>,
+    index: HashMap<String, usize>,
 }
 
 impl Unique {
-    /// Puts an entry in the place of an earlier one with its key, which is returned.
+    /// Adds an entry. Replaces and returns an earlier one with the same key.
     fn put(&mut self, entry: Entry) -> Option<Entry> {
-        let place = self.places.get(&entry.key).copied();
+        let place = self.index.get(&entry.key).copied();
         match place.and_then(|place| self.entries.get_mut(place)) {
             Some(earlier) => Some(std::mem::replace(earlier, entry)),
             None => {
-                self.places.insert(entry.key.clone(), self.entries.len());
+                self.index.insert(entry.key.clone(), self.entries.len());
                 self.entries.push(entry);
                 None
             }
@@ -194,9 +177,9 @@ impl Unique {
     }
 }
 
-/// Applies merge keys and settles doubled ones: the last of equal keys counts, own keys win over
-/// merged ones, and of several merged mappings the first wins (PyYAML, `flatten_mapping`).
-fn settle(pairs: Vec<Pair>, tree: &mut Tree) -> Vec<Entry> {
+/// Applies merge keys and resolves duplicates: the last of equal keys wins, own keys win over
+/// merged ones, and the first of several merged mappings wins (PyYAML, `flatten_mapping`).
+fn resolve_keys(pairs: Vec<Pair>, tree: &mut Tree) -> Vec<Entry> {
     let mut merged: Vec<Entry> = Vec::new();
     let mut own = Unique::default();
     for pair in pairs {
@@ -218,7 +201,7 @@ fn settle(pairs: Vec<Pair>, tree: &mut Tree) -> Vec<Entry> {
         let key = key.clone();
         if let Some(earlier) = own.put(Entry { key, at, node }) {
             let line = earlier.at.line;
-            let message = format!("this key stands twice, the one of line {line} is not used");
+            let message = format!("this key appears twice; the value in line {line} is ignored");
             tree.warnings.push(Problem {
                 key: earlier.key,
                 ..Problem::at(at, message)
@@ -235,7 +218,7 @@ fn settle(pairs: Vec<Pair>, tree: &mut Tree) -> Vec<Entry> {
     all.entries
 }
 
-/// Appends what a `<<` brings in, so that later entries win over earlier ones.
+/// Appends the entries of a `<<`, ordered so that later ones win.
 fn merge(node: &Node, at: Position, merged: &mut Vec<Entry>, tree: &mut Tree) {
     let sources: Vec<&Node> = match &node.value {
         NodeValue::Sequence(items) => items.iter().rev().map(Rc::as_ref).collect(),
@@ -247,7 +230,7 @@ fn merge(node: &Node, at: Position, merged: &mut Vec<Entry>, tree: &mut Tree) {
                 let sum = tree.merged.saturating_add(entries.len());
                 if sum > HEAVIEST {
                     if tree.merged <= HEAVIEST {
-                        let message = format!("'<<' brings in more than {HEAVIEST} values");
+                        let message = format!("'<<' adds more than {HEAVIEST} values");
                         tree.problems.push(Problem::at(at, message));
                     }
                     tree.merged = usize::MAX;
@@ -258,7 +241,7 @@ fn merge(node: &Node, at: Position, merged: &mut Vec<Entry>, tree: &mut Tree) {
             }
             _ => {
                 let found = source.kind();
-                let message = format!("'<<' takes a mapping or a list of mappings, not {found}");
+                let message = format!("'<<' requires a mapping or a list of mappings, not {found}");
                 tree.problems.push(Problem::at(at, message));
             }
         }

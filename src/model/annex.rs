@@ -1,31 +1,31 @@
 //! Files of git-annex (DataLad) whose content is not on this machine.
 //!
-//! A locked file is a link into `.git/annex/objects`, which leads nowhere while the content is
-//! elsewhere. [`crate::gather::disk::reader`] asks only about links that lead nowhere, so
-//! that no other file costs a call.
+//! A locked file is a link into `.git/annex/objects`, which is broken while the content is
+//! elsewhere. [`crate::gather::disk::reader`] checks only broken links, so
+//! that other files cost no system call.
 
 use crate::base::words::words;
 
 words! {
-    /// How a file of git-annex counts while its content is elsewhere.
+    /// Whether a git-annex file counts while its content is elsewhere.
     #[derive(Default)]
     pub enum Annex {
-        /// As a file of the size that git-annex notes, or of unknown size.
+        /// It counts, with the size that git-annex recorded or an unknown size.
         #[default]
         Present = "present",
-        /// Not at all.
+        /// It counts as missing.
         Absent = "absent",
     }
 }
 
-/// Describes a file whose content is elsewhere.
+/// A git-annex file whose content is elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Elsewhere {
-    /// In bytes; none: git-annex does not know it either (files added by URL).
+    /// In bytes; `None` if git-annex does not know it either (files added by URL).
     pub size: Option<u64>,
 }
 
-/// Returns what the target of a link tells, if it leads into git-annex's store.
+/// Parses the target of a link into git-annex's store; `None` for other targets.
 ///
 /// The key is the last part of the target: `SHA256E-s1234--<hash>.nii.gz` (git-annex, "key format").
 pub fn elsewhere(target: &[u8]) -> Option<Elsewhere> {

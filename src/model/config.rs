@@ -12,99 +12,95 @@ use crate::model::config::notify::NotifyConfig;
 use crate::model::job::ExecutorKind;
 use crate::model::procedure::{MemSize, OutputRoots, ProcedureDag, TimeLimit};
 
-/// Holds a whole configuration. All paths are absolute; a `Config` in hand has been validated.
+/// A validated configuration. All paths are absolute.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The file that this came from; none: built-in defaults.
+    /// `None` for the built-in defaults.
     pub file: Option<PathBuf>,
     pub dicom_root: PathBuf,
     pub bids_root: PathBuf,
     pub derivatives_root: PathBuf,
     pub state_file: PathBuf,
-    /// None: the state's metadata or a hash of its path decides.
+    /// If `None`, it comes from the state's metadata or a hash of its path.
     pub project: Option<String>,
     pub log_file: PathBuf,
     pub qsirecon_spec: Option<PathBuf>,
     pub sessions: SessionSource,
-    /// Which of the sessions found are worked on.
+    /// Which of the discovered sessions are processed.
     pub cohort: CohortSource,
-    /// How git-annex links whose content is not here count.
     pub annex: Annex,
     pub safety: SafetyConfig,
-    /// Below `dicom_root`, a subject without `ses-*` is one session with the empty label.
+    /// In `dicom_root`, a subject without `ses-*` is one session with the empty label.
     pub sessionless: bool,
-    /// Ids of a sessions file become labels of the Python program's widths.
+    /// Pads ids of a sessions file to the label widths of the Python program.
     pub pad_ids: bool,
     pub executor: ExecutorKind,
     pub script_dir: Option<PathBuf>,
     pub slurm: SlurmConfig,
-    /// How many local jobs run at a time.
+    /// Maximum number of local jobs that run at the same time.
     pub local_jobs: usize,
     pub max_in_flight: Option<usize>,
     pub max_submit_per_run: Option<usize>,
-    /// Counts all of the user's jobs in the queue, of whatever program, array tasks one by one.
+    /// Counts all jobs of the user in the queue, including those of other programs, and array tasks individually.
     pub max_queued_user_jobs: Option<usize>,
-    /// What no job may ask more of.
     pub ceiling: Ceiling,
-    /// When a limit bites, subjects take turns within a procedure.
     pub fair: Fairness,
     /// A session waits while its newest DICOM file is younger than this.
     pub dicom_settle: Option<Duration>,
     /// A session with fewer than `audit.dicom_min_files` files waits.
     pub dicom_gate: bool,
-    /// How long complete rows are trusted without a look at their outputs. Zero: not at all.
+    /// How long complete rows are trusted without checking their outputs. Zero means not at all.
     pub recheck: Duration,
-    /// Threads that wait for the file system at the same time.
+    /// Number of threads that read the file system in parallel.
     pub scan_threads: usize,
-    /// The Python program's habit: failed tasks are submitted again at each run.
+    /// Submits failed tasks again in every run, like the Python program.
     pub resubmit_failed: bool,
-    /// Between the two clean answers that release a submission in doubt.
+    /// Time between the two clean answers that release a submission in doubt.
     pub settle_time: Duration,
     pub output_grace: Duration,
     pub lost_grace: Duration,
-    /// How long a job must be missing from the queue before that means anything, where accounting cannot say.
+    /// How long a job must be missing from the queue to count as ended if accounting is unavailable.
     pub absence_grace: Duration,
-    /// Limit on a whole pass.
+    /// Time limit of a pass.
     pub deadline: Duration,
     pub lock_timeout: Duration,
     pub audit: AuditConfig,
-    /// Who is told when something changes for the worse.
     pub notify: NotifyConfig,
     /// Written at the end of each run, for a watchdog.
     pub heartbeat_file: Option<PathBuf>,
-    /// Figures for Prometheus.
+    /// Prometheus metrics.
     pub metrics_file: Option<PathBuf>,
     pub procedures: ProcedureDag,
-    /// Things that are valid but deserve a word (one line each, with position).
+    /// One line each, with position.
     pub warnings: Vec<String>,
 }
 
-/// Holds what the site's Slurm needs; per-procedure values stand in the procedures.
+/// Slurm settings of the site; procedures contain their own values.
 #[derive(Debug, Clone)]
 pub struct SlurmConfig {
-    /// None: no `--partition`.
+    /// `None` for no `--partition`.
     pub partition: Option<String>,
-    /// None: no `--account`.
+    /// `None` for no `--account`.
     pub account: Option<String>,
     pub mem: Option<MemSize>,
     pub cpus_per_task: Option<u32>,
     pub log_dir: Option<PathBuf>,
-    /// Where sbatch and its kin are; none: `PATH`.
+    /// The directory of Slurm's commands; `None` for `PATH`.
     pub bin_dir: Option<PathBuf>,
-    /// False: never ask sacct.
+    /// Whether to query sacct.
     pub accounting: bool,
 }
 
-/// Holds when a run stops because it does not trust what it sees.
+/// Thresholds of the safety stop.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SafetyConfig {
-    /// In percent; 100: never.
+    /// In percent; 100 disables the check.
     pub max_drop: f64,
-    /// Bytes that the file systems of state and audit log must have free; 0: any.
+    /// Free bytes that the file systems of state and audit log must have; 0 disables the check.
     pub min_free: u64,
 }
 
-/// Holds the most that a job may ask for; more is reduced, with a note. None: no bound.
+/// Upper limits of a job's request; larger requests are reduced, with a note. `None` for no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ceiling {
     pub mem: Option<MemSize>,
@@ -113,18 +109,18 @@ pub struct Ceiling {
 }
 
 words! {
-    /// Whose tasks come first when a limit bites, within a procedure.
+    /// The order of a procedure's tasks when a limit applies.
     #[derive(Default)]
     pub enum Fairness {
-        /// Those of the first subjects.
+        /// The first subjects first.
         #[default]
         Order = "order",
-        /// One of each subject, in turn.
+        /// One task of each subject in turn.
         Subjects = "subjects",
     }
 }
 
-/// Holds the `audit` section.
+/// The `audit` section.
 #[derive(Debug, Clone)]
 pub struct AuditConfig {
     pub dicom_min_files: u64,
@@ -137,21 +133,21 @@ pub struct AuditConfig {
     pub smtp_tls: bool,
     pub smtp_username: Option<String>,
     pub smtp_password: Option<Secret>,
-    /// Looked for in logs, before the built-in ones.
+    /// Searched before the built-in patterns.
     pub log_patterns: Vec<LogPattern>,
 }
 
-/// Describes an error that the site knows from its logs.
+/// A site's pattern for errors in logs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogPattern {
     pub name: String,
     /// A valid regular expression.
     pub regex: String,
-    /// What to do.
+    /// The remedy.
     pub hint: Option<String>,
 }
 
-/// Holds a text that is never printed.
+/// A text that is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub String);
 
@@ -162,7 +158,7 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Config {
-    /// Says where the study's sessions are looked for.
+    /// Parameters for the discovery of sessions.
     pub fn search(&self) -> Search<'_> {
         Search {
             source: &self.sessions,
@@ -174,7 +170,6 @@ impl Config {
         }
     }
 
-    /// Says where outputs lie.
     pub fn output_roots(&self) -> OutputRoots<'_> {
         OutputRoots {
             bids: &self.bids_root,
@@ -182,7 +177,7 @@ impl Config {
         }
     }
 
-    /// Returns the gate for sessions whose DICOM files are not all there.
+    /// The gate that holds back sessions with missing DICOM files.
     pub fn gate(&self) -> Gate {
         Gate {
             settle: self
@@ -196,7 +191,7 @@ impl Config {
         }
     }
 
-    /// The directories in which scripts are looked for before `PATH`.
+    /// The directories that are searched for scripts before `PATH`.
     pub fn script_dirs(&self) -> Vec<PathBuf> {
         let dirs = [self.script_dir.as_deref(), self.base_dir()];
         dirs.into_iter().flatten().map(Path::to_owned).collect()
@@ -211,7 +206,7 @@ impl Config {
         ]
     }
 
-    /// Returns the directory that relative paths and scripts of the configuration refer to.
+    /// The directory that relative paths in the configuration refer to.
     pub fn base_dir(&self) -> Option<&Path> {
         self.file.as_deref().and_then(Path::parent)
     }

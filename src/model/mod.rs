@@ -1,4 +1,4 @@
-//! What there is, as plain data: labels, procedures, jobs, rows, the configuration.
+//! Plain data: labels, procedures, jobs, rows, the configuration.
 
 pub mod annex;
 pub mod bids;

@@ -1,58 +1,57 @@
-//! The catalogue of procedures for common BIDS apps, from which `init` makes a site's configuration.
+//! The catalogue of procedures for common BIDS apps, which `init` uses for a site's configuration.
 //!
-//! An app is two files of `slurm_templates/`, delivered inside the program: `<name>.yaml`, the commented entry of
-//! `procedures` with the markers, limits and resources that its documentation names, and `<name>.sh`, the job
-//! script. Pure data: nothing is read or written here.
+//! An app consists of two files of `slurm_templates/`, included in the program: `<name>.yaml`, the commented entry of
+//! `procedures` with markers, limits and resources from the app's documentation, and `<name>.sh`, the job
+//! script.
 
 mod fit;
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-/// Describes one app of the catalogue.
+/// One app of the catalogue.
 #[derive(Debug, Clone)]
 pub struct App {
-    /// The procedure's name, and that of both files.
+    /// The name of the procedure and of both files.
     pub name: &'static str,
-    /// What it is for, in a line for a list of choices.
+    /// A short description for lists.
     pub about: &'static str,
-    /// Where its documentation is; source of the markers and options.
+    /// The URL of its documentation, the source of the markers and options.
     pub docs: &'static str,
-    /// Which other apps of the catalogue must come before it, one of each list (`heudiconv` or `dcm2bids`, ...). The
-    /// entry names the first of each.
+    /// Apps that must run before it: one of each group (`heudiconv` or `dcm2bids`, ...). The entry depends on the first
+    /// of each.
     pub needs: &'static [&'static [&'static str]],
-    /// Which BIDS datatypes it reads: one of each list must be there, or it never has anything to do. None of a
-    /// converter's, which reads DICOM files. Source: the apps' documentation.
+    /// The BIDS datatypes that it reads: without one of each group, it is never applicable. Empty for converters, which
+    /// read DICOM files. Source: the apps' documentation.
     pub reads: &'static [&'static [&'static str]],
-    /// One entry of `procedures`, a YAML list item with comments, indented to stand below `procedures:`.
+    /// One entry of `procedures`: a YAML list item with comments, indented for `procedures:`.
     pub entry: Cow<'static, str>,
     pub script: &'static str,
 }
 
-/// The converters that make a BIDS dataset. A site with `discover: bids` has it already, and none of these.
+/// The converters to BIDS. Not used by sites with `discover: bids`, whose dataset is already converted.
 const CONVERTERS: &[&str] = &["heudiconv", "dcm2bids"];
 
-/// What every BIDS dataset must have at its top.
+/// The description file that every BIDS dataset must have.
 pub const DESCRIPTION: &str = "dataset_description.json";
 
-/// Returns all apps: converters first, then in the order of their names.
+/// All apps: first the converters, then the others, each sorted by name.
 pub fn apps() -> &'static [App] {
     &*APPS
 }
 
-/// Returns the app of a name.
 pub fn app(name: &str) -> Option<&'static App> {
     apps().iter().find(|app| app.name == name)
 }
 
-/// A description for a dataset that has none.
+/// The content of a new dataset description.
 pub fn description(name: &str) -> String {
     let name = serde_json::Value::from(name);
     format!("{{\"Name\": {name}, \"BIDSVersion\": \"1.10.0\", \"DatasetType\": \"raw\"}}")
 }
 
 impl App {
-    /// Takes what the entry says: `# <about>. <docs>` at its top, `# Reads anat, func or dwi.`, `depends_on`.
+    /// Parses the entry: `# <about>. <docs>` in the first lines, `# Reads anat, func or dwi.`, `depends_on`.
     fn new(name: &'static str, entry: &'static str, script: &'static str) -> Self {
         let mut comments = entry.lines().filter_map(|line| line.strip_prefix("  # "));
         let about = comments.next().unwrap_or_default();
@@ -82,17 +81,16 @@ impl App {
         }
     }
 
-    /// The name of its script.
     pub fn script_name(&self) -> String {
         format!("{}.sh", self.name)
     }
 
-    /// True if its script works on DICOM files: without them it has nothing to do.
+    /// True if its script reads DICOM files.
     pub fn reads_dicom(&self) -> bool {
         self.script.contains("SNBB_DICOM_PATH")
     }
 
-    /// True if it makes the dataset in `bids_root` of DICOM files.
+    /// True if it converts DICOM files to the dataset in `bids_root`.
     pub fn is_converter(&self) -> bool {
         self.needs.is_empty()
             && self
@@ -100,7 +98,7 @@ impl App {
                 .is_some_and(|dir| dir.starts_with("\"\""))
     }
 
-    /// How many sessions a subject needs.
+    /// Number of sessions that a subject needs.
     pub fn min_sessions(&self) -> usize {
         let count = self
             .value("min_sessions")
@@ -108,25 +106,25 @@ impl App {
         count.unwrap_or(1)
     }
 
-    /// Returns what a line of the entry says of a key.
+    /// The value of a key in the entry.
     fn value(&self, key: &str) -> Option<&str> {
         let mut lines = self.entry.lines();
         lines.find_map(|line| line.trim_start().strip_prefix(key)?.strip_prefix(": "))
     }
 
-    /// True if it refuses a dataset without [`DESCRIPTION`]: it opens the dataset with pybids.
+    /// True if it refuses a dataset without [`DESCRIPTION`], because it opens the dataset with pybids.
     pub fn needs_description(&self) -> bool {
         ["aslprep", "fmriprep", "mriqc", "qsiprep", "smriprep"].contains(&self.name)
     }
 
-    /// Returns the entry for a site with these procedures: `depends_on` names those of them that are needed. What is
-    /// needed and not among them is left out.
-    pub fn entry_for(&self, chosen: &[&str]) -> String {
-        let needed: Vec<&str> = self
-            .needs
-            .iter()
-            .filter_map(|any| any.iter().find(|name| chosen.contains(name)).copied())
-            .collect();
+    /// The entry for a site with these procedures: `depends_on` contains those of them that are needed. `converter` is
+    /// the site's own converter, used if it has none of the catalogue's.
+    pub fn entry_for(&self, chosen: &[&str], converter: Option<&str>) -> String {
+        let needed = self.needs.iter().filter_map(|group| {
+            let name = group.iter().find(|name| chosen.contains(name)).copied();
+            name.or(converter.filter(|_| *group == CONVERTERS))
+        });
+        let needed: Vec<&str> = needed.collect();
         let line = format!("    depends_on: [{}]", needed.join(", "));
         self.entry
             .lines()
@@ -137,7 +135,7 @@ impl App {
             .collect()
     }
 
-    /// Returns the files that the script needs beside it and that a site edits: name and text.
+    /// Names and contents of files that the script needs and that a site edits.
     pub fn files(&self) -> &'static [(&'static str, &'static str)] {
         match self.name {
             "dcm2bids" => &[(
@@ -153,8 +151,8 @@ impl App {
     }
 }
 
-/// The procedure that a study gets which chose nothing of the catalogue: it works at once, wherever sessions come from,
-/// and shows the way.
+/// The procedure of a study without apps from the catalogue: an example that works immediately, with any source of
+/// sessions.
 pub const EXAMPLE: App = App {
     name: "example",
     about: "counts the files of each session",
@@ -165,7 +163,7 @@ pub const EXAMPLE: App = App {
     script: include_str!("init/example.sh"),
 };
 
-/// Pairs the files of each app, converters first, then in the order of their names.
+/// Includes the files of each app.
 macro_rules! apps {
     ($($name:literal),*) => {
         [$(App::new(
@@ -201,9 +199,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_depends_on_what_was_chosen() {
+    fn an_entry_depends_on_the_chosen_apps() {
         let depends_on = |name: &str, chosen: &[&str]| {
-            let entry = app(name).unwrap().entry_for(chosen);
+            let entry = app(name).unwrap().entry_for(chosen, None);
             let line = entry.lines().find(|line| line.contains("depends_on"));
             line.unwrap().trim().to_owned()
         };
@@ -222,12 +220,12 @@ mod tests {
         }
         for app in apps() {
             let first: Vec<&str> = app.needs.iter().map(|any| any[0]).collect();
-            assert_eq!(app.entry_for(&first), app.entry, "{}", app.name);
+            assert_eq!(app.entry_for(&first, None), app.entry, "{}", app.name);
         }
     }
 
     #[test]
-    fn what_an_entry_says_is_known_before_it_is_chosen() {
+    fn properties_of_apps_come_from_their_entries() {
         let known = |name: &str| {
             let app = app(name).unwrap();
             (app.reads_dicom(), app.is_converter(), app.min_sessions())
@@ -240,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_converter_needs_comes_with_it() {
+    fn files_of_converters_are_included() {
         let names = |name: &str| app(name).unwrap().files().iter().map(|file| file.0);
         assert!(names("heudiconv").eq(["heuristic.py"]));
         assert!(names("dcm2bids").eq(["dcm2bids.json"]));
@@ -257,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_is_in_order_and_without_gaps() {
+    fn the_list_is_sorted_and_complete() {
         let converters = apps().iter().take_while(|app| app.needs.is_empty());
         let (first, rest) = apps().split_at(converters.count());
         assert_eq!(first.len(), 3);

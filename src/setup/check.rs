@@ -1,7 +1,7 @@
-//! Is the set-up of a site sound? A list of findings, each with what to do. Changes nothing that stays.
+//! Checks the setup of a site and lists findings with their remedies. Leaves no changes behind.
 //!
-//! One file per topic: `check` gathers what there is to see, and `judge` makes findings of it, purely. [`run`] starts
-//! all of them; [`trial`] tries a directory out, `slurm::inspect` asks Slurm.
+//! There is one file per topic. Its `check` reads the site; the functions that turn values into findings are pure.
+//! [`run`] starts all topics; [`trial`] tests a directory, `slurm::inspect` queries Slurm.
 
 mod clock;
 pub mod config;
@@ -30,21 +30,19 @@ use crate::show::tables::{TableError, texts};
 pub use crate::store::verify::Level;
 pub use site::Site;
 
-/// Holds what one look found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub level: Level,
-    /// What was looked at, a stable word for scripts: `config`, `dicom_root`, `script`, `lock`, ...
+    /// A word that scripts rely on, such as `config`, `dicom_root`, `script` or `lock`.
     pub topic: &'static str,
-    /// The procedure, path or partition that it is about; empty for the site as a whole.
+    /// The procedure, path or partition concerned; empty for the entire site.
     pub about: String,
-    /// One sentence without full stop.
     pub text: String,
-    /// What to do; none for what is in order.
-    pub advice: Option<String>,
+    /// `None` if the level is ok.
+    pub remedy: Option<String>,
 }
 
-/// All topics, in the order in which findings are shown. Scripts rely on the words.
+/// All topics, in the order of the output. Scripts rely on the words.
 pub const TOPICS: [&str; 24] = [
     "config",
     "environment",
@@ -72,12 +70,12 @@ pub const TOPICS: [&str; 24] = [
     "cron",
 ];
 
-/// Collects findings, each about what was named last.
+/// Collects findings about a current topic.
 #[derive(Default)]
 pub struct Findings {
     topic: &'static str,
     about: String,
-    /// How many there were when it was named.
+    /// Number of findings when the current topic was set.
     before: usize,
     pub list: Vec<Finding>,
 }
@@ -94,25 +92,25 @@ impl Findings {
         self.add(Level::Ok, text, "");
     }
 
-    fn warning(&mut self, text: impl Into<String>, advice: impl Into<String>) {
-        self.add(Level::Warning, text, advice);
+    fn warning(&mut self, text: impl Into<String>, remedy: impl Into<String>) {
+        self.add(Level::Warning, text, remedy);
     }
 
-    fn error(&mut self, text: impl Into<String>, advice: impl Into<String>) {
-        self.add(Level::Error, text, advice);
+    fn error(&mut self, text: impl Into<String>, remedy: impl Into<String>) {
+        self.add(Level::Error, text, remedy);
     }
 
-    fn add(&mut self, level: Level, text: impl Into<String>, advice: impl Into<String>) {
+    fn add(&mut self, level: Level, text: impl Into<String>, remedy: impl Into<String>) {
         self.list.push(Finding {
             level,
             topic: self.topic,
             about: self.about.clone(),
             text: text.into(),
-            advice: (level != Level::Ok).then(|| advice.into()),
+            remedy: (level != Level::Ok).then(|| remedy.into()),
         });
     }
 
-    /// Says that all is well with it, unless something else was said.
+    /// Adds an ok finding if the current topic has no other one.
     fn or_ok(&mut self, text: impl Into<String>) {
         if self.list.len() == self.before {
             self.ok(text);
@@ -120,7 +118,7 @@ impl Findings {
     }
 }
 
-/// Puts findings into the order in which they are shown: the worst first, then by topic.
+/// Sorts findings for the output: by level, worst first, then by topic.
 pub fn sort(findings: &mut [Finding]) {
     let place = |topic: &str| TOPICS.iter().position(|known| *known == topic);
     findings.sort_by_key(|finding| {
@@ -131,7 +129,7 @@ pub fn sort(findings: &mut [Finding]) {
     });
 }
 
-/// Returns a row per finding: `level, topic, about, finding, advice, todo`, the last two the same: `advice` is the old name.
+/// A row per finding: `level, topic, about, finding, advice, todo`. The last two are equal; `advice` is the old name.
 pub fn checks_frame(findings: &[Finding]) -> Result<DataFrame, TableError> {
     let column =
         |name: &str, get: fn(&Finding) -> Option<&str>| texts(name, findings.iter().map(get));
@@ -140,14 +138,14 @@ pub fn checks_frame(findings: &[Finding]) -> Result<DataFrame, TableError> {
         column("topic", |f| Some(f.topic)),
         column("about", |f| Some(&f.about)),
         column("finding", |f| Some(&f.text)),
-        column("advice", |f| f.advice.as_deref()),
-        column("todo", |f| f.advice.as_deref()),
+        column("advice", |f| f.remedy.as_deref()),
+        column("todo", |f| f.remedy.as_deref()),
     ];
     Ok(DataFrame::new(findings.len(), columns)?)
 }
 
-/// Tells once what several procedures have in common, for people: trouble in the same words, and what Slurm
-/// says of a script that this program has found fault with itself.
+/// Combines findings for people: the same problem of several procedures becomes one finding. Slurm's complaint about a
+/// script is dropped if this program has found a problem with that script, too.
 pub fn combined(findings: Vec<Finding>) -> Vec<Finding> {
     let faulty: Vec<String> = findings
         .iter()
@@ -159,41 +157,41 @@ pub fn combined(findings: Vec<Finding>) -> Vec<Finding> {
             && finding.text.to_lowercase().contains("batch script")
             && faulty.contains(&finding.about)
     };
-    let mut told: Vec<Finding> = Vec::with_capacity(findings.len());
+    let mut combined: Vec<Finding> = Vec::with_capacity(findings.len());
     for finding in findings {
         if is_echo(&finding) {
             continue;
         }
-        let same = told.iter_mut().find(|other| {
+        let same = combined.iter_mut().find(|other| {
             finding.level != Level::Ok
                 && (other.level, other.topic) == (finding.level, finding.topic)
-                && (&other.text, &other.advice) == (&finding.text, &finding.advice)
+                && (&other.text, &other.remedy) == (&finding.text, &finding.remedy)
         });
         match same {
             Some(other) => other.about = format!("{}, {}", other.about, finding.about),
-            None => told.push(finding),
+            None => combined.push(finding),
         }
     }
-    told
+    combined
 }
 
-/// Says in one line how things stand.
+/// A summary in one line.
 pub fn verdict(findings: &[Finding]) -> String {
     let count = |level| findings.iter().filter(|f| f.level == level).count();
     let (errors, warnings) = (count(Level::Error), count(Level::Warning));
     match (errors, warnings) {
-        (0, 0) => format!("sound: {} in order", plural(findings.len(), "thing")),
-        (0, _) => format!("usable, with {}", plural(warnings, "warning")),
-        (_, 0) => format!("not sound: {}", plural(errors, "error")),
+        (0, 0) => format!("{} passed", plural(findings.len(), "check")),
+        (0, _) => format!("usable with {}", plural(warnings, "warning")),
+        (_, 0) => format!("failed: {}", plural(errors, "error")),
         _ => format!(
-            "not sound: {}, {}",
+            "failed: {}, {}",
             plural(errors, "error"),
             plural(warnings, "warning")
         ),
     }
 }
 
-/// Names the first three of a list.
+/// The first three entries of a list.
 fn few<S: AsRef<str>>(names: &[S]) -> String {
     text::few(names, 3)
 }
@@ -210,21 +208,22 @@ mod tests {
             testing::error("script", "p", "c", "x"),
             testing::error("config", "", "d", "x"),
         ];
-        assert_eq!(verdict(&findings), "not sound: 2 errors, 1 warning");
+        assert_eq!(verdict(&findings), "failed: 2 errors, 1 warning");
         sort(&mut findings);
         let texts: Vec<&str> = findings.iter().map(|f| f.text.as_str()).collect();
         assert_eq!(texts, ["d", "c", "b", "a"]);
-        assert_eq!(verdict(&findings[3..]), "sound: 1 thing in order");
-        assert_eq!(verdict(&findings[2..]), "usable, with 1 warning");
-        assert_eq!(verdict(&findings[..1]), "not sound: 1 error");
+        assert_eq!(verdict(&findings[3..]), "1 check passed");
+        assert_eq!(verdict(&findings[2..]), "usable with 1 warning");
+        assert_eq!(verdict(&findings[..1]), "failed: 1 error");
         assert_eq!(few(&["a", "b", "c", "d"]), "a, b, c and 1 more");
     }
 
     #[test]
-    fn what_procedures_have_in_common_is_told_once() {
+    fn common_problems_of_procedures_are_combined() {
         let script = |about| testing::error("script", about, "/s/a.sh has DOS line breaks", "x");
         let slurm = |about| {
-            let text = "Slurm would refuse a job of it: Batch script contains DOS line breaks";
+            let text =
+                "Slurm would refuse a job of this procedure: Batch script contains DOS line breaks";
             testing::error("submission", about, text, "y")
         };
         let all = vec![
@@ -234,18 +233,18 @@ mod tests {
             slurm("b"),
             testing::ok("script", "c", "k"),
         ];
-        let told: Vec<(String, Level)> = combined(all)
+        let shown: Vec<(String, Level)> = combined(all)
             .into_iter()
             .map(|f| (f.about, f.level))
             .collect();
         assert_eq!(
-            told,
+            shown,
             [
                 ("a, b".to_owned(), Level::Error),
                 ("c".to_owned(), Level::Ok)
             ]
         );
-        // Nothing else has said so.
+        // Without another finding about the script.
         assert_eq!(combined(vec![slurm("a"), slurm("b")])[0].about, "a, b");
     }
 }

@@ -1,13 +1,13 @@
-//! What `init` writes for a site: the configuration and the job scripts, from answers to a few questions.
+//! The files that `init` writes for a site: the configuration and the job scripts, from answers to a few questions.
 //!
-//! Pure but for two files: [`look`] sees what stands at the given roots, [`write`] puts files where none are. Asks
-//! nobody and knows no terminal: that is `cli/init`.
+//! [`survey`] and [`existing`] read the given roots, [`write`] creates the files, and the rest is pure. The dialogue
+//! is in `cli/init`.
 
 pub mod add;
 pub mod choose;
 pub mod error;
 pub mod existing;
-pub mod look;
+pub mod survey;
 mod template;
 pub mod write;
 
@@ -27,54 +27,54 @@ use crate::setup::catalogue::App;
 /// The configuration's name in the directory of a study.
 pub const CONFIG: &str = "config.yaml";
 
-/// Where job scripts are, below the directory of a study.
+/// Directory of job scripts in the directory of a study.
 pub const SCRIPTS: &str = "scripts";
 
-/// The JSON Schema beside the configuration, so that editors know its keys without a network.
+/// The JSON schema beside the configuration, so that editors do not need a network.
 const SCHEMA: &str = ".snbb-schema.json";
 
-/// Where scripts of the catalogue look for the files that they need, unless a variable says otherwise.
+/// Default directory of further files in the catalogue's scripts.
 const SHARED: &str = "/opt/snbb";
 
-/// All that the files are made of. Paths are absolute and stand for themselves: nothing in them is expanded.
+/// The input for the files. Paths are absolute and not expanded.
 #[derive(Debug, Clone)]
 pub struct Answers {
     pub sessions: SessionSource,
-    /// None: there are no DICOM files, or only a list says where.
+    /// `None` if there are no DICOM files, or if a list contains their paths.
     pub dicom_root: Option<PathBuf>,
-    /// Subjects have no `ses-*` below `dicom_root`.
+    /// Subjects in `dicom_root` have no `ses-*` directories.
     pub sessionless: bool,
     pub bids_root: PathBuf,
     pub derivatives_root: PathBuf,
-    /// Write the dataset's description, which is missing.
+    /// Whether to write the missing description of the dataset.
     pub describes: bool,
     pub state_file: PathBuf,
     pub log_dir: PathBuf,
-    /// None: a hash of the state file's path.
+    /// `None` for a hash of the state file's path.
     pub project: Option<String>,
     pub jobs: Jobs,
     pub mem: Option<MemSize>,
-    /// 0: none.
+    /// 0 for none.
     pub cpus: Option<u32>,
-    /// In the order of the file. None: the example.
+    /// In the order of the file. If empty, the example is used.
     pub apps: Vec<App>,
 }
 
-/// What runs the jobs.
+/// The executor and its settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Jobs {
     Local,
     Slurm {
-        /// None: Slurm's own default.
+        /// `None` for Slurm's default.
         partition: Option<String>,
         account: Option<String>,
-        /// Where its commands are, if cron would not find them.
+        /// The directory of its commands, if cron would not find them.
         bin_dir: Option<PathBuf>,
         accounting: bool,
     },
 }
 
-/// A file that is to be written.
+/// A file to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewFile {
     /// Relative to the directory of the study, or absolute.
@@ -93,10 +93,10 @@ impl NewFile {
     }
 }
 
-/// Makes all files of a study whose directory is `dir`, an absolute path. The configuration comes first.
+/// All files of a study in `dir`, an absolute path. The configuration comes first.
 ///
 /// # Errors
-/// A path that a configuration or a script cannot hold.
+/// A path that a configuration or a script cannot contain.
 pub fn files(answers: &Answers, dir: &Path) -> Result<Vec<NewFile>, InitError> {
     let example = [catalogue::EXAMPLE];
     let apps = match answers.apps.as_slice() {
@@ -104,7 +104,7 @@ pub fn files(answers: &Answers, dir: &Path) -> Result<Vec<NewFile>, InitError> {
         apps => apps,
     };
     let names: Vec<&str> = apps.iter().map(|app| app.name).collect();
-    let entries: Vec<String> = apps.iter().map(|app| app.entry_for(&names)).collect();
+    let entries: Vec<String> = apps.iter().map(|app| app.entry_for(&names, None)).collect();
     let schema = include_str!("../../docs/schema/config.json");
     let mut files = vec![
         NewFile::plain(CONFIG, template::text(answers, dir, &entries)?),
@@ -125,10 +125,10 @@ pub fn files(answers: &Answers, dir: &Path) -> Result<Vec<NewFile>, InitError> {
     Ok(files)
 }
 
-/// Returns an app's script and the files beside it, for a study in the directory `dir`. The script looks for them there.
+/// An app's script and the files that it needs, with their paths in `dir`, the directory of the study.
 ///
 /// # Errors
-/// A path that a script cannot hold.
+/// A path that a script cannot contain.
 pub fn scripts(app: &App, dir: &Path, scripts: &Path) -> Result<Vec<NewFile>, InitError> {
     let mut text = app.script.to_owned();
     let mut files = Vec::new();
@@ -136,7 +136,7 @@ pub fn scripts(app: &App, dir: &Path, scripts: &Path) -> Result<Vec<NewFile>, In
         let path = scripts.join(name);
         let place = dir.join(&path);
         let Some(place) = place.to_str() else {
-            let why = "is not UTF-8, which a script must be";
+            let why = "is not UTF-8, so a script cannot contain it";
             return Err(InitError::unfit_path("the directory", dir, why));
         };
         text = text.replace(&format!("{SHARED}/{name}"), &shell::quote(place));
@@ -151,12 +151,12 @@ pub fn scripts(app: &App, dir: &Path, scripts: &Path) -> Result<Vec<NewFile>, In
     Ok(files)
 }
 
-/// Returns the root that a path lies in, if any: a study's own files have no place there.
+/// The data root that contains a path. A study's own files must not be there.
 pub fn root_around<'a>(answers: &'a Answers, path: &Path) -> Option<(&'static str, &'a Path)> {
     roots(answers).find(|(_, root)| path.starts_with(root))
 }
 
-/// Returns the data roots with their keys.
+/// The data roots with their keys.
 fn roots(answers: &Answers) -> impl Iterator<Item = (&'static str, &Path)> {
     let dicom = answers.dicom_root.as_deref();
     dicom.map(|root| ("dicom_root", root)).into_iter().chain([

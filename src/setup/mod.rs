@@ -1,4 +1,4 @@
-//! Setting a study up, and checking that it is sound.
+//! Sets up a study, and checks a site's setup.
 
 pub mod catalogue;
 pub mod check;

@@ -260,39 +260,39 @@ fn a_flat_directory_of_results_is_read_once() {
 #[test]
 fn placeholders_that_cannot_be_meant_are_refused() {
     for (text, part) in [
-        ("output_dir: 'fs/{subjet}'", "holds '{subjet}'"),
+        ("output_dir: 'fs/{subjet}'", "contains '{subjet}'"),
         (
             "output_dir: 'fs/{session}'",
-            "names sessions and no subject",
+            "contains {session} but not {subject}",
         ),
-        ("output_dir: 'fs/{subject}'", "no path has {session}"),
+        ("output_dir: 'fs/{subject}'", "no path contains {session}"),
         (
             "output_dir: fs, scope: subject, forbid: ['{session}.log']",
-            "a task of a subject has no session",
+            "a task with 'scope: subject' has no session",
         ),
         (
             "output_dir: fs, completion_marker: [{glob: '*.html', base: procedure}]",
-            "does not say whose file it is",
+            "must contain {subject}",
         ),
         (
             "output_dir: fs, completion_marker: [{glob: '*.html', count: input}]",
-            "there is no `when`",
+            "`when` is not set",
         ),
         (
             "output_dir: fs, completion_marker: '{a,b}.html'",
-            "neither {subject} nor {session}",
+            "other than {subject} and {session}",
         ),
         (
             "output_dir: fs, completion_marker: [{glob: '{subject}*.html', base: procedure}]",
-            "would also match files of other labels",
+            "would also match files of longer labels",
         ),
         (
             "output_dir: 'fs/{subject}x/{session}'",
-            "goes on after {subject}",
+            "has no separator after {subject}",
         ),
         (
             "output_dir: 'fs/{subject}', scope: subject, check: freesurfer",
-            "knows no placeholders",
+            "does not support placeholders",
         ),
     ] {
         let (study, _slurm) = adopting(&format!("  - {{name: a, script: job.sh, {text}}}\n"));

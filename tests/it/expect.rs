@@ -129,7 +129,7 @@ fn a_list_that_cannot_be_used_is_an_error_with_its_place() {
     study.ok(&["status"]);
     study.write("lists/nothing.txt", "sub-01\n\nsub-0 2\n");
     let said = study.call(&["run"]);
-    let line = format!("{list}:3: 'sub-0 2' holds ' ', which no BIDS label does");
+    let line = format!("{list}:3: 'sub-0 2' contains ' ', which is not allowed in BIDS labels");
     assert!(said.code == 2 && said.err.contains(&line), "{}", said.err);
     // In the configuration itself all are told at once, with their lines.
     study.configure(&format!(
@@ -137,9 +137,9 @@ fn a_list_that_cannot_be_used_is_an_error_with_its_place() {
     ));
     let said = study.call(&["run"]);
     for line in [
-        "config.yaml:8:5: exclude[1]: 'ses-1' is a session of which subject?",
-        "config.yaml:9:5: exclude[2]: 'a_b' holds '_', which no BIDS label does",
-        "config.yaml:10:10: include: names no session: nothing would ever be submitted",
+        "config.yaml:8:5: exclude[1]: 'ses-1' is a session without a subject",
+        "config.yaml:9:5: exclude[2]: 'a_b' contains '_', which is not allowed in BIDS labels",
+        "config.yaml:10:10: include: is empty, so nothing would ever be submitted",
     ] {
         assert!(
             said.code == 2 && said.err.contains(line),
@@ -183,11 +183,11 @@ fn rules_about_sessions_are_checked_when_the_configuration_is_read() {
     for (second, expected) in [
         (
             "scope: subject, depends_on: [{name: a, sessions: same}]",
-            "procedures[1].depends_on[0].sessions: 'same' is for procedures with 'scope: session'",
+            "procedures[1].depends_on[0].sessions: 'same' requires 'scope: session'",
         ),
         (
             "min_sessions: 2",
-            "procedures[1].min_sessions: is for procedures with 'scope: subject'",
+            "procedures[1].min_sessions: requires 'scope: subject'",
         ),
         (
             "scope: subject, min_sessions: 0",

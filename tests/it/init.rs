@@ -146,7 +146,7 @@ fn d8_check_names_what_the_scripts_need_and_this_machine_has_not() {
     let mut words = arguments(&pairs);
     words.extend(["--procedures", "heudiconv"]);
     assert_eq!(init(&study, &words).code, 0);
-    let missing = "needs what is not on this machine";
+    let missing = "which this machine does not have";
     let found = checked(&study);
     let image = "/opt/containers/heudiconv.sif (SNBB_HEUDICONV_IMAGE)";
     assert!(found.contains(missing) && found.contains(image), "{found}");
@@ -235,7 +235,7 @@ fn subjects_without_sessions_and_lists_of_sessions_are_taken_as_they_are() {
     let said = init(&study, &arguments(&pairs));
     assert_eq!(said.code, 2);
     assert!(
-        said.err.contains("there are P1") && said.err.contains("--sessions-file FILE"),
+        said.err.contains("but P1") && said.err.contains("--sessions-file FILE"),
         "{}",
         said.err
     );

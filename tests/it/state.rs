@@ -206,7 +206,7 @@ fn any_row() -> impl Strategy<Value = TaskRow> {
     (
         (text(), text(), text()),
         proptest::sample::select(&TaskStatus::ALL),
-        proptest::option::of(proptest::sample::select(Reason::ALL)),
+        proptest::option::of(proptest::sample::select(Reason::ALL.to_vec())),
         proptest::option::of(text()),
         proptest::option::of(instant()),
         proptest::option::of(any::<i32>()),

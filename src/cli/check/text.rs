@@ -38,10 +38,10 @@ pub fn list<'a>(findings: impl Iterator<Item = &'a Finding>, looks: TextStyle) -
         let mut lines = lines(&line, indent, looks).into_iter();
         let first = lines.next().unwrap_or_default();
         text.push_str(&format!("{style}{label}{style:#}{:blanks$}{first}\n", ""));
-        let advice = finding.advice.iter();
-        let advice =
-            advice.flat_map(|advice| self::lines(&format!("to do: {advice}"), indent, looks));
-        for line in lines.chain(advice) {
+        let remedy = finding.remedy.iter();
+        let remedy =
+            remedy.flat_map(|remedy| self::lines(&format!("to do: {remedy}"), indent, looks));
+        for line in lines.chain(remedy) {
             text.push_str(&format!("{:indent$}{line}\n", ""));
         }
     }
@@ -97,17 +97,17 @@ mod tests {
     use super::*;
 
     fn findings() -> Vec<Finding> {
-        let finding = |level, topic, about: &str, text: &str, advice: Option<&str>| Finding {
+        let finding = |level, topic, about: &str, text: &str, remedy: Option<&str>| Finding {
             level,
             topic,
             about: about.to_owned(),
             text: text.to_owned(),
-            advice: advice.map(str::to_owned),
+            remedy: remedy.map(str::to_owned),
         };
-        let advice = "set script_dir to the directory of scripts";
+        let remedy = "set script_dir to the directory of scripts";
         let text = "it is not there\x1b[31m";
         vec![
-            finding(Level::Error, "script", "prep", text, Some(advice)),
+            finding(Level::Error, "script", "prep", text, Some(remedy)),
             finding(Level::Ok, "lock", "", "works", None),
         ]
     }

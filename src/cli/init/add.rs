@@ -74,11 +74,7 @@ pub fn run(
     let all: Vec<&str> = known.iter().map(String::as_str).collect();
     for app in names.iter().filter_map(|name| existing.app(name)) {
         needs(app, &known)?;
-        let mut entry = app.entry_for(&all);
-        // Whatever its name is, the dataset comes from it.
-        if let Some(own) = own_converter.as_ref().filter(|_| !app.reads_dicom()) {
-            entry = entry.replace("depends_on: []", &format!("depends_on: [{own}]"));
-        }
+        let entry = app.entry_for(&all, own_converter.as_deref());
         text = add::with_entry(&text, &entry)?;
         files.extend(init::scripts(app, dir, &scripts_dir)?);
     }
@@ -122,7 +118,7 @@ fn existing(config: &Config, names: &[String], printer: &mut Printer) -> Existin
         },
         |found| found.sessions,
     );
-    let existing = Existing::look(config, &sessions, Some(names));
+    let existing = Existing::find(config, &sessions, Some(names));
     report::existing(&existing, printer);
     existing
 }

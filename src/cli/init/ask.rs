@@ -30,7 +30,7 @@ impl From<InitError> for Rejected {
     fn from(error: InitError) -> Self {
         Self {
             why: error.in_dialogue(),
-            instead: error.meant,
+            instead: error.suggestion,
         }
     }
 }

@@ -15,8 +15,8 @@ use crate::cli::error::Failure;
 use crate::cli::output::Printer;
 use crate::config::paths;
 use crate::model::bids::SessionSource;
-use crate::setup::init::look::Data;
-use crate::setup::init::{Answers, InitError, look};
+use crate::setup::init::survey::Data;
+use crate::setup::init::{Answers, InitError, survey};
 use crate::setup::place;
 
 /// What answers are gathered from.
@@ -172,13 +172,13 @@ impl Gatherer<'_> {
         let (subjects, sessions) = (args.subject_col.as_str(), args.session_col.as_str());
         match word.as_str() {
             "dicom" => {
-                let check = |root: &Path| look::dicom(root).map(drop);
+                let check = |root: &Path| survey::dicom(root).map(drop);
                 let (question, default) = ("Directory of the DICOM files", self.beside("dicom"));
                 let root = self.ask_path("--dicom-root", question, default, check)?;
                 self.dicom(root.unwrap_or_default())
             }
             "list" => {
-                let check = |file: &Path| look::list(file, subjects, sessions).map(drop);
+                let check = |file: &Path| survey::list(file, subjects, sessions).map(drop);
                 let question = format!(
                     "CSV or TSV file with the columns {subjects}, {sessions} and dicom_path"
                 );
@@ -190,7 +190,7 @@ impl Gatherer<'_> {
     }
 
     fn dicom(&mut self, root: PathBuf) -> Result<Source, Failure> {
-        let data = look::dicom(&root)?;
+        let data = survey::dicom(&root)?;
         self.tell_data(&data, &root);
         if data.is_sessionless {
             self.printer.note(
@@ -202,10 +202,10 @@ impl Gatherer<'_> {
 
     fn list(&mut self, file: PathBuf, dicom_root: Option<PathBuf>) -> Result<Source, Failure> {
         let (subject_col, session_col) = (&self.args.subject_col, &self.args.session_col);
-        let data = look::list(&file, subject_col, session_col)?;
+        let data = survey::list(&file, subject_col, session_col)?;
         self.tell_data(&data, &file);
         if let Some(root) = &dicom_root {
-            look::source("--dicom-root", root)?;
+            survey::source("--dicom-root", root)?;
         }
         let sessions = SessionSource::Csv {
             file,
@@ -255,7 +255,7 @@ impl Gatherer<'_> {
         let root = match self.given(OPTION, &self.args.bids_root)? {
             Some(given) => given,
             None => {
-                let check = |root: &Path| look::bids(root, is_source).map(drop);
+                let check = |root: &Path| survey::bids(root, is_source).map(drop);
                 let root = self.ask_path(OPTION, question, default, check)?;
                 let root = root.ok_or(InitError::missing(OPTION))?;
                 if self.asker.is_none() {
@@ -265,11 +265,11 @@ impl Gatherer<'_> {
                 root
             }
         };
-        let mut found = look::bids(&root, is_source)?;
+        let mut found = survey::bids(&root, is_source)?;
         let sessions = source.as_ref().map_or(0, |data| data.sessions);
-        if found.looked_at < sessions.min(ENOUGH) {
+        if found.sampled < sessions.min(ENOUGH) {
             // The few that are converted need not be like the others.
-            found.looked_at = 0;
+            found.sampled = 0;
         }
         if !place::is_there(&root) {
             self.to_make.push(root.clone());
@@ -279,7 +279,7 @@ impl Gatherer<'_> {
         }
         let data = Data {
             datatypes: found.datatypes.clone(),
-            looked_at: found.looked_at,
+            sampled: found.sampled,
             ..source.unwrap_or(found)
         };
         Ok((root, data))
@@ -288,9 +288,9 @@ impl Gatherer<'_> {
     fn derivatives_root(&mut self, bids_root: &Path) -> Result<PathBuf, Failure> {
         const OPTION: &str = "--derivatives-root";
         // It may lie in a root that is made, too.
-        let is_new = |root: &Path| match bids_root.starts_with(look::first_missing(root)) {
+        let is_new = |root: &Path| match bids_root.starts_with(survey::first_missing(root)) {
             true if !place::is_there(root) => Ok(true),
-            _ => look::target(OPTION, root),
+            _ => survey::target(OPTION, root),
         };
         let within = bids_root.join("derivatives");
         let beside = bids_root.with_file_name("derivatives");

@@ -10,7 +10,7 @@ use crate::cli::views::RunSummary;
 use crate::decide::manifest::Due;
 use crate::decide::request::Prepared;
 use crate::model::state::TaskKey;
-use crate::setup::check::slurm::way_out;
+use crate::setup::check::slurm::remedy;
 use crate::store::journal::JournalError;
 use crate::store::state_file::StateError;
 
@@ -30,8 +30,8 @@ pub(super) fn report<'a>(
     tell_missing_outputs(submitted, tasks, printer);
     for (procedure, (message, count)) in &submitted.refused {
         printer.warning(&format!("{procedure}: refused: {message}"));
-        if let Some(advice) = way_out(message) {
-            printer.hint(advice);
+        if let Some(remedy) = remedy(message) {
+            printer.hint(remedy);
         }
         summary
             .refused

@@ -1,4 +1,4 @@
-//! What may be written after a key, and what holds where nothing is written.
+//! The values that a key accepts, and its default.
 
 use super::Section;
 
@@ -17,15 +17,15 @@ pub enum Kind {
     Duration,
     /// Bytes.
     Size,
-    /// As sbatch takes it.
+    /// In the format of sbatch.
     Memory,
-    /// As sbatch takes it.
+    /// In the format of sbatch.
     Time,
     Flag,
     Choice(&'static [&'static str]),
     /// One line.
     Text,
-    /// Text without blanks.
+    /// Text without spaces.
     Word,
     /// Anything that is neither a list nor a mapping.
     Scalar,
@@ -51,7 +51,7 @@ pub enum Kind {
     Markers,
     LogPatterns,
     SbatchArgs,
-    /// Subjects and sessions, or the path of a file of them.
+    /// Subjects and sessions, or the path of a file that lists them.
     Entries {
         least: u64,
     },
@@ -61,17 +61,16 @@ pub enum Kind {
     Retries,
 }
 
-/// What holds where a key is not written.
+/// The value of a key that is not set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fallback {
     Nothing,
-    /// The key must be written.
     Required,
-    /// This value, read as if it were written.
+    /// This value, parsed like one from the file.
     Is(&'static str),
-    /// The value of this key at the top of the file.
+    /// The value of this top-level key.
     Of(&'static str),
-    /// What the program finds out.
+    /// A description of the value that the program determines.
     Words(&'static str),
 }
 
@@ -83,7 +82,7 @@ pub(super) const fn whole(least: u64, most: u64) -> Kind {
 }
 
 impl Kind {
-    /// What is written, in Markdown.
+    /// A description in Markdown.
     pub fn words(self) -> String {
         let words = match self {
             Self::Whole { least, most } => {
@@ -95,7 +94,10 @@ impl Kind {
             Self::Choice(words) => {
                 let mut words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
                 let last = words.pop().unwrap_or_default();
-                return format!("{} or {last}", words.join(", "));
+                return match words.is_empty() {
+                    true => last,
+                    false => format!("{} or {last}", words.join(", ")),
+                };
             }
             Self::List(item) => match item {
                 Self::Address => "list of addresses",
@@ -109,16 +111,16 @@ impl Kind {
             Self::Duration => "duration",
             Self::Size => "bytes, or a size such as `64M`",
             Self::Memory => "memory size",
-            Self::Time => "time limit of Slurm",
+            Self::Time => "Slurm time limit",
             Self::Flag => "yes or no",
             Self::Text | Self::Scalar | Self::Name => "text",
-            Self::Word => "text without blanks",
+            Self::Word => "text without spaces",
             Self::Address => "address",
             Self::Project => "1 to 32 letters, digits, `_`, `.`, `-`",
-            Self::Variable => "name of a variable",
+            Self::Variable => "environment variable",
             Self::Regex => "regular expression",
             Self::Path => "path",
-            Self::PromFile => "path that ends with `.prom`",
+            Self::PromFile => "path ending in `.prom`",
             Self::OutputDir => "relative path",
             Self::Script => "path or file name",
             Self::Pattern => "pattern",
@@ -128,7 +130,7 @@ impl Kind {
             Self::Markers => "pattern, or list of patterns",
             Self::LogPatterns => "list of patterns, see below",
             Self::SbatchArgs => "list of options",
-            Self::Entries { .. } => "list, or path of a file",
+            Self::Entries { .. } => "list, or path to a file",
             Self::Reasons => "mapping of reasons, or list",
             Self::Retries => "mapping, see below, or `off`",
         };
@@ -136,20 +138,20 @@ impl Kind {
     }
 }
 
-/// The most that a number may be; none: as much as the program can count.
+/// The upper bound to show to users, `None` if it is only that of the number's type.
 pub fn bound(most: u64) -> Option<u64> {
     (most < u32::MAX.into()).then_some(most)
 }
 
 impl Fallback {
-    /// What holds, in Markdown; none: nothing.
+    /// A description of the default in Markdown, `None` if there is none.
     pub fn words(self) -> Option<String> {
         match self {
             Self::Nothing => None,
             Self::Required => Some("(required)".to_owned()),
             Self::Is(value) => Some(format!("`{value}`")),
             Self::Of(key) if key.starts_with("slurm_") => Some(format!("`{key}`")),
-            Self::Of(_) => Some("the site's".to_owned()),
+            Self::Of(_) => Some("the site-wide value".to_owned()),
             Self::Words(words) => Some(words.to_owned()),
         }
     }

@@ -1,8 +1,7 @@
-//! The keys of one mapping: what is written, and what holds where nothing is.
+//! The keys of one mapping and their defaults.
 
 use super::super::keys::{Fallback, Kind, Section};
-use super::super::problem::Position;
-use super::super::problem::Problem;
+use super::super::problem::{Position, Problem};
 use super::super::tree::{Entry, NodeValue};
 use super::{Context, Value};
 
@@ -11,24 +10,23 @@ use super::{Context, Value};
 pub(crate) struct Fields<'a> {
     pub(super) context: &'a Context<'a>,
     pub(super) section: Section,
-    /// Where it begins.
     pub(crate) at: Position,
-    /// Empty: the top of the file.
+    /// Empty at the top level.
     pub(crate) key: String,
     pub(super) entries: &'a [Entry],
-    /// What is wrong with its values is only warned about.
+    /// Problems with values become warnings.
     pub(super) is_lenient: bool,
 }
 
-/// What holds where nothing is written.
+/// The default of a key.
 pub(super) enum Preset<'a> {
     Value(Value<'a>),
-    /// The value of this key at the top of the file.
+    /// The value of this top-level key.
     Site(Fields<'a>, &'static str),
 }
 
 impl<'a> Fields<'a> {
-    /// Opens the top of the file; reports unknown keys.
+    /// The top level of the file. Reports unknown keys.
     pub(crate) fn top(context: &'a Context<'a>) -> Self {
         let empty = Self::empty(context, Section::Site);
         let Some(node) = context.root else {
@@ -45,7 +43,7 @@ impl<'a> Fields<'a> {
         value.fields(Section::Site).unwrap_or(empty)
     }
 
-    /// A mapping in which nothing is written.
+    /// An empty mapping.
     pub(crate) fn empty(context: &'a Context<'a>, section: Section) -> Self {
         Self {
             context,
@@ -57,7 +55,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Opens the mapping after a key; it is empty if nothing is written there.
+    /// The mapping that is the value of a key; empty if the key has no value.
     pub(crate) fn below(&self, name: &str) -> Self {
         let section = match self.section.key(name).map(|key| key.kind) {
             Some(Kind::Mapping(section)) => section,
@@ -69,7 +67,7 @@ impl<'a> Fields<'a> {
             .unwrap_or_else(|| Self::empty(self.context, section))
     }
 
-    /// Returns the value of a key that is written, be it null.
+    /// The value of a key in the file, which may be null.
     pub(crate) fn get(&self, name: &str) -> Option<Value<'a>> {
         let entry = self.entries.iter().find(|entry| entry.key == name)?;
         let key = if self.key.is_empty() {
@@ -85,7 +83,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Returns the value of a key, or its default.
+    /// The value of a key, or its default.
     pub(crate) fn get_or_default(&self, name: &str) -> Option<Value<'a>> {
         self.get(name).or_else(|| match self.default(name)? {
             Preset::Value(value) => Some(value),
@@ -93,7 +91,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// The same fields, for settings that must not stop anything else.
+    /// The same fields, for settings whose errors must not stop everything else.
     pub(crate) fn leniently(&self) -> Self {
         Self {
             is_lenient: true,
@@ -101,7 +99,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Reads a key that has a default, which an empty value means too.
+    /// Reads a key that has a default; an empty value means the default, too.
     pub(crate) fn or<T: Default>(&self, name: &str, read: impl Fn(&Value<'a>) -> Option<T>) -> T {
         let value = self.get(name);
         let written = value.filter(|value| !value.is_null() && !value.is_empty_text());
@@ -114,8 +112,7 @@ impl<'a> Fields<'a> {
             .unwrap_or_default()
     }
 
-    /// Reads a key whose value may be none, for which an empty value stands. Nothing after a key of a procedure leaves
-    /// it at the site's value.
+    /// Reads an optional key. An empty text means none; null in a procedure means the site's value.
     pub(crate) fn maybe<T>(&self, name: &str, read: impl Fn(&Value<'a>) -> Option<T>) -> Option<T> {
         let default = self.default(name);
         match (self.get(name), default) {
@@ -129,7 +126,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Reads the entries of a list, or one that stands alone.
+    /// Reads the entries of a list, or a single value as a list of one.
     pub(crate) fn list<T>(&self, name: &str, read: impl Fn(&Value<'a>) -> Option<T>) -> Vec<T> {
         let entries = self.get(name).map(|value| value.one_or_more());
         let entries = entries.unwrap_or_default();
@@ -149,7 +146,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The top of the file, whose unknown keys have been reported.
+    /// The top level of the file, without reporting unknown keys again.
     pub(super) fn site(&self) -> Self {
         let entries = self.context.root.map(|node| &node.value);
         Self {
@@ -161,7 +158,23 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Reads a key that must be there.
+    /// Reports a problem with a key that may have its default value.
+    pub(crate) fn problem(&self, name: &str, message: impl Into<String>) {
+        match self.get(name) {
+            Some(value) => value.problem(message),
+            None => self.context.problem(default_value(name, message)),
+        }
+    }
+
+    /// Likewise, for a warning.
+    pub(crate) fn warn(&self, name: &str, message: impl Into<String>) {
+        match self.get(name) {
+            Some(value) => value.warn(message),
+            None => self.context.warning(default_value(name, message)),
+        }
+    }
+
+    /// Reads a required key.
     pub(crate) fn required<T>(
         &self,
         name: &str,
@@ -183,5 +196,12 @@ impl<'a> Fields<'a> {
                 None
             }
         }
+    }
+}
+
+fn default_value(name: &str, message: impl Into<String>) -> Problem {
+    Problem {
+        key: name.to_owned(),
+        ..Problem::at(Position::default(), message)
     }
 }

@@ -1,4 +1,4 @@
-//! Single values by type: what may be written, and the sentence about what may not.
+//! Parses single values by type and reports invalid ones.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -16,7 +16,7 @@ use crate::model::bids::suggest;
 use crate::model::procedure::{MemSize, TimeLimit};
 
 impl<'a> Value<'a> {
-    /// Returns the text of a single value, as it is written.
+    /// The text of a single value, unchanged.
     pub(crate) fn raw(&self, wanted: &str) -> Option<&'a str> {
         match &self.node.value {
             NodeValue::Scalar { text, .. } if !self.is_null() => Some(text),
@@ -27,7 +27,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Reads a single value by a function whose error is a sentence about it.
+    /// Parses a single value. The error of `parse` is the problem's message.
     pub(crate) fn parse<T, E: Display>(
         &self,
         wanted: &str,
@@ -42,7 +42,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Reads a text of one line that is not empty.
+    /// Reads a non-empty text of one line.
     pub(crate) fn text(&self) -> Option<String> {
         self.line("a text")
     }
@@ -53,7 +53,7 @@ impl<'a> Value<'a> {
                 Err("is empty".to_owned())
             } else if text.contains(char::is_control) {
                 Err(format!(
-                    "{} holds a line break or another control character",
+                    "{} contains a line break or another control character",
                     quote(text)
                 ))
             } else {
@@ -62,22 +62,21 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// Reads any single value.
     pub(crate) fn scalar(&self) -> Option<String> {
         self.raw("a text").map(str::to_owned)
     }
 
-    /// Reads a text without blanks, as Slurm's names are.
+    /// Reads a text without spaces, such as a name in Slurm.
     pub(crate) fn word(&self) -> Option<String> {
         let text = self.text()?;
         if text.contains(char::is_whitespace) {
-            self.problem(format!("{} holds a blank", quote(&text)));
+            self.problem(format!("{} contains a space", quote(&text)));
             return None;
         }
         Some(text)
     }
 
-    /// The form of one value: of a list, that of its entries.
+    /// The kind of one value, or of the entries of a list.
     fn item_kind(&self) -> Kind {
         match self.kind {
             Kind::List(item) => *item,
@@ -85,7 +84,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Reads one of the words of its key.
+    /// Reads one of the words that the key accepts.
     pub(crate) fn choice<T: FromStr>(&self) -> Option<T> {
         let words = match self.item_kind() {
             Kind::Choice(words) => words,
@@ -105,7 +104,7 @@ impl<'a> Value<'a> {
         text.parse().ok()
     }
 
-    /// Reads yes or no in the words of YAML 1.1, with or without quotes.
+    /// Reads a YAML 1.1 boolean, with or without quotes.
     pub(crate) fn flag(&self) -> Option<bool> {
         self.parse("yes or no", |text| {
             match text.to_ascii_lowercase().as_str() {
@@ -116,7 +115,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// Reads a whole number within the bounds of its key. One with a leading zero is refused: YAML 1.1 takes it as octal.
+    /// Reads a whole number within the bounds of its key. Leading zeros are refused, because they mean octal in YAML 1.1.
     pub(crate) fn whole<T: TryFrom<u64>>(&self) -> Option<T> {
         let (least, most) = match self.item_kind() {
             Kind::Whole { least, most } => (least, most),
@@ -139,22 +138,24 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// Reads a number from 1, by which something is multiplied.
     pub(crate) fn factor(&self) -> Option<f64> {
-        // One above this is a slip of the pen.
-        const GREATEST: f64 = 100.0;
+        // A larger factor is a typing error.
         self.parse("a number such as 1.5", |text| {
             let number = text.parse().ok();
             number
-                .filter(|factor| (1.0..=GREATEST).contains(factor))
-                .ok_or_else(|| format!("{} is not a number from 1 to {GREATEST}", quote(text)))
+                .filter(|factor| (1.0..=100.0).contains(factor))
+                .ok_or_else(|| format!("{} is not a number from 1 to 100", quote(text)))
         })
     }
 
     pub(crate) fn percent(&self) -> Option<f64> {
         self.parse("a percentage such as 10%", |text| {
-            let number = text.strip_suffix('%').unwrap_or(text).trim_end();
-            let number = number.parse().ok();
+            let number = text
+                .strip_suffix('%')
+                .unwrap_or(text)
+                .trim_end()
+                .parse()
+                .ok();
             number
                 .filter(|percent| (0.0..=100.0).contains(percent))
                 .ok_or_else(|| format!("{} is not a percentage from 0% to 100%", quote(text)))
@@ -172,16 +173,15 @@ impl<'a> Value<'a> {
         self.parse("a duration such as 10m", duration::parse)
     }
 
-    /// Reads a number of bytes.
     pub(crate) fn size(&self) -> Option<u64> {
         self.parse("a size such as 64M", size)
     }
 
     pub(crate) fn memory(&self) -> Option<MemSize> {
-        // Other keys take 0 for all memory of a node.
+        // In other keys, 0 means all memory of a node.
         if self.key == "slurm_mem" && self.is_plain("0") {
             self.warn(
-                "0 is taken as \"none\", as the Python program did; write \"0\" for the whole node",
+                "0 means \"none\", as in the Python program; write \"0\" to request all memory of a node",
             );
             return None;
         }
@@ -192,12 +192,12 @@ impl<'a> Value<'a> {
         self.parse("a time limit such as 12:00:00", TimeLimit::parse)
     }
 
-    /// Reads a path, expands and completes it.
+    /// Reads a path, expands it and makes it absolute.
     pub(crate) fn path(&self) -> Option<PathBuf> {
         Some(paths::absolute(&self.context.base, &self.expanded()?))
     }
 
-    /// Reads a path and expands it, but leaves it relative if it is.
+    /// Reads a path and expands it. A relative path stays relative.
     pub(crate) fn expanded(&self) -> Option<OsString> {
         let text = self.line("a path")?;
         match paths::expand(&text, self.context.env) {
@@ -215,11 +215,11 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Reads bytes, or a number with `K`, `M`, `G`, `T` in powers of 1024.
+/// Parses bytes, or a number with `K`, `M`, `G` or `T` (powers of 1024).
 fn size(text: &str) -> Result<u64, String> {
     let error = || {
         let quoted = quote(text);
-        format!("{quoted} is not a size: a whole number of bytes, or one with K, M, G or T")
+        format!("{quoted} is not a size: write a whole number of bytes, or one with K, M, G or T")
     };
     let upper = text.to_ascii_uppercase();
     let bare = upper

@@ -1,4 +1,4 @@
-//! Walks over all keys of the table and says for each one what counts: what is written, or what holds otherwise.
+//! The effective value of each key, from the file or by default, for `config show`.
 
 use serde_json::{Map, Number, Value as Json};
 
@@ -10,36 +10,32 @@ use crate::config::settings::{HIDDEN, Origin, Setting};
 use crate::config::tree::NodeValue;
 use crate::model::bids::SubjectLabel;
 
-/// The settings so far, and what those of one place have in common.
-struct Walk<'a> {
-    settings: &'a mut Vec<Setting>,
+/// The settings so far, and the context of the current ones.
+#[derive(Default)]
+struct Walk {
+    settings: Vec<Setting>,
     procedure: Option<String>,
-    /// Of what stands in no file: the built-in pipeline.
+    /// True for the built-in pipeline.
     is_builtin: bool,
 }
 
-/// What counts for a key.
-struct Found<'a> {
+/// The effective value of a key.
+struct Effective<'a> {
     value: Option<Value<'a>>,
-    /// Of the key; none: it is not written.
+    /// Line of the key; `None` if the file does not set it.
     line: Option<u32>,
     from: Option<&'static str>,
 }
 
-/// Returns the settings of a whole, valid file.
+/// The settings of a valid file.
 pub(crate) fn settings(top: &Fields<'_>) -> Vec<Setting> {
-    let mut settings = Vec::new();
-    let mut walk = Walk {
-        settings: &mut settings,
-        procedure: None,
-        is_builtin: false,
-    };
-    // What is wrong has been told, and what may be wrong has not kept the file from being read.
+    let mut walk = Walk::default();
+    // The file has been read already, so problems have been reported or did not matter.
     walk.section(&top.leniently(), "", None);
-    settings
+    walk.settings
 }
 
-impl Walk<'_> {
+impl Walk {
     fn section(&mut self, fields: &Fields<'_>, prefix: &str, from: Option<&'static str>) {
         for key in fields.section.keys() {
             let path = match prefix {
@@ -50,7 +46,7 @@ impl Walk<'_> {
                 Kind::Mapping(_) => self.section(&fields.below(key.name), &path, from),
                 Kind::Procedures => self.procedures(fields, &path),
                 _ => {
-                    let mut found = find(fields, key);
+                    let mut found = effective(fields, key);
                     found.from = found.from.or(from);
                     self.key(key, &path, &found);
                 }
@@ -59,25 +55,21 @@ impl Walk<'_> {
     }
 
     fn procedures(&mut self, top: &Fields<'_>, path: &str) {
-        let is_builtin = top.get("procedures").is_none();
+        self.is_builtin = top.get("procedures").is_none();
         let list = top.get_or_default("procedures");
         for item in list.and_then(|list| list.items()).unwrap_or_default() {
-            let Some(fields) = item.fields(Section::Procedure) else {
-                continue;
-            };
-            let name = fields.get("name").and_then(|name| name.scalar());
-            let name = name.unwrap_or_default();
-            let mut walk = Walk {
-                settings: &mut *self.settings,
-                procedure: Some(name.clone()),
-                is_builtin,
-            };
-            walk.section(&fields, &format!("{path}.{name}"), None);
+            if let Some(fields) = item.fields(Section::Procedure) {
+                let name = fields.get("name").and_then(|name| name.scalar());
+                let name = name.unwrap_or_default();
+                self.procedure = Some(name.clone());
+                self.section(&fields, &format!("{path}.{name}"), None);
+            }
         }
+        (self.procedure, self.is_builtin) = (None, false);
     }
 
-    /// Adds a key; entries that are mappings are walked through in their turn.
-    fn key(&mut self, key: &'static Key, path: &str, found: &Found<'_>) {
+    /// Adds a key. Entries that are mappings are added key by key.
+    fn key(&mut self, key: &'static Key, path: &str, found: &Effective<'_>) {
         let section = match key.kind {
             Kind::Retries => Section::Retry,
             Kind::Reasons => Section::RetryRule,
@@ -99,7 +91,7 @@ impl Walk<'_> {
             }
             _ => {
                 let entries = value.one_or_more();
-                // Names are short, patterns are not.
+                // Several markers would be too long for one line; names of dependencies are not.
                 let is_long = matches!(key.kind, Kind::Markers) && entries.len() > 1;
                 if !is_long && !entries.iter().any(Value::is_mapping) {
                     return self.add(key, path, found, Some(value));
@@ -118,7 +110,13 @@ impl Walk<'_> {
         }
     }
 
-    fn add(&mut self, key: &'static Key, path: &str, found: &Found<'_>, value: Option<&Value<'_>>) {
+    fn add(
+        &mut self,
+        key: &'static Key,
+        path: &str,
+        found: &Effective<'_>,
+        value: Option<&Value<'_>>,
+    ) {
         let is_builtin = self.is_builtin && found.from.is_none();
         let origin = match found.line.filter(|_| !is_builtin) {
             None => Origin::Default,
@@ -147,8 +145,8 @@ impl Walk<'_> {
     }
 }
 
-/// Finds what counts, as [`Fields::or`] and [`Fields::maybe`] do.
-fn find<'a>(fields: &Fields<'a>, key: &'static Key) -> Found<'a> {
+/// The effective value, by the rules of [`Fields::or`] and [`Fields::maybe`].
+fn effective<'a>(fields: &Fields<'a>, key: &'static Key) -> Effective<'a> {
     if let Some(value) = fields.get(key.name) {
         let is_left = match key.default {
             Fallback::Of(_) if value.is_null() => true,
@@ -156,7 +154,7 @@ fn find<'a>(fields: &Fields<'a>, key: &'static Key) -> Found<'a> {
         };
         if !is_left {
             let entry = fields.entries.iter().find(|entry| entry.key == key.name);
-            return Found {
+            return Effective {
                 value: Some(value),
                 line: entry.map(|entry| entry.at.line),
                 from: None,
@@ -170,11 +168,11 @@ fn find<'a>(fields: &Fields<'a>, key: &'static Key) -> Found<'a> {
         _ => (None, None),
     };
     match site {
-        Some(site) => Found {
+        Some(site) => Effective {
             from: Some(site.name),
-            ..find(&fields.site(), site)
+            ..effective(&fields.site(), site)
         },
-        None => Found {
+        None => Effective {
             value,
             line: None,
             from: None,
@@ -182,7 +180,7 @@ fn find<'a>(fields: &Fields<'a>, key: &'static Key) -> Found<'a> {
     }
 }
 
-/// True if an empty value means "none" and not the default.
+/// True if an empty value means "none" instead of the default.
 fn may_be_none(key: &Key) -> bool {
     match key.default {
         Fallback::Is(_) => matches!((key.section, key.kind), (Section::Site, Kind::Word)),
@@ -197,10 +195,10 @@ fn json(value: &Value<'_>, kind: Kind) -> Json {
         kind => kind,
     };
     match &value.node.value {
-        // A reason without a rule of its own.
+        // A reason without a rule.
         _ if value.is_null() && matches!(kind, Kind::Reasons) => Json::Object(Map::new()),
         _ if value.is_null() => Json::Null,
-        // The directory of the dataset itself; elsewhere: none.
+        // An empty `output_dir` means the dataset itself; other empty values mean none.
         _ if value.is_empty_text() && !matches!(kind, Kind::OutputDir | Kind::Scalar) => Json::Null,
         NodeValue::Scalar { text, .. } => scalar(value, text, item),
         NodeValue::Sequence(_) => {
@@ -235,7 +233,7 @@ fn scalar(value: &Value<'_>, text: &str, kind: Kind) -> Json {
     read.unwrap_or_else(|| text.into())
 }
 
-/// Names the variables of the environment that are part of a path.
+/// The environment variables in a path.
 fn variables(value: &Value<'_>, kind: Kind) -> Vec<String> {
     let is_expanded = matches!(
         kind,

@@ -1,4 +1,4 @@
-//! From the events of the YAML parser to the tree, without recursion, within limits.
+//! Builds the tree from the events of the YAML parser, without recursion and within limits.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -7,10 +7,10 @@ use std::rc::Rc;
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
 
 use super::super::problem::{Position, Problem};
-use super::{DEEPEST, HEAVIEST, Node, Pair, Tree, position, settle};
+use super::{DEEPEST, HEAVIEST, Node, NodeValue, Pair, Tree, position, resolve_keys};
 use crate::config::problem::quote;
 
-/// Is a collection that is still open.
+/// A collection that is still open.
 enum Frame {
     Sequence {
         at: Position,
@@ -21,7 +21,7 @@ enum Frame {
         at: Position,
         anchor: usize,
         pairs: Vec<Pair>,
-        /// With where it is used, which is not where it stands if it is an alias.
+        /// With the position where it is used (for an alias, not where it is defined).
         key: Option<(Rc<Node>, Position)>,
     },
 }
@@ -50,17 +50,15 @@ impl Builder {
             Event::DocumentStart(_) => {
                 self.documents += 1;
                 if self.documents > 1 {
-                    return Err(Problem {
-                        hint: Some("remove the '---' line".to_owned()),
-                        ..Problem::at(at, "a second YAML document begins here, there must be one")
-                    });
+                    let message = "a second YAML document starts here, but only one is allowed";
+                    return Err(Problem::at(at, message).with_hint("remove the '---' line"));
                 }
             }
             Event::Scalar(text, style, anchor, tag) => {
                 let plain = self.check_tag(tag, at, &["str", "int", "float", "bool", "null"]);
                 let plain = plain && style == ScalarStyle::Plain;
-                let node = Node::scalar(at, text.into_owned(), plain);
-                self.add(node, anchor)?;
+                let text = text.into_owned();
+                self.add(Node::new(at, NodeValue::Scalar { text, plain }), anchor)?;
             }
             Event::SequenceStart(anchor, tag) => {
                 self.check_tag(tag, at, &["seq"]);
@@ -79,13 +77,13 @@ impl Builder {
             }
             Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
                 Some(Frame::Sequence { at, anchor, items }) => {
-                    self.add(Node::sequence(at, items), anchor)?;
+                    self.add(Node::new(at, NodeValue::Sequence(items)), anchor)?;
                 }
                 Some(Frame::Mapping {
                     at, anchor, pairs, ..
                 }) => {
-                    let entries = settle(pairs, &mut self.tree);
-                    self.add(Node::mapping(at, entries), anchor)?;
+                    let entries = resolve_keys(pairs, &mut self.tree);
+                    self.add(Node::new(at, NodeValue::Mapping(entries)), anchor)?;
                 }
                 None => {}
             },
@@ -97,7 +95,7 @@ impl Builder {
                 None => {
                     return Err(Problem::at(
                         at,
-                        "the alias stands inside of what it refers to",
+                        "the alias refers to a value that contains it",
                     ));
                 }
             },
@@ -126,8 +124,8 @@ impl Builder {
         self.attach(node, at)
     }
 
-    /// Puts a finished node where it belongs. `at`: where it is used, which is not where it stands
-    /// if it is an alias.
+    /// Adds a finished node to the innermost open collection. `at` is where it is used (for an alias, not where it is
+    /// defined).
     fn attach(&mut self, node: Rc<Node>, at: Position) -> Result<(), Problem> {
         if node.weight > HEAVIEST {
             return Err(Problem::at(at, format!("more than {HEAVIEST} values")));
@@ -143,13 +141,13 @@ impl Builder {
         Ok(())
     }
 
-    /// Reports tags that change the meaning of a value; returns false if the tag makes a text of it.
+    /// Reports tags that change the meaning of a value. Returns false if the tag makes it a text.
     fn check_tag(&mut self, tag: Option<Cow<'_, Tag>>, at: Position, known: &[&str]) -> bool {
         let Some(tag) = tag else { return true };
         if tag.is_yaml_core_schema() && known.contains(&tag.suffix.as_str()) {
             return tag.suffix != "str";
         }
-        // A lone `!` only says that the value is a text.
+        // A lone `!` only marks the value as text.
         if tag.handle.is_empty() && tag.suffix == "!" || tag.handle == "!" && tag.suffix.is_empty()
         {
             return false;
@@ -164,7 +162,7 @@ fn place(span: &Span) -> Position {
     position(span.start.line(), span.start.col() + 1)
 }
 
-/// Turns the parser's words into a sentence about the file.
+/// Replaces the parser's message by a plain sentence.
 fn explain(error: &ScanError, text: &str) -> Problem {
     let at = position(error.marker().line().max(1), error.marker().col() + 1);
     let has_tab = |line: &str| {
@@ -172,17 +170,15 @@ fn explain(error: &ScanError, text: &str) -> Problem {
         line.get(..line.len() - rest.len())
             .is_some_and(|indent| indent.contains('\t'))
     };
-    // The parser may stop at the end of the line before it.
+    // The parser may report the end of the line before the tab.
     let before = error.marker().line().saturating_sub(1);
     let tab = text.lines().skip(before).take(2).position(has_tab);
     let info = error.info();
     let has = |words: &str| info.contains(words);
     if has("tab") && !has("quoted") && !has("expected") || tab.is_some() {
         let line = before + 1 + tab.unwrap_or(0);
-        return Problem {
-            hint: Some("YAML is indented with spaces".to_owned()),
-            ..Problem::at(position(line, 1), "a tab stands in the indentation")
-        };
+        let problem = Problem::at(position(line, 1), "the indentation contains a tab");
+        return problem.with_hint("indent YAML with spaces");
     }
     let known = SENTENCES
         .iter()
@@ -196,28 +192,28 @@ fn explain(error: &ScanError, text: &str) -> Problem {
     }
 }
 
-const COLON: &str = "a ':' stands where no key can be";
+const COLON: &str = "a ':' appears where no key is possible";
 const COLON_HINT: &str =
-    "put the text in quotes if the colon belongs to it, or look at the indentation";
-const STAR: &str = "a text that starts with '*' must be in quotes";
-const LINE: &str = "this line does not fit those before it";
-const LINE_HINT: &str = "look at its indentation and at the quotes before it";
+    "put the text in quotes if the colon is part of it, or check the indentation";
+const STAR: &str = "put text that starts with '*' in quotes";
+const LINE: &str = "this line does not match the lines before it";
+const LINE_HINT: &str = "check its indentation and the quotes before it";
 
-/// Words of the parser, what they mean, and what to do.
+/// Parts of the parser's messages, with our message and hint.
 #[rustfmt::skip]
 const SENTENCES: [(&[&str], &str, Option<&str>); 14] = [
     (&["mapping values are not allowed"], COLON, Some(COLON_HINT)),
     (&["illegal placement of ':'"], COLON, Some(COLON_HINT)),
-    (&["unknown anchor"], "an alias refers to no anchor before it", Some(STAR)),
+    (&["unknown anchor"], "this alias refers to an anchor that is not defined before it", Some(STAR)),
     (&["scanning an anchor or alias"], "this is neither an anchor nor an alias", Some(STAR)),
-    (&["quoted scalar", "end of stream"], "a quote is opened here and never closed", None),
-    (&["unknown escape character"], "an unknown escape stands in a text with double quotes", Some("backslashes are safe in single quotes")),
-    (&["expected ',' or ']'"], "a list that began with '[' goes wrong here", None),
-    (&["expected ',' or '}'"], "a mapping that began with '{' goes wrong here", None),
+    (&["quoted scalar", "end of stream"], "the quote that starts here is never closed", None),
+    (&["unknown escape character"], "unknown escape sequence in a double-quoted text", Some("use single quotes for text with backslashes")),
+    (&["expected ',' or ']'"], "expected ',' or ']' in a list that started with '['", None),
+    (&["expected ',' or '}'"], "expected ',' or '}' in a mapping that started with '{'", None),
     (&["invalid indentation for anchor"], LINE, Some(LINE_HINT)),
     (&["invalid indentation in quoted"], LINE, Some(LINE_HINT)),
-    (&["invalid indentation"], "a line inside of '[ ]' or '{ }' begins at the margin", Some("put a blank before it")),
+    (&["invalid indentation"], "a line inside '[ ]' or '{ }' is not indented", Some("add a space at the start of the line")),
     (&["block mapping, did not find expected key"], LINE, Some(LINE_HINT)),
     (&["did not find expected '-' indicator"], LINE, Some(LINE_HINT)),
-    (&["simple key expect"], "a ':' is missing after the key before this", None),
+    (&["simple key expect"], "missing ':' after the previous key", None),
 ];

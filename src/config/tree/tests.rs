@@ -42,7 +42,7 @@ fn scalars_stay_as_they_are_written() {
 }
 
 #[test]
-fn nothing_is_null_in_its_yaml_1_1_words_without_quotes() {
+fn null_is_written_as_in_yaml_1_1_without_quotes() {
     let root = tree("[~, null, Null, NULL, '', 'null', nil, \"~\", ]")
         .root
         .unwrap();
@@ -64,7 +64,7 @@ fn an_empty_file_has_no_root_or_a_null_one() {
 }
 
 #[test]
-fn nodes_and_keys_know_their_place() {
+fn nodes_and_keys_have_positions() {
     let root = tree("a: 1\nlist:\n  - x\n  - {k: 'v'}\n").root.unwrap();
     let NodeValue::Mapping(entries) = &root.value else {
         panic!("{root:?}")
@@ -106,15 +106,15 @@ fn merge_keys_work_as_in_pyyaml() {
     for (text, message) in [
         (
             "{<<: 1}",
-            "'<<' takes a mapping or a list of mappings, not a single value",
+            "'<<' requires a mapping or a list of mappings, not a single value",
         ),
         (
             "{<<: [{a: 1}, 2]}",
-            "'<<' takes a mapping or a list of mappings, not a single value",
+            "'<<' requires a mapping or a list of mappings, not a single value",
         ),
         (
             "{<<: }",
-            "'<<' takes a mapping or a list of mappings, not nothing",
+            "'<<' requires a mapping or a list of mappings, not an empty value",
         ),
         ("? [a]\n: 1", "a list cannot be a key"),
         (
@@ -133,7 +133,7 @@ fn merge_keys_work_as_in_pyyaml() {
 }
 
 #[test]
-fn the_last_of_doubled_keys_counts_and_is_warned_about() {
+fn the_last_of_duplicate_keys_wins_with_a_warning() {
     let tree = tree("a: 1\nb: 2\na: 3\n");
     assert_eq!(show(&tree.root.unwrap()), "{a=3 b=2}");
     assert_eq!(
@@ -142,14 +142,14 @@ fn the_last_of_doubled_keys_counts_and_is_warned_about() {
             key: "a".to_owned(),
             ..Problem::at(
                 Position { line: 3, column: 1 },
-                "this key stands twice, the one of line 1 is not used"
+                "this key appears twice; the value in line 1 is ignored"
             )
         }]
     );
 }
 
 #[test]
-fn what_is_no_yaml_is_told_in_a_sentence() {
+fn syntax_errors_are_plain_sentences() {
     let texts: [&[u8]; 25] = [
         b"a: 1\nb: \xff\n",
         b"\xff\xfea\0",
@@ -177,7 +177,7 @@ fn what_is_no_yaml_is_told_in_a_sentence() {
         b"a: @x\n",
         b"a: !y!x 1\n",
     ];
-    let mut told = String::new();
+    let mut report = String::new();
     for text in texts {
         let Problem {
             line,
@@ -188,9 +188,9 @@ fn what_is_no_yaml_is_told_in_a_sentence() {
         } = Tree::parse(text).unwrap_err();
         let shown = text.escape_ascii();
         let hint = hint.unwrap_or_default();
-        told += &format!("{shown}\n  {line}:{column} {message} ({hint})\n");
+        report += &format!("{shown}\n  {line}:{column} {message} ({hint})\n");
     }
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(report);
 }
 
 #[test]
@@ -230,16 +230,16 @@ mod properties {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
         #[test]
-        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = Tree::parse(&bytes);
         }
 
         #[test]
-        fn no_text_of_yaml_signs_makes_it_panic(text in "[-a-c:{}\\[\\]&*!|>?,#'\"%@ \\n\\t<~0-1.é]{0,80}") {
+        fn arbitrary_yaml_characters_do_not_panic(text in "[-a-c:{}\\[\\]&*!|>?,#'\"%@ \\n\\t<~0-1.é]{0,80}") {
             let _ = Tree::parse(text.as_bytes());
         }
 
-        /// A second reader, of another origin, sees the same tree where both see one.
+        /// An independent parser gives the same tree if both accept the text.
         #[test]
         fn another_parser_reads_the_same(text in "([ab]: ([0-9]{1,2}|x y|'q'|\\[1, 2\\]|\\{k: v\\})\\n){0,4}") {
             let ours = Tree::parse(text.as_bytes()).unwrap().root;
@@ -271,13 +271,13 @@ mod properties {
 }
 
 #[test]
-fn d10_a_tab_is_named_with_its_own_line() {
+fn a_tab_is_reported_with_its_own_line() {
     let text = format!(
         "procedures:\n{}  - name: a\n\tscript: a.sh\n",
         "# x\n".repeat(5)
     );
     let Err(problem) = Tree::parse(text.as_bytes()) else {
-        panic!("it was taken")
+        panic!("it was accepted")
     };
     assert_eq!(problem.line, 8, "{problem:?}");
     for before in [

@@ -1,7 +1,7 @@
-//! The cohort: which of the discovered sessions the site wants worked on (`include`, `exclude`).
+//! The cohort: the sessions to process, by `include` and `exclude`.
 //!
-//! Pure; [`crate::gather::sessions::lists`] reads the lists. A selection on the command line is something else: it
-//! never shrinks what a subject-scoped task waits for.
+//! [`crate::gather::sessions::lists`] reads the lists. Unlike the cohort, a selection on the command line never
+//! reduces the sessions that a subject's task depends on.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -11,51 +11,50 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use super::{Session, SessionLabel, SubjectLabel, is_of_label};
 
-/// Holds the lists as the configuration has them. The default wants every session.
+/// The lists in the configuration. The default includes every session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CohortSource {
     pub include: Option<ListSource>,
     pub exclude: Option<ListSource>,
 }
 
-/// Says where a list stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListSource {
-    /// In the configuration, each entry with its line there.
+    /// Entries in the configuration, with their lines.
     Entries(Vec<(String, u32)>),
-    /// In a file, one entry per line.
+    /// A file with one entry per line.
     File(PathBuf),
 }
 
-/// Answers which sessions are wanted. The default wants all.
+/// The parsed lists. The default includes every session.
 #[derive(Debug, Clone, Default)]
 pub struct Cohort {
-    /// None: everything is included.
+    /// `None` includes everything.
     include: Option<List>,
     exclude: List,
 }
 
-/// Holds a list so that thousands of entries cost a session one look.
+/// A list with an index, so that checking a session is fast with thousands of entries.
 #[derive(Debug, Clone, Default)]
 struct List {
     entries: Vec<Entry>,
-    /// Places in `entries`, by the subject where it is written out.
+    /// Positions of entries without wildcards in the subject, by subject.
     by_subject: HashMap<String, Vec<usize>>,
-    /// Places of the others.
+    /// Positions of the others.
     wild: Vec<usize>,
 }
 
-/// Is one entry of a list: a subject, or a session.
+/// One entry of a list: a subject or a session.
 #[derive(Debug, Clone)]
 pub struct Entry {
     text: String,
     /// `include` or `exclude`.
     key: &'static str,
-    /// None: in the configuration itself.
+    /// `None` for the configuration itself.
     file: Option<PathBuf>,
     line: u32,
     subject: Part,
-    /// None: all sessions of the subject.
+    /// `None` for all sessions of the subject.
     session: Option<Part>,
 }
 
@@ -65,33 +64,33 @@ enum Part {
     Wild(GlobMatcher),
 }
 
-/// Says why an entry names no subject and no session.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EntryError {
-    #[error("it is empty")]
+    #[error("the entry is empty")]
     Empty,
-    #[error("'{0}' is a session of which subject?")]
+    #[error("'{0}' is a session without a subject")]
     NoSubject(String),
-    #[error("'{0}' is neither a subject nor a session of one")]
+    #[error("'{0}' is neither a subject nor a session")]
     Parts(String),
-    #[error("'{text}' holds '{bad}', which no BIDS label does")]
+    #[error("'{text}' contains '{bad}', which is not allowed in BIDS labels")]
     Label { text: String, bad: String },
-    #[error("'{text}' is no pattern: {error}")]
+    #[error("'{text}' is not a valid pattern: {error}")]
     Pattern { text: String, error: String },
 }
 
 impl EntryError {
-    /// Says what to write instead.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::NoSubject(_) => "write '*/ses-01' for the session of that name of every subject",
-            _ => "write sub-0001 for a subject, sub-0001/ses-01 for a session; '*' and '?' match",
+            Self::NoSubject(_) => "write '*/ses-01' for this session of every subject",
+            _ => {
+                "write sub-0001 for a subject or sub-0001/ses-01 for a session; '*' and '?' are wildcards"
+            }
         }
     }
 }
 
 impl Cohort {
-    /// `include`: `None` includes everything.
+    /// Without `include`, everything is included.
     pub fn new(include: Option<Vec<Entry>>, exclude: Vec<Entry>) -> Self {
         Self {
             include: include.map(List::new),
@@ -99,7 +98,6 @@ impl Cohort {
         }
     }
 
-    /// True if the session is not to be worked on.
     pub fn excludes(&self, session: &Session) -> bool {
         if self.include.is_none() && self.exclude.entries.is_empty() {
             return false;
@@ -108,7 +106,7 @@ impl Cohort {
         self.include.as_ref().is_some_and(|list| !is_in(list)) || is_in(&self.exclude)
     }
 
-    /// Returns the entries that match no session, in their order.
+    /// The entries that match no session, in order.
     pub fn unmatched(&self, sessions: &[Session]) -> Vec<&Entry> {
         let lists = self.include.iter().chain([&self.exclude]);
         lists.flat_map(|list| list.unmatched(sessions)).collect()
@@ -129,7 +127,7 @@ impl List {
         Self { entries, ..list }
     }
 
-    /// Returns the places of the entries that match.
+    /// The positions of matching entries.
     fn hits<'a>(&'a self, session: &'a Session) -> impl Iterator<Item = usize> + 'a {
         let named = self.by_subject.get(session.subject.as_str());
         named
@@ -164,10 +162,10 @@ impl Part {
 }
 
 impl Entry {
-    /// Reads `sub-0001`, `0001`, `sub-0001/ses-01`, `0001/01`, also with wildcards.
+    /// Parses `sub-0001`, `0001`, `sub-0001/ses-01` or `0001/01`, also with wildcards.
     ///
     /// # Errors
-    /// A text that can match no label.
+    /// A text that cannot match any label.
     pub fn parse(key: &'static str, text: &str) -> Result<Self, EntryError> {
         let (subject, session) = match text.split_once('/') {
             Some((subject, session)) => (subject, Some(session)),
@@ -194,7 +192,7 @@ impl Entry {
         })
     }
 
-    /// The entry with the place that it was read from. `file`: `None` for the configuration.
+    /// The entry with its source; `file` is `None` for the configuration.
     pub fn at(self, file: Option<&Path>, line: u32) -> Self {
         Self {
             file: file.map(Path::to_owned),
@@ -210,7 +208,7 @@ impl Entry {
     }
 }
 
-/// As an entry is told to a person: `exclude: sub-0001 (/site/excluded.txt:3)`.
+/// An entry with its source: `exclude: sub-0001 (/site/excluded.txt:3)`.
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.key, self.text)?;
@@ -222,7 +220,7 @@ impl fmt::Display for Entry {
     }
 }
 
-/// Reads a label with or without prefix, or a pattern, as on the command line.
+/// Parses a label with or without prefix, or a pattern, as on the command line.
 fn part(text: &str, part: &str, prefix: &str) -> Result<Part, EntryError> {
     const WILD: &[char] = &['*', '?', '[', ']', '{', '}', '!', ',', '-'];
     let bare = part.strip_prefix(prefix).unwrap_or(part);

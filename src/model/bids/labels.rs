@@ -1,34 +1,33 @@
-//! Labels of subjects and sessions, with prefix, as BIDS writes them.
+//! BIDS labels of subjects and sessions, with prefix.
 //!
-//! A label in hand is a valid one: `sub-` or `ses-` and then letters, digits or `+`
-//! (BIDS specification 1.10, "Entities"). So a label can be put into paths, job names and
-//! arguments without another look at it.
+//! A label is always valid: `sub-` or `ses-`, followed by letters, digits or `+`
+//! (BIDS specification 1.10, "Entities"). So it can be used in paths, job names and
+//! arguments without further checks.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Names a subject: `sub-0001`.
+/// A subject: `sub-0001`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SubjectLabel(Arc<str>);
 
-/// Names a session: `ses-202411010600`, or the empty text where there is no session level
+/// A session: `ses-202411010600`, or the empty text if there is no session level
 /// (tasks of subject scope, datasets without sessions).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionLabel(Arc<str>);
 
-/// So many letters may a subject's and a session's label have together, prefixes included. Both are part of the
-/// names of jobs, of which accounting keeps 255 bytes, and of log files, which may have as many:
-/// `<procedure>_<subject>_<session>_<job id>.out` with 100 letters for the procedure and 18 for an array task's id.
+/// Maximum combined length of a subject's and a session's label, including prefixes. Both are part of the
+/// names of jobs, which accounting truncates at 255 bytes, and of log files, which have the same limit:
+/// `<procedure>_<subject>_<session>_<job id>.out` with 100 characters for the procedure and 18 for an array task's id.
 pub const LONGEST: usize = 130;
 
-/// True if the names of jobs and logs have room for both labels.
+/// True if both labels fit into the names of jobs and logs.
 pub fn have_room(subject: &str, session: &str) -> bool {
     subject.len() + session.len() <= LONGEST
 }
 
-/// Says why a text is no label.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{text}' is not a valid BIDS label: '{prefix}' and then letters, digits or '+'")]
+#[error("'{text}' is not a valid BIDS label: use '{prefix}' followed by letters, digits or '+'")]
 pub struct LabelError {
     pub text: String,
     pub prefix: &'static str,
@@ -36,46 +35,18 @@ pub struct LabelError {
 
 impl SubjectLabel {
     pub const PREFIX: &'static str = "sub-";
-
-    /// Accepts a label with its prefix.
-    pub fn new(text: &str) -> Result<Self, LabelError> {
-        check(text, Self::PREFIX).map(Self)
-    }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Returns the label's shared text, for a key of the state.
-    pub fn shared(&self) -> Arc<str> {
-        Arc::clone(&self.0)
-    }
 }
 
 impl SessionLabel {
     pub const PREFIX: &'static str = "ses-";
 
-    /// Accepts a label with its prefix. The empty text is no label here: see [`Self::none`].
-    pub fn new(text: &str) -> Result<Self, LabelError> {
-        check(text, Self::PREFIX).map(Self)
-    }
-
-    /// Stands for "no session".
+    /// The empty label, for "no session".
     pub fn none() -> Self {
         Self(Arc::from(""))
     }
 
     pub fn is_none(&self) -> bool {
         self.0.is_empty()
-    }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Returns the label's shared text, for a key of the state.
-    pub fn shared(&self) -> Arc<str> {
-        Arc::clone(&self.0)
     }
 }
 
@@ -93,13 +64,28 @@ fn check(text: &str, prefix: &'static str) -> Result<Arc<str>, LabelError> {
     }
 }
 
-/// True for what may stand in a label.
+/// True for the characters of a label after its prefix.
 pub fn is_of_label(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || letter == '+'
 }
 
-macro_rules! text_traits {
+macro_rules! labels {
     ($($name:ident),*) => {$(
+        impl $name {
+            /// Accepts a label with its prefix, but not the empty text.
+            pub fn new(text: &str) -> Result<Self, LabelError> {
+                check(text, Self::PREFIX).map(Self)
+            }
+
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+
+            /// The label's shared text, for a key of the state.
+            pub fn shared(&self) -> Arc<str> {
+                Arc::clone(&self.0)
+            }
+        }
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.pad(&self.0)
@@ -117,7 +103,7 @@ macro_rules! text_traits {
         }
     )*};
 }
-text_traits!(SubjectLabel, SessionLabel);
+labels!(SubjectLabel, SessionLabel);
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! BIDS: labels of subjects and sessions, and the discovery of what was scanned.
+//! BIDS: labels of subjects and sessions, the sessions of a study, and suggestions for misspelled names.
 
 pub mod cohort;
 pub mod labels;

@@ -1,4 +1,4 @@
-//! Sessions as plain data: what one is, where they are looked for, and which are held back.
+//! Sessions, the parameters of their discovery, and the gate that holds some back.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use chrono::Duration;
 
 use super::{SessionLabel, SubjectLabel};
 
-/// Describes one session of one subject.
+/// One session of one subject.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Session {
     pub subject: SubjectLabel,
@@ -16,17 +16,16 @@ pub struct Session {
     pub dicom: Dicom,
 }
 
-/// Says where a session's DICOM files are.
+/// The location of a session's DICOM files.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Dicom {
     At(Arc<Path>),
-    /// There are none: no task of this session is due.
+    /// There are none, so no task of this session is due.
     Missing,
-    /// Sessions come from `bids_root`: nothing needs DICOM files.
+    /// Sessions come from `bids_root`, so no DICOM files are needed.
     NotNeeded,
 }
 
-/// Says where sessions come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionSource {
     /// `sub-*/ses-*` below `dicom_root`.
@@ -41,21 +40,21 @@ pub enum SessionSource {
     },
 }
 
-/// Says where the sessions of a study are to be looked for, and how.
+/// Parameters for the discovery of a study's sessions.
 #[derive(Debug, Clone, Copy)]
 pub struct Search<'a> {
     pub source: &'a SessionSource,
     pub dicom_root: &'a Path,
     pub bids_root: &'a Path,
-    /// Below `dicom_root`, a subject without `ses-*` is one session with the empty label.
+    /// In `dicom_root`, a subject without `ses-*` is one session with the empty label.
     pub sessionless: bool,
-    /// Ids of a sessions file become labels of the Python program's widths.
+    /// Pads ids of a sessions file to the label widths of the Python program.
     pub pad_ids: bool,
-    /// Threads that wait for the file system at the same time.
+    /// Number of threads that read the file system in parallel.
     pub threads: usize,
 }
 
-/// Says which sessions are held back although their DICOM directory is there.
+/// The conditions for holding a session back although its DICOM directory exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Gate {
     /// A session waits while its newest file is younger than this.

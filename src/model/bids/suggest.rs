@@ -1,13 +1,14 @@
-//! Names that were meant to be labels: of directories (`Ses_1`), and on the command line (`1` for `sub-0001`). Pure.
+//! Suggestions for misspelled labels, in directories (`Ses_1`) and on the command line (`1` for `sub-0001`), and for
+//! other misspelled names.
 
 use super::{SessionLabel, SubjectLabel};
 
-/// Says what a directory's name was meant to be; none if it is a label, or nothing like one. `prefix`: `sub-` or `ses-`.
-pub fn meant(name: &str, prefix: &str) -> Option<String> {
+/// The label that a directory's name resembles; `None` if it is a label or unlike one. `prefix` is `sub-` or `ses-`.
+pub fn intended_label(name: &str, prefix: &str) -> Option<String> {
     if name.starts_with(prefix) {
         return None;
     }
-    // A subject's directory may hold series that are numbered; a root holds subjects.
+    // Numbered directories in a root are subjects; in a subject's directory, they may be series.
     if prefix == SubjectLabel::PREFIX && is_number(name) {
         return Some(format!("{prefix}{name}"));
     }
@@ -23,66 +24,67 @@ pub fn meant(name: &str, prefix: &str) -> Option<String> {
     let rest = name.get(start.len()..)?;
     let label: &str = rest.trim_start_matches(['-', '_', '.', ' ']);
     let is_label = !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric());
-    // `Sub-Alice` is one; `sublist`, `sub_lists` and `sessions` are words.
-    let is_meant = rest.starts_with('-') || label.bytes().any(|b| b.is_ascii_digit());
-    (is_label && is_meant).then(|| format!("{prefix}{label}"))
+    // `Sub-Alice` resembles a label; `sublist`, `sub_lists` and `sessions` are words.
+    let is_intended = rest.starts_with('-') || label.bytes().any(|b| b.is_ascii_digit());
+    (is_label && is_intended).then(|| format!("{prefix}{label}"))
 }
 
-/// Returns the labels that somebody who wrote `wrong` may have meant, the nearest first, not more than `most`.
-/// Another number is another subject, not a slip.
-pub fn similar<'a>(
+/// At most `most` labels similar to `wrong`, the nearest first. A different number is another subject, not a typing
+/// error.
+pub fn similar_labels<'a>(
     wrong: &str,
     labels: impl IntoIterator<Item = &'a str>,
     most: usize,
 ) -> Vec<&'a str> {
-    let mut near: Vec<(usize, &str)> = labels
+    let mut similar: Vec<(usize, &str)> = labels
         .into_iter()
         .filter_map(|label| Some((distance(bare(wrong), bare(label))?, label)))
         .collect();
-    near.sort_unstable();
-    near.dedup();
-    near.truncate(most);
-    near.into_iter().map(|(_, label)| label).collect()
+    similar.sort_unstable();
+    similar.dedup();
+    similar.truncate(most);
+    similar.into_iter().map(|(_, label)| label).collect()
 }
 
-/// Returns the one of some words, names or keys that is spelled most like `wrong`, if a slip explains the difference.
+/// The name most similar to `wrong`, if a typing error explains the difference.
 pub fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let (slips, name) = by_distance(wrong, known).into_iter().next()?;
-    is_slip(&fold(wrong), slips).then_some(name)
+    let (edits, name) = by_distance(wrong, known).into_iter().next()?;
+    is_typo(&fold(wrong), edits).then_some(name)
 }
 
-/// Returns those words, names or keys that a slip apart `wrong` is, or that hold it or are held by it; the nearest first.
+/// Names that differ from `wrong` by a typing error, contain it or are part of it; the nearest first.
 pub fn candidates<'a>(
     wrong: &str,
     known: impl IntoIterator<Item = &'a str>,
 ) -> impl Iterator<Item = &'a str> {
     let folded = fold(wrong);
-    let near = by_distance(wrong, known).into_iter();
-    near.filter_map(move |(slips, name)| {
+    let names = by_distance(wrong, known).into_iter();
+    names.filter_map(move |(edits, name)| {
         let other = fold(name);
-        let holds = folded.len() > 2 && (other.contains(&folded) || folded.contains(&other));
-        (holds || is_slip(&folded, slips)).then_some(name)
+        let contains = folded.len() > 2 && (other.contains(&folded) || folded.contains(&other));
+        (contains || is_typo(&folded, edits)).then_some(name)
     })
 }
 
-/// Orders words by the number of slips that they are apart from `wrong`.
+/// Names with their edit distances from `wrong`, the nearest first.
 pub fn by_distance<'a>(
     wrong: &str,
     known: impl IntoIterator<Item = &'a str>,
 ) -> Vec<(usize, &'a str)> {
     let folded = fold(wrong);
-    let slips = |name: &str| strsim::damerau_levenshtein(&folded, &fold(name));
-    let mut near: Vec<(usize, &str)> = known.into_iter().map(|name| (slips(name), name)).collect();
-    near.sort_unstable();
-    near
+    let edits = |name: &str| strsim::damerau_levenshtein(&folded, &fold(name));
+    let names = known.into_iter().map(|name| (edits(name), name));
+    let mut names: Vec<(usize, &str)> = names.collect();
+    names.sort_unstable();
+    names
 }
 
-fn is_slip(folded: &str, slips: usize) -> bool {
+fn is_typo(folded: &str, edits: usize) -> bool {
     let length = folded.chars().count();
-    slips <= 1 + length / 4 && slips < length
+    edits <= 1 + length / 4 && edits < length
 }
 
-/// Case, dashes and blanks are no difference.
+/// A name for comparison, without differences in case, dashes and spaces.
 pub fn fold(name: &str) -> String {
     let letters = name.chars().filter(|c| !matches!(c, '-' | '_' | ' '));
     letters.flat_map(char::to_lowercase).collect()
@@ -95,7 +97,7 @@ fn bare(label: &str) -> &str {
         .unwrap_or(label)
 }
 
-/// Returns how far a label is from another one; none if too far.
+/// The distance between two labels; `None` if they are not similar.
 fn distance(wrong: &str, label: &str) -> Option<usize> {
     let split = |text: &str| -> (String, String) {
         let text = text.to_ascii_lowercase();
@@ -103,7 +105,7 @@ fn distance(wrong: &str, label: &str) -> Option<usize> {
         text.chars().filter(is_sign).partition(char::is_ascii_digit)
     };
     let ((number, letters), (other_number, other_letters)) = (split(wrong), split(label));
-    let slips = strsim::damerau_levenshtein(&letters, &other_letters);
+    let edits = strsim::damerau_levenshtein(&letters, &other_letters);
     let allowed = match letters.chars().count() {
         0..=2 => 0,
         length => (length / 4).max(1),
@@ -112,9 +114,9 @@ fn distance(wrong: &str, label: &str) -> Option<usize> {
     let is_swapped = sorted(&number) == sorted(&other_number)
         && strsim::damerau_levenshtein(&number, &other_number) == 1;
     let is_part = number.is_empty() && letters.len() > 2 && other_letters.contains(&letters);
-    match (same, slips <= allowed) {
-        (true, true) => Some(slips),
-        (false, true) if slips == 0 && is_swapped => Some(1),
+    match (same, edits <= allowed) {
+        (true, true) => Some(edits),
+        (false, true) if edits == 0 && is_swapped => Some(1),
         _ if is_part => Some(allowed + 1),
         _ => None,
     }
@@ -135,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_misses_are_told_from_other_names() {
+    fn names_that_resemble_labels_are_recognized() {
         for (name, expected) in [
             ("Sub-01", Some("sub-01")),
             ("SUB-01", Some("sub-01")),
@@ -159,17 +161,17 @@ mod tests {
             ("sübject-01", None),
             ("ſub-01", None),
         ] {
-            assert_eq!(meant(name, "sub-").as_deref(), expected, "{name}");
+            assert_eq!(intended_label(name, "sub-").as_deref(), expected, "{name}");
         }
-        assert_eq!(meant("Ses_2", "ses-").as_deref(), Some("ses-2"));
-        assert_eq!(meant("session1", "ses-").as_deref(), Some("ses-1"));
-        assert_eq!(meant("sessions", "ses-"), None);
-        assert_eq!(meant("sub_01", "ses-"), None);
-        assert_eq!(meant("001", "ses-"), None);
+        assert_eq!(intended_label("Ses_2", "ses-").as_deref(), Some("ses-2"));
+        assert_eq!(intended_label("session1", "ses-").as_deref(), Some("ses-1"));
+        assert_eq!(intended_label("sessions", "ses-"), None);
+        assert_eq!(intended_label("sub_01", "ses-"), None);
+        assert_eq!(intended_label("001", "ses-"), None);
     }
 
     #[test]
-    fn d18_the_nearest_name_is_found_and_no_other_word() {
+    fn the_nearest_name_is_found_but_no_dissimilar_one() {
         let names = ["fmriprep", "mriqc", "qc"];
         for (wrong, expected) in [
             ("fmriprp", Some("fmriprep")),
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn attack_one_search_finds_names_whatever_their_case_dashes_and_beginnings() {
+    fn names_are_found_despite_case_dashes_and_prefixes() {
         let names = ["slurm_mem", "max_mem", "mem_per_cpu", "qsiprep"];
         for (wrong, expected) in [
             ("mem-per-cpu", &["mem_per_cpu"][..]),
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn slips_are_near_and_other_numbers_are_not() {
+    fn typing_errors_are_similar_but_other_numbers_are_not() {
         for (wrong, label) in [
             ("sub-001", "sub-0001"),
             ("sub-1", "sub-0001"),
@@ -215,7 +217,7 @@ mod tests {
             ("sub-pat", "sub-patient07"),
             ("ses-basline", "ses-baseline"),
         ] {
-            assert_eq!(similar(wrong, [label], 3), [label], "{wrong}");
+            assert_eq!(similar_labels(wrong, [label], 3), [label], "{wrong}");
         }
         for (wrong, label) in [
             ("sub-07", "sub-01"),
@@ -226,10 +228,10 @@ mod tests {
             ("sub-ab", "sub-ac"),
             ("sub-zzzzzzzz", "sub-abcdefgh"),
         ] {
-            assert!(similar(wrong, [label], 3).is_empty(), "{wrong}");
+            assert!(similar_labels(wrong, [label], 3).is_empty(), "{wrong}");
         }
         assert_eq!(
-            similar("sub-1", ["sub-01", "sub-001", "sub-2"], 1),
+            similar_labels("sub-1", ["sub-01", "sub-001", "sub-2"], 1),
             ["sub-001"]
         );
     }

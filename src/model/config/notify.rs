@@ -1,4 +1,4 @@
-//! Notifications: which events, and how they are sent.
+//! Settings of notifications: the events, and how they are sent.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -9,36 +9,35 @@ use crate::base::words::words;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NotifyConfig {
     pub email: bool,
-    /// A program that gets the digest on its standard input.
+    /// A program that receives the digest on standard input.
     pub command: Option<PathBuf>,
     pub on: BTreeSet<Occasion>,
 }
 
 words! {
-    /// A kind of change for the worse, the worst first.
+    /// A kind of event to report, the worst first.
     pub enum Occasion {
-        /// The tool could not do its work.
+        /// The program failed.
         Error = "error",
-        /// Slurm did not answer in several calls in a row.
+        /// Slurm did not respond in several consecutive invocations.
         Unreachable = "unreachable",
         SafetyStop = "safety_stop",
-        /// A procedure was paused because its jobs failed one after the other.
+        /// The circuit breaker paused a procedure.
         Paused = "paused",
         /// Submissions were refused, or a script is missing.
         Refused = "refused",
-        /// A task failed and is not tried again by the retry rules.
+        /// A task failed and is not retried automatically.
         Failed = "failed",
-        /// As `Failed`: nobody knows what became of the job.
+        /// Like `Failed`, but the job's result is unknown.
         Lost = "lost",
-        /// A job will not start by itself.
+        /// A job will not start on its own.
         Held = "held",
-        /// A submission has been in doubt for long.
+        /// A submission has been in doubt for a long time.
         InDoubt = "in_doubt",
     }
 }
 
 impl NotifyConfig {
-    /// True if there is anybody to tell.
     pub fn is_on(&self) -> bool {
         self.email || self.command.is_some()
     }

@@ -1,33 +1,33 @@
-//! Job arrays in neutral words: what they are called, and how a task of one is told from a job of its own.
+//! Names and ids of job arrays and their tasks.
 //!
-//! An array's submission id is `array-<16 hex digits>`; that of its task 4 is `array-<16 hex digits>.4`, and
-//! the executor reports the task as job `123_4`. All tasks of an array share one job name, and one tag in
-//! Slurm. The beginning tells our arrays from those that a job script makes of itself.
+//! An array's submission id is `array-<16 hex digits>`. Its task 4 has the id `array-<16 hex digits>.4`, and
+//! the executor reports it as job `123_4`. All tasks of an array share one job name, and one tag in
+//! Slurm. The prefix distinguishes our arrays from those that a job script submits.
 
 use super::JobId;
 
-/// What submission ids of arrays begin with.
+/// Prefix of the submission ids of arrays.
 const PREFIX: &str = "array-";
 
-/// Stands between procedure and number in an array's job name.
+/// The part between procedure and digits in an array's job name.
 const NAME_PART: &str = "_array_";
 
-/// How many digits of the submission id stand in the job name.
+/// Number of digits of the submission id in the job name.
 const NAME_DIGITS: usize = 8;
 
 const DIGITS: usize = 16;
 
-/// Makes the submission id of an array from 16 hex digits that no other one has.
+/// The submission id of an array, from 16 unique hex digits.
 pub fn array_id(digits: &str) -> String {
     format!("{PREFIX}{digits}")
 }
 
-/// Makes the submission id of one task.
+/// The submission id of one task.
 pub fn task_id(array: &str, index: usize) -> String {
     format!("{array}.{index}")
 }
 
-/// True for the submission id of an array itself. Strict, since it becomes the name of a directory.
+/// True for the submission id of an array itself. Strict, because it becomes a directory name.
 pub fn is_array_id(submission_id: &str) -> bool {
     submission_id.starts_with(PREFIX) && is_whole_id(submission_id)
 }
@@ -37,7 +37,7 @@ pub(super) fn is_whole_id(id: &str) -> bool {
     id.len() == leading_whole_id(id).len() && !id.is_empty()
 }
 
-/// The submission id, whole or cut, with which a text begins.
+/// The submission id, possibly truncated, at the start of a text.
 pub(super) fn leading_id(text: &str) -> &str {
     let whole = leading_whole_id(text);
     let is_other = |c: char| !c.is_ascii_alphanumeric() && !"-_".contains(c);
@@ -55,12 +55,12 @@ fn leading_whole_id(text: &str) -> &str {
     text.get(..end).filter(|_| is_whole).unwrap_or_default()
 }
 
-/// True for the beginnings of one array's submission id.
+/// True if one id is a prefix of the other and both belong to an array.
 pub fn share_beginning(a: &str, b: &str) -> bool {
     a.starts_with(PREFIX) && (a.starts_with(b) || b.starts_with(a))
 }
 
-/// Splits the submission id of an array's task; none for any other.
+/// Splits the submission id of an array's task; `None` for any other id.
 pub fn split_task_id(submission_id: &str) -> Option<(&str, usize)> {
     let (array, index) = submission_id.split_once('.')?;
     let is_number = !index.is_empty() && index.bytes().all(|b| b.is_ascii_digit());
@@ -69,7 +69,7 @@ pub fn split_task_id(submission_id: &str) -> Option<(&str, usize)> {
         .flatten()
 }
 
-/// Makes the job id of a task of an array.
+/// The job id of an array's task.
 pub fn job_id_of_task(array: &JobId, index: usize) -> JobId {
     JobId::new(&format!("{array}_{index}"))
 }
@@ -80,14 +80,14 @@ pub fn split_job_id(job: &JobId) -> Option<(&str, usize)> {
     Some((array, index.parse().ok()?))
 }
 
-/// Returns the job name that all tasks of an array have.
+/// The job name of all tasks of an array.
 pub fn job_name(procedure: &str, array: &str) -> String {
     let digits = array.strip_prefix(PREFIX).unwrap_or(array);
     let digits = digits.get(..NAME_DIGITS).unwrap_or(digits);
     format!("{procedure}{NAME_PART}{digits}")
 }
 
-/// Reads an array's job name back: the procedure, and the beginning of the submission id.
+/// Splits an array's job name into the procedure and the start of the submission id.
 pub fn split_job_name(name: &str) -> Option<(&str, String)> {
     let (procedure, digits) = name.rsplit_once(NAME_PART)?;
     let array = format!("{PREFIX}{digits}");
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_back_and_others_are_not() {
+    fn only_our_own_names_are_parsed() {
         let array = array_id("0123456789abcdef");
         assert!(is_array_id(&array));
         assert_eq!(split_task_id(&task_id(&array, 40)), Some((&*array, 40)));

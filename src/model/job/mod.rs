@@ -1,4 +1,4 @@
-//! What jobs are called: their ids, our tag on them, and the names of arrays. Pure.
+//! Job ids, our tag in a job's comment, and the names of job arrays.
 
 pub mod array;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::words::words;
 
-/// Names a job: `123`, an array task `123_4`, or a local one `local-7`.
+/// The id of a job (`123`), an array task (`123_4`) or a local job (`local-7`).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct JobId(Arc<str>);
 
@@ -24,14 +24,14 @@ words! {
     }
 }
 
-/// Points to a job on a cluster of a multi-cluster site (none: the default one).
+/// A job on a cluster of a multi-cluster site (`None` for the default cluster).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct JobRef {
     pub id: JobId,
     pub cluster: Option<Arc<str>>,
 }
 
-/// Holds our tag on a job: `snbb:<study's word>:<submission id>`.
+/// Our tag in a job's comment: `snbb:<study's word>:<submission id>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobTag {
     pub project: String,
@@ -57,7 +57,7 @@ impl JobId {
         self.0.strip_prefix("local-")?.parse().ok()
     }
 
-    /// The executor that gave the id: no other one knows the job.
+    /// The executor that assigned the id; others do not know the job.
     pub fn executor(&self) -> ExecutorKind {
         match self.local_number() {
             Some(_) => ExecutorKind::Local,
@@ -65,17 +65,17 @@ impl JobId {
         }
     }
 
-    /// The id without the number of a heterogeneous job's part: `7` of `7+1`.
+    /// The id without the component number of a heterogeneous job: `7` of `7+1`.
     pub fn leader(&self) -> &str {
         self.0.split('+').next().unwrap_or_default()
     }
 }
 
 impl ExecutorKind {
-    /// The submission ids of the local executor begin with this word, since a submission in doubt has no job id.
+    /// Prefix of the local executor's submission ids, because a submission in doubt has no job id.
     const LOCAL_SUBMISSION: &str = "local-";
 
-    /// True if jobs run on a cluster, which is asked for what they need; on this machine they get what there is.
+    /// True if jobs request resources from a cluster; on this machine they use what is available.
     pub fn has_cluster(self) -> bool {
         match self {
             Self::Slurm => true,
@@ -83,7 +83,7 @@ impl ExecutorKind {
         }
     }
 
-    /// Makes the submission id of this executor from digits.
+    /// A submission id of this executor.
     pub fn submission_id(self, digits: &str) -> String {
         match self {
             Self::Slurm => digits.to_owned(),
@@ -91,7 +91,7 @@ impl ExecutorKind {
         }
     }
 
-    /// Returns the executor that a submission was sent to.
+    /// The executor of a submission.
     pub fn of_submission(id: &str) -> Self {
         match id.starts_with(Self::LOCAL_SUBMISSION) {
             true => Self::Local,
@@ -117,7 +117,7 @@ impl FromStr for JobId {
 impl JobTag {
     const WORD: &'static str = "snbb";
 
-    /// Reads a tag out of a job's comment. A site may write anything before and behind it, or cut it.
+    /// Finds a tag in a job's comment. A site may add text before and after it, or truncate it.
     pub fn parse(comment: &str) -> Option<Self> {
         comment.match_indices(Self::WORD).find_map(|(place, word)| {
             let rest = comment.get(place + word.len()..)?;
@@ -133,7 +133,7 @@ impl JobTag {
         })
     }
 
-    /// True if the site has cut the submission id: only its beginning is known.
+    /// True if the site has truncated the submission id.
     pub fn is_cut(&self) -> bool {
         array::split_task_id(&self.submission_id).is_none()
             && !array::is_whole_id(&self.submission_id)
@@ -146,7 +146,7 @@ impl fmt::Display for JobTag {
     }
 }
 
-/// True for the word of a study, and for its name alone, which releases without marks wrote.
+/// True if a word identifies this study. Earlier releases wrote only its name, without the mark.
 pub fn is_same_study(word: &str, own: &str) -> bool {
     word == own || own.split_once('@').is_some_and(|(name, _)| name == word)
 }
@@ -157,7 +157,7 @@ pub fn name_of_study(word: &str) -> &str {
 }
 
 impl JobRef {
-    /// Returns the command line with which a person ends the job.
+    /// The command line that cancels the job.
     pub fn scancel_line(&self) -> String {
         match &self.cluster {
             Some(cluster) => format!("scancel -M {cluster} {}", self.id),
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attack_a_tag_is_read_whatever_a_site_writes_around_it() {
+    fn a_tag_is_found_in_any_surrounding_text() {
         const ID: &str = "0123456789abcdef";
         let array = format!("array-{ID}");
         for id in [ID, &*array] {

@@ -1,7 +1,6 @@
-//! The procedures of a configuration in their order of priority, with resolved dependencies.
+//! The procedures of a configuration in order of priority, with resolved dependencies.
 //!
-//! A `ProcedureDag` with a cycle, a doubled name or an unknown dependency cannot be made.
-//! Pure: no file system, no configuration file.
+//! A `ProcedureDag` has no cycles, duplicate names or unknown dependencies.
 #![expect(
     clippy::indexing_slicing,
     reason = "a `ProcedureId` is an index that the DAG itself gave out"
@@ -12,11 +11,11 @@ use std::sync::Arc;
 
 use super::{Procedure, SessionsRule};
 
-/// Points to a procedure of a [`ProcedureDag`]; its number is the procedure's priority (0 is first).
+/// The index of a procedure in a [`ProcedureDag`] and its priority (0 is first).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcedureId(pub(crate) u16);
 
-/// Holds the procedures, sorted by priority, and who waits for whom.
+/// The procedures, sorted by priority, and their dependencies.
 #[derive(Debug, Clone)]
 pub struct ProcedureDag {
     procedures: Vec<Procedure>,
@@ -24,29 +23,20 @@ pub struct ProcedureDag {
     by_name: HashMap<Arc<str>, ProcedureId>,
 }
 
-/// Says why a list of procedures is no pipeline. `at` is the index of the offending procedure.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+/// Why a list of procedures is not a valid pipeline. `at` is the index of the offending procedure.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DagError {
-    #[error("procedure '{name}' is declared twice")]
-    DoubledName {
+    DuplicateName {
         at: usize,
         first: usize,
-        name: Arc<str>,
     },
-    #[error(
-        "procedure '{name}' depends on '{missing}', which is not a procedure, there are: {known}"
-    )]
     UnknownDependency {
         at: usize,
         /// Index in that procedure's `depends_on`.
         dependency: usize,
-        name: Arc<str>,
-        missing: Arc<str>,
-        known: String,
     },
-    /// `path` starts and ends with the same name.
-    #[error("procedures depend on each other in a circle: {}", .path.join(" -> "))]
-    Cycle { at: usize, path: Vec<String> },
+    /// Starts and ends with the same index.
+    Cycle(Vec<usize>),
 }
 
 impl ProcedureId {
@@ -56,18 +46,15 @@ impl ProcedureId {
 }
 
 impl ProcedureDag {
-    /// Resolves names; reports all problems at once.
+    /// Resolves names. Returns all errors at once.
     pub fn new(procedures: Vec<Procedure>) -> Result<Self, Vec<DagError>> {
         let mut errors = Vec::new();
         let mut by_name: HashMap<Arc<str>, ProcedureId> = HashMap::new();
         for (at, procedure) in procedures.iter().enumerate() {
             let id = ProcedureId(u16::try_from(at).unwrap_or(u16::MAX));
             if let Some(first) = by_name.get(&procedure.name) {
-                errors.push(DagError::DoubledName {
-                    at,
-                    first: first.index(),
-                    name: Arc::clone(&procedure.name),
-                });
+                let first = first.index();
+                errors.push(DagError::DuplicateName { at, first });
             } else {
                 by_name.insert(Arc::clone(&procedure.name), id);
             }
@@ -81,15 +68,12 @@ impl ProcedureDag {
                     None => errors.push(DagError::UnknownDependency {
                         at,
                         dependency: index,
-                        name: Arc::clone(&procedure.name),
-                        missing: Arc::clone(&dependency.procedure),
-                        known: sorted_names(&procedures),
                     }),
                 }
             }
             depends_on.push(ids);
         }
-        errors.extend(find_cycle(&procedures, &depends_on));
+        errors.extend(find_cycle(&depends_on).map(DagError::Cycle));
         if errors.is_empty() {
             Ok(Self {
                 procedures,
@@ -109,7 +93,7 @@ impl ProcedureDag {
         self.procedures.is_empty()
     }
 
-    /// Returns ids and procedures in order of priority.
+    /// Ids and procedures in order of priority.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (ProcedureId, &Procedure)> {
         self.procedures
             .iter()
@@ -125,30 +109,21 @@ impl ProcedureDag {
         self.by_name.get(name).copied()
     }
 
-    /// Returns what must be complete before `id`, in the order of its declaration. The rules are
-    /// those that hold: none is [`SessionsRule::ByScope`].
+    /// The procedures that must be complete before `id`, in declaration order, with their effective rules (never
+    /// [`SessionsRule::ByScope`]).
     pub fn dependencies(&self, id: ProcedureId) -> &[(ProcedureId, SessionsRule)] {
         &self.depends_on[id.index()]
     }
 }
 
-fn sorted_names(procedures: &[Procedure]) -> String {
-    let mut names: Vec<&str> = procedures.iter().map(|p| &*p.name).collect();
-    names.sort_unstable();
-    names.dedup();
-    names.join(", ")
-}
-
-/// Finds one loop, if there is any, among what is left when all procedures are taken away whose dependencies are.
-fn find_cycle(
-    procedures: &[Procedure],
-    depends_on: &[Vec<(ProcedureId, SessionsRule)>],
-) -> Option<DagError> {
+/// Finds one cycle, if there is any: repeatedly removes procedures whose dependencies are all removed, then follows
+/// the dependencies of the rest.
+fn find_cycle(depends_on: &[Vec<(ProcedureId, SessionsRule)>]) -> Option<Vec<usize>> {
     let next = |at: usize, left: &[usize]| {
         let mut dependencies = depends_on[at].iter().map(|(next, _)| next.index());
         dependencies.find(|next| left.contains(next))
     };
-    let mut left: Vec<usize> = (0..procedures.len()).collect();
+    let mut left: Vec<usize> = (0..depends_on.len()).collect();
     loop {
         let waiting = left.iter().copied().filter(|at| next(*at, &left).is_some());
         let waiting: Vec<usize> = waiting.collect();
@@ -161,11 +136,8 @@ fn find_cycle(
     loop {
         let at = next(*path.last()?, &left)?;
         if let Some(from) = path.iter().position(|index| *index == at) {
-            let names = path[from..].iter().chain([&at]);
-            let path = names
-                .map(|index| procedures[*index].name.to_string())
-                .collect();
-            return Some(DagError::Cycle { at, path });
+            path.push(at);
+            return Some(path.split_off(from));
         }
         path.push(at);
     }
@@ -179,7 +151,7 @@ mod tests {
     use crate::model::procedure::Scope;
     use crate::model::procedure::testing::procedure;
 
-    /// Makes procedures of names and what they depend on.
+    /// Procedures with these names and dependencies.
     fn procedures(list: &[(&str, &[&str])]) -> Vec<Procedure> {
         list.iter()
             .map(|(name, depends_on)| {
@@ -191,24 +163,22 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_wrong_is_told_at_once() {
+    fn all_errors_are_reported_at_once() {
         let list = procedures(&[
             ("a", &["c", "x"]),
             ("b", &[]),
             ("a", &[]),
             ("c", &["b", "a"]),
         ]);
-        let told: Vec<String> = ProcedureDag::new(list)
-            .unwrap_err()
-            .iter()
-            .map(ToString::to_string)
-            .collect();
         assert_eq!(
-            told,
+            ProcedureDag::new(list).unwrap_err(),
             [
-                "procedure 'a' is declared twice",
-                "procedure 'a' depends on 'x', which is not a procedure, there are: a, b, c",
-                "procedures depend on each other in a circle: a -> c -> a",
+                DagError::DuplicateName { at: 2, first: 0 },
+                DagError::UnknownDependency {
+                    at: 0,
+                    dependency: 1
+                },
+                DagError::Cycle(vec![0, 3, 0]),
             ]
         );
     }
@@ -224,9 +194,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the arrows are: there is a loop, or an order in which everything can run.
+        /// Any graph has either a cycle or an order in which everything can run.
         #[test]
-        fn a_pipeline_is_one_that_can_be_worked_off(arrows in proptest::collection::vec((0..8usize, 0..8usize), 0..16)) {
+        fn a_valid_pipeline_can_be_completed(arrows in proptest::collection::vec((0..8usize, 0..8usize), 0..16)) {
             let names: Vec<String> = (0..8).map(|n| n.to_string()).collect();
             let on = |from: usize| -> Vec<&str> {
                 let targets = arrows.iter().filter(|(source, _)| *source == from);
@@ -244,13 +214,12 @@ mod tests {
             let result = ProcedureDag::new(procedures(&list));
             prop_assert_eq!(result.is_ok(), done.len() == list.len());
             if let Err(errors) = result {
-                let [DagError::Cycle { path, .. }] = errors.as_slice() else {
+                let [DagError::Cycle(path)] = errors.as_slice() else {
                     return Err(TestCaseError::fail(format!("{errors:?}")));
                 };
                 prop_assert_eq!(path.first(), path.last());
                 for pair in path.windows(2) {
-                    let from: usize = pair[0].parse().unwrap();
-                    prop_assert!(lists[from].contains(&pair[1].as_str()));
+                    prop_assert!(lists[pair[0]].contains(&names[pair[1]].as_str()));
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! The rules of completion as plain values: patterns, markers, rules. Pure.
+//! Completion rules as plain values: patterns and markers.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -9,15 +9,14 @@ use globset::{GlobBuilder, GlobMatcher};
 use super::template;
 use crate::base::words::words;
 
-/// Says when a task's output directory holds a complete result.
+/// When the outputs of a task are complete.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CompletionRule {
     pub required: Required,
-    /// None of these may match anything (crash files).
+    /// Patterns that must not match any file (crash files).
     pub forbid: Vec<Pattern>,
 }
 
-/// Says what must be there.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Required {
     /// The output directory exists and has at least one entry.
@@ -27,43 +26,42 @@ pub enum Required {
     Markers(Vec<Marker>),
 }
 
-/// Describes one required file or group of files.
+/// One required file or group of files.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Marker {
     pub pattern: Pattern,
-    /// A match counts only from this size on, in bytes. 0: the size is not looked at.
+    /// Minimum size in bytes of a match that counts; 0 disables the check.
     pub min_size: u64,
-    /// A match counts only if its text holds this.
+    /// A match counts only if it contains this text.
     pub contains: Option<String>,
-    /// A match counts only if its text does not hold this.
+    /// A match counts only if it does not contain this text.
     pub not_contains: Option<String>,
-    /// Below the session's `bids_root` directory: if nothing matches one of these, the marker is excused. Empty: it
-    /// never is.
+    /// Patterns in the session's `bids_root` directory: if nothing matches any of them, the marker is excused. If empty,
+    /// it never is.
     pub when: Vec<Pattern>,
-    /// What the pattern is relative to.
     pub base: Base,
-    /// So many matches must count, at least 1.
+    /// Minimum number of matches that count, at least 1.
     pub min_count: usize,
-    /// What else says how many.
+    /// A further condition on the number of matches.
     pub count: Option<Count>,
 }
 
 words! {
-    /// What the matches of a marker are counted against.
+    /// What determines the required number of matches.
     pub enum Count {
-        /// The files of the input: what `when` matches.
+        /// The number of input files that match `when`.
         Input = "input",
     }
 }
 
 words! {
-    /// The directory that a marker's pattern begins at.
+    /// The directory that a marker's pattern is relative to.
     #[derive(Default)]
     pub enum Base {
         /// The task's own output directory.
         #[default]
         Task = "task",
-        /// The directory that holds the outputs of all subjects.
+        /// The directory with the outputs of all subjects.
         Procedure = "procedure",
         /// `derivatives_root`.
         Derivatives = "derivatives",
@@ -72,13 +70,13 @@ words! {
     }
 }
 
-/// Holds a relative path, of which each component may be a glob. Never absolute, never with `..`.
+/// A relative path whose components may be globs. Never contains `..`.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     text: String,
     components: Vec<Component>,
     directories_only: bool,
-    /// Place of the first component that holds a label of the task. Directories up to there hold all subjects.
+    /// Index of the first component with a label of the task. The directories before it are shared by all subjects.
     first_own: Option<usize>,
 }
 
@@ -88,56 +86,54 @@ impl PartialEq for Pattern {
     }
 }
 
-/// Is one level of a [`Pattern`].
+/// One level of a [`Pattern`].
 #[derive(Debug, Clone)]
 pub enum Component {
-    /// A name without wildcards: matches itself.
+    /// A name without wildcards.
     Literal(String),
     /// `*`, `?`, `[ab]`, `[!a]`. Matches one name; a leading dot only if the pattern has it too.
     Glob(NameGlob),
-    /// `**`: any number of directories, also none. Goes neither through symbolic links nor into
-    /// hidden directories. At the end of a pattern it stands for anything below, as `**/*`.
+    /// `**`: any number of directories, including none. Does not follow symbolic links or enter
+    /// hidden directories. At the end of a pattern, it means `**/*`.
     AnyDepth,
 }
 
-/// Matches single names. Letters outside ASCII count byte by byte for `?` and `[...]`.
+/// A glob for single names. `?` and `[...]` match single bytes of letters outside ASCII.
 #[derive(Debug, Clone)]
 pub struct NameGlob {
-    /// None: the glob is these two with one `*` between: nothing else needs a look.
+    /// `None` if the glob is prefix, one `*` and suffix, which needs no matcher.
     matcher: Option<GlobMatcher>,
-    /// What stands before the first and after the last wildcard: most names fail there cheaply.
+    /// The text before the first wildcard; with `suffix`, a cheap test that most names fail.
     prefix: String,
     suffix: String,
 }
 
-/// Says why a text is no pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
-    #[error("'{0}' is absolute: patterns are relative to the output directory")]
+    #[error("'{0}' is absolute, but patterns must be relative to the output directory")]
     Absolute(String),
-    #[error("'{0}' leaves its directory by '..'")]
+    #[error("'{0}' leaves its directory with '..'")]
     Parent(String),
     #[error("the pattern is empty")]
     Empty,
-    #[error("'{0}': '**' stands for whole directories and cannot be glued to other text")]
+    #[error("'{0}': '**' matches entire directories and cannot be combined with other text")]
     GluedDoubleStar(String),
-    #[error("'{0}' holds braces that are neither {{subject}} nor {{session}}")]
+    #[error("'{0}' contains braces other than {{subject}} and {{session}}")]
     Brace(String),
     #[error(
-        "'{text}' would also match files of other labels, since {placeholder} may go on there: write \
-         {placeholder}_* or {placeholder}[._]*"
+        "'{text}' would also match files of longer labels: write {placeholder}_* or {placeholder}[._]*"
     )]
     OpenEnd {
         text: String,
         placeholder: &'static str,
     },
-    #[error("'{text}' is not a glob: {error}")]
+    #[error("'{text}' is not a valid pattern: {error}")]
     Glob { text: String, error: String },
 }
 
 impl Marker {
-    /// Makes a marker with the usual size rule: a file that a glob finds needs at least one byte,
-    /// a file that is named may be empty.
+    /// A marker with the default size rule: files found by a glob must not be empty,
+    /// but a literally named file may be.
     pub fn new(pattern: Pattern) -> Self {
         Self {
             min_size: u64::from(!pattern.is_literal()),
@@ -151,12 +147,12 @@ impl Marker {
         }
     }
 
-    /// What a match must be beside its name, in words. A `min_size` of 1 is what a glob asks for by itself.
+    /// Further conditions on a match, in words.
     pub fn conditions(&self) -> Vec<String> {
         let size = match self.min_size {
             0 => None,
             1 => Some("not empty".to_owned()),
-            size => Some(format!("{size} bytes at least")),
+            size => Some(format!("at least {size} bytes")),
         };
         let text = |word: &str, text: &Option<String>| {
             let text = text.as_deref()?;
@@ -164,19 +160,19 @@ impl Marker {
         };
         [
             size,
-            text("holds", &self.contains),
-            text("does not hold", &self.not_contains),
-            (self.min_count > 1).then(|| format!("{} of them at least", self.min_count)),
+            text("contains", &self.contains),
+            text("does not contain", &self.not_contains),
+            (self.min_count > 1).then(|| format!("at least {} matches", self.min_count)),
             self.count
-                .map(|Count::Input| "as many as `when` matches".to_owned()),
-            (self.base != Base::Task).then(|| format!("below the {} directory", self.base)),
+                .map(|Count::Input| "as many files as match `when`".to_owned()),
+            (self.base != Base::Task).then(|| format!("in the {} directory", self.base)),
         ]
         .into_iter()
         .flatten()
         .collect()
     }
 
-    /// What tells this marker from another one.
+    /// All values that distinguish this marker from others.
     pub fn parts(&self) -> Vec<String> {
         let Self {
             pattern,
@@ -193,28 +189,28 @@ impl Marker {
             pattern.as_str().to_owned(),
             min_size.to_string(),
             format!("{contains:?} {not_contains:?}"),
-            // One alone has the mark that it had before there could be several.
+            // A single pattern keeps its earlier form, so that hashes stay the same.
             match texts.as_slice() {
                 several @ [_, _, ..] => format!("{several:?}"),
                 one => format!("{:?}", one.first()),
             },
         ];
-        // Rules of before these keys have the marks that they had.
+        // Likewise markers without these keys.
         if (*base, *min_count, *count) != (Base::Task, 1, None) {
             parts.push(format!("{base} {min_count} {count:?}"));
         }
         parts
     }
 
-    /// True if a size beyond the usual rule is asked for, which only a file can have.
+    /// True if more than the default size is required, which only files can have.
     pub fn asks_for_size(&self) -> bool {
         self.min_size > u64::from(!self.pattern.is_literal())
     }
 }
 
 impl Pattern {
-    /// Reads a relative path with `*`, `?`, `[...]`, `**`, `{subject}` and `{session}`. Backslashes are ordinary
-    /// letters, as in Python's pathlib. A `/` at the end: only directories match.
+    /// Parses a relative path with `*`, `?`, `[...]`, `**`, `{subject}` and `{session}`. Backslashes are ordinary
+    /// characters, as in Python's pathlib. With a final `/`, only directories match.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         if text.starts_with('/') {
             return Err(PatternError::Absolute(text.to_owned()));
@@ -264,12 +260,12 @@ impl Pattern {
         })
     }
 
-    /// The pattern of one task, with its labels in place of the placeholders.
+    /// The pattern with a task's labels instead of the placeholders.
     pub fn filled(&self, subject: &str, session: &str) -> Cow<'_, Self> {
         if self.first_own.is_none() {
             return Cow::Borrowed(self);
         }
-        // Labels hold no letter that means anything in a pattern.
+        // Labels contain no special characters of patterns.
         match Self::parse(&template::fill(&self.text, subject, session)) {
             Ok(filled) => Cow::Owned(Self {
                 first_own: self.first_own,
@@ -279,7 +275,7 @@ impl Pattern {
         }
     }
 
-    /// How many of the first components are the same for all tasks.
+    /// Number of leading components that are the same for all tasks.
     pub fn shared_components(&self) -> usize {
         self.first_own.unwrap_or(0)
     }
@@ -292,12 +288,11 @@ impl Pattern {
         &self.components
     }
 
-    /// True if the pattern ends in `/`.
     pub fn directories_only(&self) -> bool {
         self.directories_only
     }
 
-    /// True if no component is a wildcard: the pattern names one file.
+    /// True if no component is a wildcard.
     pub fn is_literal(&self) -> bool {
         self.components
             .iter()
@@ -314,11 +309,11 @@ impl NameGlob {
         const WILD: [char; 4] = ['*', '?', '[', ']'];
         let prefix = part.split(WILD).next().unwrap_or_default();
         let suffix = part.rsplit(WILD).next().unwrap_or_default();
-        // One star between two texts needs no matcher, which is dear to make for each task.
+        // A single star needs no matcher, which would be expensive to build for each task.
         let matcher = match part == format!("{prefix}*{suffix}") {
             true => None,
             false => Some(
-                GlobBuilder::new(&in_globset_words(part))
+                GlobBuilder::new(&for_globset(part))
                     .literal_separator(true)
                     .backslash_escape(false)
                     .build()?
@@ -332,12 +327,12 @@ impl NameGlob {
         })
     }
 
-    /// What each name that matches begins with.
+    /// The start of all matching names.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// True if the name matches. A leading dot is matched by a dot only.
+    /// A leading dot matches only a dot.
     pub fn matches(&self, name: &OsStr) -> bool {
         let bytes = name.as_bytes();
         bytes.starts_with(self.prefix.as_bytes())
@@ -350,9 +345,9 @@ impl NameGlob {
     }
 }
 
-/// Rewrites a glob of Python's `fnmatch` for `globset`, where braces, `[^` and a bracket without
-/// its end mean something else.
-fn in_globset_words(part: &str) -> String {
+/// Translates a glob of Python's `fnmatch` for `globset`, where braces, `[^` and an unclosed bracket
+/// have another meaning.
+fn for_globset(part: &str) -> String {
     let mut out = String::with_capacity(part.len() + 4);
     let mut rest = part;
     while let Some(c) = rest.chars().next() {
@@ -381,7 +376,7 @@ fn in_globset_words(part: &str) -> String {
     out
 }
 
-/// Finds the `]` that ends the class at the start of `text`; a `]` right after `[` or `[!` is a
+/// The position of the `]` that ends the class at the start of `text`. A `]` right after `[` or `[!` is a
 /// member.
 fn class_end(text: &str) -> Option<usize> {
     let first = if text[1..].starts_with('!') { 2 } else { 1 };

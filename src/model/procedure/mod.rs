@@ -1,4 +1,4 @@
-//! The steps of a site's pipeline: what a procedure is. No file system, no Slurm.
+//! Procedures: the steps of a site's pipeline.
 
 pub mod dag;
 pub mod marker;
@@ -23,23 +23,23 @@ pub use resources::{MemSize, Resources, TimeLimit};
 pub use rules::{ArrayMode, RetryRule, RetryRules, SubmitRules};
 pub use variable::Variable;
 
-/// Describes one processing step (`bids`, `qsiprep`, ...), as the configuration declares it.
+/// One processing step (`bids`, `qsiprep`, ...), as declared in the configuration.
 #[derive(Debug, Clone)]
 pub struct Procedure {
     /// Unique in a configuration; part of job names and log paths. Letters, digits, `_`, `-`, `.`, `+`.
     pub name: Arc<str>,
-    /// Below `derivatives_root`; empty: `bids_root` itself. May hold `{subject}` and `{session}`.
+    /// Relative to `derivatives_root`; empty for `bids_root` itself. May contain `{subject}` and `{session}`.
     pub output_dir: PathBuf,
-    /// As written in the configuration; where it is looked for is the executor's business.
+    /// As written in the configuration; the executor searches for it.
     pub script: String,
     pub scope: Scope,
     pub depends_on: Vec<Dependency>,
     pub check: Check,
     pub completion: CompletionRule,
     pub resources: Resources,
-    /// Variables that the job sees besides the `SNBB_*` ones.
+    /// Environment variables for the job, in addition to `SNBB_*`.
     pub env: BTreeMap<String, String>,
-    /// How long outputs may take to appear after the job's end; none: the site's `output_grace`.
+    /// How long outputs may take to appear after the job's end; `None` for the site's `output_grace`.
     pub output_grace: Option<Duration>,
     pub rules: SubmitRules,
 }
@@ -54,7 +54,7 @@ words! {
     }
 }
 
-/// Names a procedure that must be complete first.
+/// A procedure that must be complete first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dependency {
     pub procedure: Arc<str>,
@@ -65,21 +65,21 @@ words! {
     /// Which sessions of a session-scoped dependency must be complete.
     #[derive(Default)]
     pub enum SessionsRule {
-        /// What is usual for the scope of the procedure that waits: `Same` per session, `All` per
-        /// subject. A [`ProcedureDag`] never answers with it, and no configuration says it.
+        /// The default for the scope of the dependent procedure: `Same` per session, `All` per
+        /// subject. Never used in a configuration or by a [`ProcedureDag`].
         #[default]
         ByScope = "by scope",
         /// Every session of the subject that has DICOM files (and at least one).
         All = "all",
         /// At least one session of the subject.
         Any = "any",
-        /// The session that the waiting task is about; only for session scope.
+        /// The task's own session; only for session scope.
         Same = "same",
     }
 }
 
 impl SessionsRule {
-    /// Returns the rule that holds for a waiting procedure of this scope.
+    /// The effective rule for a dependent procedure of this scope.
     pub fn resolve(self, scope: Scope) -> Self {
         match (self, scope) {
             (Self::ByScope, Scope::Session) => Self::Same,
@@ -90,7 +90,7 @@ impl SessionsRule {
 }
 
 words! {
-    /// The way in which completion is judged.
+    /// How completeness is judged.
     #[derive(Default)]
     pub enum Check {
         /// By the procedure's own completion rule.

@@ -1,5 +1,5 @@
-//! What a job asks for, wherever it is written: in the resources' own fields or among `sbatch_args`,
-//! which come later on sbatch's command line and so win. Pure.
+//! The effective request of a job, from the fields of its resources and from `sbatch_args`,
+//! which follow on sbatch's command line and therefore win.
 
 mod arguments;
 mod table;
@@ -9,10 +9,10 @@ pub use table::{Class, SbatchOption};
 
 use super::{MemSize, Resources, TimeLimit};
 
-/// The options by which memory is asked for. sbatch takes one of them only.
+/// The options that request memory. sbatch accepts only one of them.
 const MEMORY: [&str; 3] = ["mem", "mem-per-cpu", "mem-per-gpu"];
 
-/// Returns the memory per node that is asked for; none: not asked for, or per CPU or GPU.
+/// The requested memory per node; `None` if not requested, or requested per CPU or GPU.
 pub fn mem(resources: &Resources) -> Option<MemSize> {
     if is_mem_shared(&resources.sbatch_args) {
         return None;
@@ -22,21 +22,20 @@ pub fn mem(resources: &Resources) -> Option<MemSize> {
     passed.or_else(|| resources.mem.clone())
 }
 
-/// Returns the time limit that is asked for.
 pub fn time(resources: &Resources) -> Option<TimeLimit> {
     let passed = resources.sbatch_args.value("time");
     let passed = passed.and_then(|text| TimeLimit::parse(text).ok());
     passed.or_else(|| resources.time.clone())
 }
 
-/// Returns the CPUs per task that are asked for.
+/// The requested CPUs per task.
 pub fn cpus(resources: &Resources) -> Option<u32> {
     let passed = resources.sbatch_args.value("cpus-per-task");
     let passed = passed.and_then(|text| text.parse().ok());
     passed.or(resources.cpus_per_task)
 }
 
-/// Asks for this memory per node, whatever was asked for before.
+/// Replaces the requested memory per node.
 pub fn set_mem(resources: &mut Resources, mem: MemSize) {
     for name in MEMORY {
         resources.sbatch_args.remove(name);
@@ -44,29 +43,29 @@ pub fn set_mem(resources: &mut Resources, mem: MemSize) {
     resources.mem = Some(mem);
 }
 
-/// Asks for this time limit, whatever was asked for before.
+/// Replaces the requested time limit.
 pub fn set_time(resources: &mut Resources, time: TimeLimit) {
     resources.sbatch_args.remove("time");
     resources.time = Some(time);
 }
 
-/// Asks for so many CPUs per task, whatever was asked for before.
+/// Replaces the requested CPUs per task.
 pub fn set_cpus(resources: &mut Resources, cpus: u32) {
     resources.sbatch_args.remove("cpus-per-task");
     resources.cpus_per_task = Some(cpus);
 }
 
-/// True if memory is asked for per CPU or GPU: sbatch refuses `--mem` beside that.
+/// True if memory is requested per CPU or GPU: sbatch refuses an additional `--mem`.
 pub fn is_mem_shared(arguments: &Arguments) -> bool {
     memory_options(arguments).any(|option| option != "mem")
 }
 
-/// Returns the options among these by which memory is asked for.
+/// The options among these that request memory.
 pub fn memory_options(arguments: &Arguments) -> impl Iterator<Item = &'static str> {
     MEMORY.into_iter().filter(|name| arguments.has(name))
 }
 
-/// Returns the options by which memory is asked for on the command line.
+/// The options on the command line that request memory.
 pub fn passed_memory_options(resources: &Resources) -> Vec<&'static str> {
     let mut options: Vec<_> = memory_options(&resources.sbatch_args).collect();
     if resources.mem.is_some() && !options.contains(&"mem") {
@@ -75,21 +74,20 @@ pub fn passed_memory_options(resources: &Resources) -> Vec<&'static str> {
     options
 }
 
-/// True if these arguments say whether Slurm may restart the job.
+/// True if these arguments determine whether Slurm may restart the job.
 pub fn decide_requeue(arguments: &Arguments) -> bool {
     arguments.has("requeue") || arguments.has("no-requeue")
 }
 
-/// Returns the clusters that these arguments name.
 pub fn clusters(arguments: &Arguments) -> Vec<&str> {
     let list = arguments.value("clusters").unwrap_or_default();
     let names = list.split(',').map(str::trim);
     names.filter(|name| !name.is_empty()).collect()
 }
 
-/// Adds nodes to those that the job stays away from. `script`: its own options, which the command
-/// line's replace. Returns false, and changes nothing, if these nodes are named by a file, which
-/// sbatch takes instead of a list.
+/// Adds nodes to the job's `--exclude`. `script` contains the script's options, which the command
+/// line overrides. Returns false, and changes nothing, if the nodes are listed in a file, which
+/// sbatch accepts instead of a list.
 pub fn exclude(resources: &mut Resources, script: &Arguments, nodes: &[String]) -> bool {
     let configured = resources.sbatch_args.value("exclude");
     let configured = configured
@@ -145,7 +143,7 @@ mod tests {
             (vec!["-Hxn1"], "n1", "-H"),
             (vec!["-Hx", "n1", "-O"], "n1", "-H -O"),
             (vec!["--exclude=n1", "-x", "n2"], "n2", ""),
-            // These are others.
+            // Other options.
             (vec!["--exclusive"], "", "--exclusive"),
             (vec!["--exclu=n1"], "", "--exclu=n1"),
             (vec!["-Ax"], "", "-Ax"),
@@ -161,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_last_on_the_command_line_counts() {
+    fn the_last_option_on_the_command_line_wins() {
         let mut asked = with(&["--mem=64G", "-t", "10", "-c4", "--mem-bind=local"]);
         asked.mem = Some(MemSize::parse("8G").unwrap());
         asked.time = Some(TimeLimit::parse("5").unwrap());
@@ -184,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_added_to_those_of_the_site() {
+    fn nodes_are_added_to_the_configured_ones() {
         let ours = ["n1".to_owned(), "n[2-3]".to_owned()];
         for (before, script, after) in [
             (vec![], vec![], "--exclude=n1,n[2-3]"),

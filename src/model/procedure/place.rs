@@ -1,11 +1,11 @@
-//! Where outputs lie. Whoever wants to know asks here. Pure.
+//! The directories of inputs and outputs.
 
 use std::path::{Path, PathBuf};
 
 use super::marker::Base;
 use super::{Procedure, Scope, template};
 
-/// The roots that outputs lie below.
+/// The roots of all outputs.
 #[derive(Debug, Clone, Copy)]
 pub struct OutputRoots<'a> {
     pub bids: &'a Path,
@@ -13,17 +13,17 @@ pub struct OutputRoots<'a> {
 }
 
 impl Procedure {
-    /// True if its outputs lie in the BIDS dataset itself.
+    /// True if its outputs are in the BIDS dataset itself.
     pub fn is_below_bids(&self) -> bool {
         self.output_dir.as_os_str().is_empty()
     }
 
-    /// True if its `output_dir` names subjects or sessions itself.
+    /// True if its `output_dir` contains placeholders.
     pub fn has_template(&self) -> bool {
         self.output_dir.to_str().is_some_and(template::has_any)
     }
 
-    /// The part of `output_dir` before its first placeholder: it holds the outputs of all subjects.
+    /// The part of `output_dir` before its first placeholder, shared by all subjects.
     pub fn shared_dir(&self) -> PathBuf {
         let parts = self.output_dir.components();
         parts
@@ -33,7 +33,7 @@ impl Procedure {
 }
 
 impl<'a> OutputRoots<'a> {
-    /// Returns the root that a procedure's outputs lie below.
+    /// The root of a procedure's outputs.
     pub fn root(self, procedure: &Procedure) -> &'a Path {
         match procedure.is_below_bids() {
             true => self.bids,
@@ -41,7 +41,7 @@ impl<'a> OutputRoots<'a> {
         }
     }
 
-    /// Returns the directory that holds the outputs of all subjects.
+    /// The directory with the outputs of all subjects.
     pub fn top(self, procedure: &Procedure) -> PathBuf {
         match procedure.is_below_bids() {
             true => self.bids.to_owned(),
@@ -49,7 +49,7 @@ impl<'a> OutputRoots<'a> {
         }
     }
 
-    /// Returns the directory that a marker's pattern begins at, if it is not the task's own.
+    /// The directory that a marker's pattern is relative to, unless it is the task's own.
     pub fn base(self, procedure: &Procedure, base: Base) -> Option<PathBuf> {
         match base {
             Base::Task => None,
@@ -59,7 +59,7 @@ impl<'a> OutputRoots<'a> {
         }
     }
 
-    /// Returns where a task's outputs are expected.
+    /// The directory of a task's outputs.
     pub fn output(self, procedure: &Procedure, subject: &str, session: &str) -> PathBuf {
         match procedure
             .output_dir
@@ -73,13 +73,13 @@ impl<'a> OutputRoots<'a> {
         }
     }
 
-    /// Returns the directory below `bids_root` that a task's input lies in.
+    /// The directory of a task's input in `bids_root`.
     pub fn input(self, procedure: &Procedure, subject: &str, session: &str) -> PathBuf {
         of_task(self.bids.to_owned(), procedure, subject, session)
     }
 }
 
-/// Returns `<top>/<sub>[/<ses>]`, with the session part for session scope only.
+/// `<top>/<sub>[/<ses>]`, with the session only for session scope.
 fn of_task(top: PathBuf, procedure: &Procedure, subject: &str, session: &str) -> PathBuf {
     let dir = top.join(subject);
     if procedure.scope == Scope::Subject || session.is_empty() {

@@ -1,10 +1,10 @@
-//! What a job asks of Slurm, in Slurm's own words and units.
+//! The resources that a job requests, in Slurm's formats and units.
 
 use std::fmt;
 
 use super::options::Arguments;
 
-/// Holds the options of one job that become sbatch options of the same name. None: not passed.
+/// The options of one job that become sbatch options of the same name. `None` if not passed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Resources {
     pub partition: Option<String>,
@@ -14,40 +14,39 @@ pub struct Resources {
     pub mem: Option<MemSize>,
     pub cpus_per_task: Option<u32>,
     pub gres: Option<String>,
-    /// Slurm does not restart the job by itself, because the retry rules do.
+    /// Prevents Slurm from restarting the job, because the retry rules do.
     pub no_requeue: bool,
-    /// Further sbatch options, passed as they stand, before the script.
+    /// Further sbatch options, passed unchanged, before the script.
     pub sbatch_args: Arguments,
 }
 
-/// Holds a memory size as sbatch takes it: an integer and `K`, `M`, `G` or `T` (none: megabytes).
+/// A memory size in the format of sbatch: an integer and `K`, `M`, `G` or `T` (default: megabytes).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemSize {
     text: String,
     megabytes: u64,
 }
 
-/// Holds a time limit as sbatch takes it (`90`, `90:00`, `4:00:00`, `3-0`, `3-00:00:00`, `UNLIMITED`).
+/// A time limit in the format of sbatch (`90`, `90:00`, `4:00:00`, `3-0`, `3-00:00:00`, `UNLIMITED`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimeLimit {
     text: String,
-    /// None: unlimited.
+    /// `None` if unlimited.
     seconds: Option<u64>,
 }
 
-/// Says why a text is no size or time of Slurm's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResourceError {
-    #[error("'{0}' is not a memory size of Slurm's: an integer and K, M, G or T, such as 32G")]
+    #[error("'{0}' is not a valid memory size: write an integer and K, M, G or T, such as 32G")]
     Mem(String),
     #[error(
-        "'{0}' is not a time limit of Slurm's: minutes, h:m:s, d-h or d-h:m:s, such as 12:00:00 or 3-0"
+        "'{0}' is not a valid time limit: write minutes, h:m:s, d-h or d-h:m:s, such as 12:00:00 or 3-0"
     )]
     Time(String),
 }
 
 impl Resources {
-    /// The options that have keys of their own, by their long names; an empty text means none.
+    /// The options with their own keys, by long name. An empty text means none.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, String)> {
         let text = |value: &Option<String>| value.clone().filter(|text| !text.is_empty());
         let options = [
@@ -89,7 +88,7 @@ impl MemSize {
         })
     }
 
-    /// Makes a size in the shortest words: `48G`, `1500M`.
+    /// A size in its shortest form: `48G`, `1500M`.
     pub fn of_megabytes(megabytes: u64) -> Self {
         let text = match megabytes {
             0 => "0".to_owned(),
@@ -104,7 +103,7 @@ impl MemSize {
         self.megabytes
     }
 
-    /// Returns the size in megabytes; none for 0, which is all memory of a node (sbatch(1)).
+    /// The size in megabytes; `None` for 0, which means all memory of a node (sbatch(1)).
     pub fn bound(&self) -> Option<u64> {
         (self.megabytes > 0).then_some(self.megabytes)
     }
@@ -128,7 +127,7 @@ impl TimeLimit {
             .map(number)
             .collect::<Option<_>>()
             .ok_or_else(error)?;
-        // sbatch(1), --time: with days the first part is hours, without them it is minutes
+        // sbatch(1), --time: after days, the first part is hours; otherwise it is minutes,
         // unless there are three parts.
         let seconds = match (days, parts.as_slice()) {
             (None, [m]) => checked(&[(*m, 60)]),
@@ -145,7 +144,7 @@ impl TimeLimit {
         })
     }
 
-    /// Makes a limit as Slurm prints it: `4:00:00`, `1-12:00:00`.
+    /// A limit in Slurm's output format: `4:00:00`, `1-12:00:00`.
     pub fn of_seconds(seconds: u64) -> Self {
         let (days, rest) = (seconds / 86_400, seconds % 86_400);
         let (hours, minutes, left) = (rest / 3600, rest / 60 % 60, rest % 60);
@@ -159,12 +158,12 @@ impl TimeLimit {
         }
     }
 
-    /// Returns the limit in seconds; none: unlimited.
+    /// The limit in seconds; `None` if unlimited.
     pub fn seconds(&self) -> Option<u64> {
         self.seconds
     }
 
-    /// Returns the limit in seconds; none also for 0, which is no limit (sbatch(1)).
+    /// The limit in seconds; `None` if unlimited or 0, which means no limit (sbatch(1)).
     pub fn bound(&self) -> Option<u64> {
         self.seconds.filter(|seconds| *seconds > 0)
     }
@@ -199,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_sizes_are_read_as_sbatch_reads_them() {
+    fn memory_sizes_are_parsed_like_in_sbatch() {
         for (text, megabytes) in [
             ("32G", 32768),
             ("4000", 4000),
@@ -228,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_reads_back() {
+    fn formatted_values_parse_to_the_same_value() {
         for (megabytes, text) in [
             (0, "0"),
             (1, "1M"),
@@ -256,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn time_limits_are_read_as_sbatch_reads_them() {
+    fn time_limits_are_parsed_like_in_sbatch() {
         for (text, seconds) in [
             ("90", 5400),
             ("1:30", 90),

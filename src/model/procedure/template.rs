@@ -1,4 +1,4 @@
-//! `{subject}` and `{session}` in paths of outputs. Pure.
+//! `{subject}` and `{session}` in paths of outputs.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use crate::model::bids::is_of_label;
 const SUBJECT: &str = "{subject}";
 const SESSION: &str = "{session}";
 
-/// True if a text holds a placeholder.
+/// True if a text contains a placeholder.
 pub fn has_any(text: &str) -> bool {
     text.contains(SUBJECT) || text.contains(SESSION)
 }
@@ -20,25 +20,25 @@ pub fn has_session(text: &str) -> bool {
     text.contains(SESSION)
 }
 
-/// The first brace that belongs to no placeholder, with what follows it.
+/// The first brace outside of placeholders, with the text after it.
 pub fn stray_brace(text: &str) -> Option<String> {
     let rest = text.replace(SUBJECT, "").replace(SESSION, "");
     let at = rest.find(['{', '}'])?;
     Some(rest.get(at..)?.chars().take(20).collect())
 }
 
-/// A placeholder after which a label could go on: `{subject}*` of `sub-1` would match files of `sub-10`.
+/// A placeholder without a separator after it: for `sub-1`, `{subject}*` would match files of `sub-10`.
 pub fn open_end(text: &str) -> Option<&'static str> {
     [SUBJECT, SESSION].into_iter().find(|placeholder| {
         let ends = text.match_indices(placeholder);
         let mut after = ends.filter_map(|(at, found)| text.get(at + found.len()..));
-        after.any(may_go_on)
+        after.any(may_continue_label)
     })
 }
 
-fn may_go_on(rest: &str) -> bool {
+fn may_continue_label(rest: &str) -> bool {
     if let Some(class) = rest.strip_prefix('[') {
-        // A bracket at the beginning of a class is a member of it.
+        // A bracket at the start of a class is a member of it.
         let end = class.char_indices().skip(1).find(|(_, c)| *c == ']');
         let members = class
             .get(..end.map_or(class.len(), |(at, _)| at))
@@ -49,7 +49,7 @@ fn may_go_on(rest: &str) -> bool {
     rest.starts_with(|next| is_of_label(next) || next == '*' || next == '?')
 }
 
-/// Puts labels into a text. A task without a session has neither `{session}` nor what ties it to the rest:
+/// Replaces the placeholders in a text. Without a session, the separator next to `{session}` is removed, too:
 /// `{subject}_{session}` and `{subject}/{session}` become `sub-01`.
 pub fn fill<'t>(text: &'t str, subject: &str, session: &str) -> Cow<'t, str> {
     if !has_any(text) {
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_put_in_and_a_missing_session_leaves_no_trace() {
+    fn placeholders_are_replaced_and_a_missing_session_is_removed() {
         for (text, session, expected) in [
             (
                 "freesurfer/{subject}_{session}",

@@ -1,10 +1,10 @@
-//! A small maker of procedures for tests.
+//! Procedures for tests.
 #![cfg(test)]
 
 use super::{Check, Dependency, Procedure, Resources, Scope, SessionsRule};
 use crate::model::procedure::marker::CompletionRule;
 
-/// Returns a procedure whose output is complete when its directory is not empty.
+/// A procedure whose output is complete if its directory is not empty.
 pub fn procedure(name: &str, scope: Scope, depends_on: &[(&str, SessionsRule)]) -> Procedure {
     Procedure {
         name: name.into(),

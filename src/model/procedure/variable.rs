@@ -1,4 +1,4 @@
-//! The variables that every job sees.
+//! The environment variables of every job.
 
 use crate::base::words::words;
 
@@ -9,7 +9,7 @@ words! {
         Session = "SNBB_SESSION",
         Procedure = "SNBB_PROCEDURE",
         Attempt = "SNBB_ATTEMPT",
-        /// Why the attempt before failed, if it did.
+        /// The reason of the previous attempt's failure.
         LastReason = "SNBB_LAST_REASON",
         DicomPath = "SNBB_DICOM_PATH",
         BidsRoot = "SNBB_BIDS_ROOT",
@@ -19,8 +19,8 @@ words! {
 }
 
 impl Variable {
-    /// True if a procedure's `env` may set it: where the nodes see a root. The others say which task the job is, and
-    /// where its outputs are looked for.
+    /// True if a procedure's `env` may set it, for nodes that see a root under another path. The others identify the
+    /// task and its outputs.
     const fn may_be_set(self) -> bool {
         matches!(self, Self::BidsRoot | Self::DerivativesRoot)
     }
@@ -31,7 +31,7 @@ impl Variable {
         reserved.map(|variable| variable.as_str()).collect()
     }
 
-    /// True if the value is the task's own; all others are equal within a job array.
+    /// True if the value depends on the task; all others are equal within a job array.
     const fn is_of_task(self) -> bool {
         match self {
             Self::Subject
@@ -56,9 +56,9 @@ pub fn may_differ(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Two tasks of one array share whatever sbatch is given once: their procedure, the roots and the caller's own.
+    /// Tasks of one array share the other variables, which are passed to sbatch only once.
     #[test]
-    fn only_what_a_task_tells_for_itself_may_differ_in_an_array() {
+    fn only_variables_of_a_task_may_differ_in_an_array() {
         for name in [
             "SNBB_SUBJECT",
             "SNBB_SESSION",

@@ -1,7 +1,7 @@
-//! The columns of the state file: what a row holds, one line per column.
+//! The columns of the state file, one line per column.
 //!
 //! The state file, the keys of the audit log, `state repair` and the tables for people loop over [`COLUMNS`]. A new
-//! column is a line here and its field. Pure.
+//! column is a line here and its field.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use chrono::{DateTime, Utc};
 use super::{Reason, RetryState, TaskRow, TaskStatus};
 use crate::model::job::JobId;
 
-/// One column, and the field of a row that it holds.
+/// One column, and the field of a row that it contains.
 pub struct Column {
     pub name: &'static str,
     pub kind: Kind,
     pub about: About,
-    /// `None`: null.
+    /// `None` for null.
     pub get: for<'a> fn(&'a TaskRow) -> Option<Value<'a>>,
     /// Returns false, and changes nothing, if the field cannot hold the value.
     pub set: fn(&mut TaskRow, &Value<'_>) -> bool,
@@ -25,12 +25,12 @@ pub struct Column {
 /// The kind of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A text that every row has.
+    /// A text, never null.
     Label,
     Status,
     Reason,
     JobId,
-    /// Text of which many rows share a value.
+    /// Text with values shared by many rows.
     Text,
     /// Text that differs from row to row.
     UniqueText,
@@ -43,20 +43,20 @@ pub enum Kind {
     Flag,
 }
 
-/// What a column is about, which decides between two sources that disagree on one attempt.
+/// What a column describes. Determines which of two sources wins if they disagree about an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum About {
-    /// The row: the later source counts, whatever it says.
+    /// The row: the later source wins.
     Row,
-    /// The submission: what was said first counts.
+    /// The submission: the first source wins.
     Submission,
-    /// The job: the later source counts, and deletes nothing.
+    /// The job: the later source wins, but does not delete values.
     Job,
-    /// The end of the job: as for `Job`, and void while the job is alive again.
+    /// The end of the job: like `Job`, and cleared while the job is alive again.
     End,
 }
 
-/// One value. Texts that are shared between rows stay shared.
+/// One value. Texts shared between rows stay shared.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value<'a> {
     Shared(&'a Arc<str>),
@@ -68,7 +68,7 @@ pub enum Value<'a> {
 
 macro_rules! columns {
     ($($name:literal: $kind:ident, $about:ident, $($field:ident).+;)*) => {
-        /// All columns in the order of the file. The first six are fixed forever: scripts of users rely on them.
+        /// All columns in the order of the file. The first six never change, because users' scripts rely on them.
         pub static COLUMNS: &[Column] = &[$(Column {
             name: $name,
             kind: Kind::$kind,
@@ -116,8 +116,8 @@ columns! {
 }
 
 impl TaskRow {
-    /// Takes values over from another row of the task: those of the columns that `takes` names, given what a column
-    /// is about and whether this row has a value there. What the other row does not say stays.
+    /// Copies values from another row of the task. `takes` selects columns by what they describe and whether
+    /// this row has a value. Null does not overwrite a value.
     pub fn take_from(&mut self, other: &Self, takes: impl Fn(About, bool) -> bool) {
         for column in COLUMNS {
             if takes(column.about, (column.get)(self).is_some())
@@ -141,7 +141,7 @@ macro_rules! values {
 }
 
 impl Value<'_> {
-    /// `None`: not a text.
+    /// `None` if not a text.
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Shared(text) => Some(text),
@@ -164,7 +164,7 @@ impl Value<'_> {
     }
 }
 
-/// A field that a column holds.
+/// A field of a row.
 trait Field {
     fn get(&self) -> Option<Value<'_>>;
     fn set(&mut self, value: &Value<'_>) -> bool;
@@ -210,7 +210,7 @@ pub(crate) mod tests {
     use crate::model::state::TaskKey;
     use crate::model::state::testing::at;
 
-    /// Returns a row in which each column has a value of its own.
+    /// A row with a different value in each column.
     pub fn full_row() -> TaskRow {
         let mut row = TaskRow::new(TaskKey::new("", "", ""), TaskStatus::Pending);
         for (number, column) in (1..).zip(COLUMNS) {
@@ -246,7 +246,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_value_that_a_field_cannot_hold_changes_nothing() {
+    fn a_value_of_the_wrong_type_changes_nothing() {
         let before = full_row();
         for column in COLUMNS {
             let mut row = before.clone();

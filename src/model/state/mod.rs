@@ -1,9 +1,7 @@
-//! What is known of every task: rows, their statuses and reasons, and the table that holds them.
+//! The state of every task: rows, their statuses and reasons, and the table of rows.
 //!
-//! The types are here; files are read and written in [`store`], [`journal`], [`lock`], [`control`]
-//! and [`audit_log`] only, and a status changes in [`transition`] only.
+//! Files are read and written in `store` only, and a status changes in [`transition`] only.
 
-pub mod attempt;
 pub mod columns;
 pub mod reason;
 pub mod retry;
@@ -17,7 +15,6 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
-pub use attempt::AttemptId;
 pub use reason::Reason;
 pub use retry::RetryState;
 pub use table::State;
@@ -27,12 +24,12 @@ use crate::base::words::words;
 use crate::model::bids::{SessionLabel, SubjectLabel};
 use crate::model::job::JobId;
 
-/// This host's clock and the controller's may differ by this much: munge refuses credentials that are older (its
-/// default time to live), so with clocks further apart nothing can be submitted.
+/// The largest possible difference between this host's clock and the controller's: munge refuses older credentials
+/// (its default time to live), so nothing can be submitted with a larger difference.
 pub const CLOCK_SLACK: TimeDelta = TimeDelta::seconds(300);
 
-/// Names a task: procedure x subject x session. Rows of other programs may hold labels that are
-/// not valid BIDS; so these are texts.
+/// The key of a task: procedure x subject x session. Plain texts, because rows of other programs may contain labels
+/// that are not valid BIDS.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct TaskKey {
     pub subject: Arc<str>,
@@ -42,7 +39,7 @@ pub struct TaskKey {
 }
 
 words! {
-    /// The public status of a task's newest attempt. There is no fifth word.
+    /// The public status of a task's newest attempt. Fixed: scripts rely on these four words.
     #[derive(Default)]
     pub enum TaskStatus {
         #[default]
@@ -53,42 +50,42 @@ words! {
     }
 }
 
-/// Holds one attempt of a task: a row of the state file (the newest) or of the attempts file (earlier ones).
+/// One attempt of a task: a row of the state file (the newest) or of the attempts file (earlier ones).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TaskRow {
     pub key: TaskKey,
     pub status: TaskStatus,
-    /// Time of the attempt's intent. None only in files of other programs.
+    /// Time of the attempt's intent. `None` only in files of other programs.
     pub submitted_at: Option<DateTime<Utc>>,
-    /// None while a submission is in doubt.
+    /// `None` while a submission is in doubt.
     pub job_id: Option<JobId>,
-    /// None in rows of the Python program.
+    /// `None` in rows of the Python program.
     pub reason: Option<Reason>,
     /// Counts from 1.
     pub attempt: Option<i32>,
     pub facts: JobFacts,
     pub updated_at: Option<DateTime<Utc>>,
-    /// Since when neither queue nor accounting nor disk knows of the job, or its markers are
+    /// Since when neither queue nor accounting nor disk shows the job, or its markers have been
     /// missing after its end.
     pub missing_since: Option<DateTime<Utc>>,
     pub job_name: Option<Arc<str>>,
     pub submission_id: Option<Arc<str>>,
-    /// True if outputs were complete when this attempt was submitted, so that they prove
-    /// nothing unless they are newer than the job's start.
+    /// True if outputs were complete when this attempt was submitted. They count only if they
+    /// are newer than the job's start.
     pub replaces_outputs: Option<bool>,
     /// The automatic retries that led to this attempt.
     pub retry: RetryState,
-    /// For subject scope: the sessions that the attempt works on, as labels between blanks. None:
-    /// not known.
+    /// For subject scope: the sessions of the attempt, as labels separated by spaces. `None` if
+    /// unknown.
     pub input_sessions: Option<Arc<str>>,
-    /// Index of this row in the table of columns that are not ours (see [`schema`]).
+    /// Index of this row in the table of other programs' columns.
     pub other_columns: Option<u32>,
 }
 
-/// Holds what Slurm (or the local executor) said of a job. Times in UTC, sizes in MB (2^20 bytes).
+/// Facts about a job from Slurm or the local executor. Times in UTC, sizes in MB (2^20 bytes).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct JobFacts {
-    /// Slurm's word as it came (`CANCELLED by 1000`).
+    /// Slurm's state, unchanged (`CANCELLED by 1000`).
     pub slurm_state: Option<Arc<str>>,
     /// `code:signal`, as Slurm prints it.
     pub exit_code: Option<Arc<str>>,
@@ -109,7 +106,7 @@ pub struct JobFacts {
     pub req_cpus: Option<i64>,
     /// The first number of `exit_code`.
     pub exit_status: Option<i64>,
-    /// The second number of `exit_code`. `None`: no signal.
+    /// The second number of `exit_code`. `None` without a signal.
     pub signal: Option<i64>,
 }
 
@@ -123,17 +120,17 @@ impl JobFacts {
         self.signal = signal.parse().ok().filter(|signal| *signal != 0);
     }
 
-    /// Sets the exit code when facts are made.
+    /// Likewise, for new facts.
     pub fn with_exit_code(mut self, code: Option<&str>) -> Self {
         self.set_exit_code(code);
         self
     }
 
-    /// The uid of the user who cancelled the job (`CANCELLED by 1000`). `None`: not cancelled, or nobody asked for it
+    /// The uid of the user who cancelled the job (`CANCELLED by 1000`). `None` if it was not cancelled by a user
     /// (a failed dependency, a restart of the controller).
     ///
-    /// Root's uid means an administrator, unless the job is root's own. Failed prologs carry root's uid too; they
-    /// are told apart before they reach a row, by their reason `launch_failed`.
+    /// Root's uid means an administrator, unless the job belongs to root. Failed prologs have root's uid, too, but
+    /// get the reason `launch_failed` before they reach a row.
     pub fn cancelled_by(&self) -> Option<i64> {
         let mut parts = self.slurm_state.as_deref()?.split_ascii_whitespace();
         let word = parts.next()?.to_ascii_uppercase();
@@ -159,7 +156,7 @@ impl TaskKey {
         }
     }
 
-    /// Returns the name of this task's jobs, the Python program's:
+    /// The name of this task's jobs, as in the Python program:
     /// `<procedure>_<subject>[_<session>]`.
     pub fn job_name(&self) -> String {
         let mut name = format!("{}_{}", self.procedure, self.subject);
@@ -170,7 +167,7 @@ impl TaskKey {
         name
     }
 
-    /// The labels that the key holds. `None`: no subject or session is called so.
+    /// The labels of the key. `None` if they are not valid BIDS labels.
     pub fn labels(&self) -> Option<(SubjectLabel, SessionLabel)> {
         let session = match &*self.session {
             "" => SessionLabel::none(),
@@ -186,8 +183,7 @@ impl TaskKey {
             .to_owned()
     }
 
-    /// Returns the words that name a task on the command line, in the order of its usage: `sub-0001 ses-01
-    /// qsiprep`.
+    /// The arguments that select the task on the command line: `sub-0001 ses-01 qsiprep`.
     pub fn words(&self) -> String {
         let words = [&*self.subject, &*self.session, &*self.procedure];
         let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
@@ -213,7 +209,7 @@ impl TaskStatus {
 }
 
 impl TaskRow {
-    /// Makes a row of which nothing else is known.
+    /// A row without further information.
     pub fn new(key: TaskKey, status: TaskStatus) -> Self {
         Self {
             key,
@@ -231,14 +227,39 @@ impl TaskRow {
         self.status.is_in_flight()
     }
 
-    /// True if the task's markers were satisfied when the row was judged. Rows that were judged while nobody knew the
-    /// markers prove nothing.
+    /// True if the task's markers were satisfied when the row was judged. Rows judged without known markers prove
+    /// nothing.
     pub fn is_proven_complete(&self) -> bool {
         self.status == TaskStatus::Complete && self.reason != Some(Reason::Unverified)
     }
 
-    /// True while nobody knows whether Slurm took the job.
+    /// True while it is unknown whether Slurm accepted the job.
     pub fn is_in_doubt(&self) -> bool {
         self.is_in_flight() && self.job_id.is_none() && self.reason == Some(Reason::Submitting)
+    }
+}
+
+/// Identifies an attempt: by the submission, or (in rows of other programs) by time and job.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct AttemptId {
+    key: TaskKey,
+    by: By,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum By {
+    Submission(Arc<str>),
+    TimeAndJob(Option<DateTime<Utc>>, Option<JobId>),
+}
+
+impl AttemptId {
+    pub fn of(row: &TaskRow) -> Self {
+        Self {
+            key: row.key.clone(),
+            by: match &row.submission_id {
+                Some(id) => By::Submission(Arc::clone(id)),
+                None => By::TimeAndJob(row.submitted_at, row.job_id.clone()),
+            },
+        }
     }
 }

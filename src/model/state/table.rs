@@ -1,9 +1,7 @@
 //! The table of all tasks in memory: the newest attempt of each, and the file's metadata.
-//!
-//! Pure. One row per task holds by construction.
 #![expect(
     clippy::indexing_slicing,
-    reason = "`index` holds places in `rows`, which grow and shrink together"
+    reason = "`index` contains positions in `rows`; both change together"
 )]
 
 use std::collections::hash_map::Entry;
@@ -15,65 +13,65 @@ use arrow::record_batch::RecordBatch;
 
 use super::{TaskKey, TaskRow, TaskStatus};
 
-/// Holds the rows of the state file, what left them since they were read, and the metadata.
+/// The rows of the state file, at most one per task, the rows removed since reading, and the metadata.
 #[derive(Debug, Clone, Default)]
 pub struct State {
     rows: Vec<TaskRow>,
     index: HashMap<TaskKey, usize>,
-    /// Attempts that were replaced or cleared since the file was read; they go to the attempts file.
+    /// Attempts replaced or cleared since the file was read; they move to the attempts file.
     superseded: Vec<TaskRow>,
-    /// Attempts beside those that the rows tell of; they go to the attempts file unless they are
+    /// Attempts of tasks whose row is another attempt; they move to the attempts file unless they are
     /// there already.
     overtaken: Vec<TaskRow>,
-    /// Columns that are not ours, one line per row that was read (see [`TaskRow::other_columns`]).
+    /// Other programs' columns, one line per row read (see [`TaskRow::other_columns`]).
     other_columns: Option<RecordBatch>,
     pub meta: Metadata,
     changed: bool,
-    /// Things that a person should hear of once.
+    /// Problems that are reported once.
     warnings: Vec<String>,
-    /// The files that this table stands for, so that the store can tell whether they are still the same.
+    /// The files that were read, so that the store can detect changes.
     pub(crate) origin: Origin,
 }
 
-/// Tells one state of a file from every other.
+/// Identifies one version of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Identity {
     Ours {
         generation: u64,
         hash: String,
     },
-    /// Of another program: its length and the SHA-256 of its bytes.
+    /// A file of another program: its length and SHA-256.
     Foreign {
         length: u64,
         sha256: String,
     },
 }
 
-/// Names what was read, exactly.
+/// Identifies the files that were read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Origin {
-    /// None: there was no state file.
+    /// `None` if there was no state file.
     pub state: Option<Identity>,
-    /// Inode and length of the journal. None: there was none.
+    /// Inode and length of the journal, if there was one.
     pub journal: Option<(u64, u64)>,
 }
 
-/// Holds the key-value metadata of the state file.
+/// The key-value metadata of the state file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Metadata {
-    /// 0: the file is not ours (written by the Python program or pandas).
+    /// 0 for files of the Python program or pandas.
     pub format_version: u32,
-    /// Counts the saves.
+    /// Number of saves.
     pub generation: u64,
     pub project: Option<String>,
     pub owner_uid: Option<u32>,
-    /// ClusterName of the Slurm that runs the jobs whose rows name no cluster.
+    /// Slurm's ClusterName for the jobs of rows without a cluster.
     pub cluster: Option<String>,
-    /// Where the state file was at the last save, without symbolic links. It tells a study that was moved from a copy.
+    /// Path of the state file at the last save, without symbolic links. Distinguishes a moved study from a copy.
     pub path: Option<String>,
-    /// Counts that the safety stop compares with, by name.
+    /// Numbers that the safety stop compares with, by name.
     pub baselines: BTreeMap<String, u64>,
-    /// When a run began a new file although an older one had been there, seconds since 1970. Stands until a repair.
+    /// When a run created a new file although an older one had existed, in seconds since 1970. Kept until a repair.
     pub begun_anew: Option<u64>,
 }
 
@@ -98,14 +96,13 @@ impl Metadata {
 }
 
 impl State {
-    /// Counts the rows of a status.
     pub fn count(&self, status: TaskStatus) -> usize {
         let rows = self.rows().iter();
         rows.filter(|row| row.status == status).count()
     }
 
-    /// Makes a table of rows as they were read. Of several rows of a task a live one wins, else the
-    /// newest (the later one, if equally new); the others go to the attempts file.
+    /// Builds a table from rows of a file. If a task has several rows, one in flight wins, otherwise the
+    /// newest (or the last of equally new ones). The others move to the attempts file.
     pub fn from_rows(
         rows: Vec<TaskRow>,
         other_columns: Option<RecordBatch>,
@@ -117,24 +114,24 @@ impl State {
             meta,
             ..Self::default()
         };
-        let doubled = rows
+        let has_duplicates = rows
             .iter()
             .enumerate()
             .any(|(at, row)| state.index.insert(row.key.clone(), at).is_some());
-        if !doubled {
-            // The usual case; large tables are not copied.
+        if !has_duplicates {
+            // The normal case, without copying large tables.
             state.rows = rows;
             return state;
         }
         state.index.clear();
         for row in rows {
-            state.take_in(row);
+            state.insert_or_supersede(row);
         }
         state.changed = true;
         state
     }
 
-    fn take_in(&mut self, row: TaskRow) {
+    fn insert_or_supersede(&mut self, row: TaskRow) {
         match self.index.entry(row.key.clone()) {
             Entry::Vacant(entry) => {
                 entry.insert(self.rows.len());
@@ -144,7 +141,7 @@ impl State {
                 let kept = &mut self.rows[*entry.get()];
                 if kept.is_in_flight() && row.is_in_flight() {
                     self.warnings.push(format!(
-                        "{}: two rows in flight (jobs {} and {}); the newer one counts, the other goes to the attempts file",
+                        "{}: two rows in flight (jobs {} and {}); keeping the newer one and moving the other to the attempts file",
                         row.key,
                         job_text(kept),
                         job_text(&row),
@@ -179,7 +176,7 @@ impl State {
         self.other_columns.as_ref()
     }
 
-    /// Adds the row of a new attempt; the row before goes to the attempts file.
+    /// Adds the row of a new attempt; the previous row moves to the attempts file.
     pub fn put(&mut self, row: TaskRow) {
         self.changed = true;
         match self.index.get(&row.key) {
@@ -194,14 +191,14 @@ impl State {
         }
     }
 
-    /// Takes a row out; it goes to the attempts file.
+    /// Moves a row to the attempts file.
     pub fn clear(&mut self, key: &TaskKey) -> Option<&TaskRow> {
         let row = self.forget(key)?;
         self.superseded.push(row);
         self.superseded.last()
     }
 
-    /// Takes out the row of a submission that never became a job: there is nothing to keep.
+    /// Removes the row of a submission that never became a job.
     pub fn forget(&mut self, key: &TaskKey) -> Option<TaskRow> {
         let at = self.index.remove(key)?;
         self.changed = true;
@@ -212,8 +209,8 @@ impl State {
         Some(row)
     }
 
-    /// Takes out the row of an attempt that never was, and puts back the row before if it has not
-    /// gone to the attempts file yet. Returns whether it did.
+    /// Removes the row of an attempt that never happened, and restores the previous row if it has not been
+    /// written to the attempts file yet. Returns whether it was restored.
     pub(crate) fn withdraw(&mut self, key: &TaskKey) -> bool {
         let mut superseded = self.superseded.iter();
         let before = superseded.rposition(|row| row.key == *key);
@@ -230,13 +227,13 @@ impl State {
         }
     }
 
-    /// Adds attempts that were found in the file beside a task's newest one.
+    /// Adds earlier attempts found in the file.
     pub fn add_superseded(&mut self, rows: Vec<TaskRow>) {
         self.changed |= !rows.is_empty();
         self.superseded.extend(rows);
     }
 
-    /// Keeps an attempt whose task has another row already, and is to keep it.
+    /// Adds an attempt whose task keeps its current row.
     pub(crate) fn add_overtaken(&mut self, row: TaskRow) {
         self.overtaken.push(row);
     }
@@ -249,7 +246,7 @@ impl State {
         &self.superseded
     }
 
-    /// Things in the files that a person should hear of once.
+    /// Problems in the files that are reported once.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -258,29 +255,28 @@ impl State {
         self.warnings.push(warning);
     }
 
-    /// True if the rows come from a file: a study's first run has none yet.
+    /// True if the rows come from a file (not in a study's first run).
     pub fn is_stored(&self) -> bool {
         self.origin.state.is_some()
     }
 
-    /// True if there is something to save.
     pub fn is_changed(&self) -> bool {
         self.changed
     }
 
-    /// Makes the next save write the file even if no row changed (metadata, a folded journal).
+    /// Forces the next save to write the file even if no row changed (metadata, a folded journal).
     pub fn mark_changed(&mut self) {
         self.changed = true;
     }
 
-    /// Called by the store once everything is safe on disk.
+    /// Called by the store after everything was written to disk.
     pub(crate) fn mark_saved(&mut self) {
         self.superseded.clear();
         self.overtaken.clear();
         self.changed = false;
     }
 
-    /// Gives [`super::transition`] and the journal's replay access to one row.
+    /// For [`super::transition`] and the journal's replay.
     pub(crate) fn row_mut(&mut self, key: &TaskKey) -> Option<&mut TaskRow> {
         let at = *self.index.get(key)?;
         self.changed = true;
@@ -288,7 +284,7 @@ impl State {
     }
 }
 
-/// Orders the rows of one task: live ones first, then by time.
+/// The order of one task's rows: in flight, then by time.
 fn rank(row: &TaskRow) -> (bool, Option<DateTime<Utc>>) {
     (row.is_in_flight(), row.submitted_at)
 }

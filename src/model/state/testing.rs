@@ -1,4 +1,4 @@
-//! Small makers of rows and times for tests.
+//! Rows and times for tests.
 #![cfg(test)]
 
 use chrono::{DateTime, Duration, TimeZone, Utc};
@@ -6,12 +6,12 @@ use chrono::{DateTime, Duration, TimeZone, Utc};
 use super::{Reason, TaskKey, TaskRow, TaskStatus};
 use crate::model::job::JobId;
 
-/// Returns a fixed moment plus minutes.
+/// A fixed time plus minutes.
 pub fn at(minutes: i64) -> DateTime<Utc> {
     Utc.timestamp_opt(1_767_225_600, 0).unwrap() + Duration::minutes(minutes)
 }
 
-/// Returns a row of `sub-01`, `ses-01` and this procedure, submitted at minute 0 as job 100.
+/// A row of `sub-01`, `ses-01` and this procedure, submitted at minute 0 as job 100.
 pub fn row(procedure: &str, status: TaskStatus, reason: Reason) -> TaskRow {
     TaskRow {
         submitted_at: Some(at(0)),

@@ -1,8 +1,8 @@
-//! The only place where the status of a row changes.
+//! Status changes of rows, which happen only here.
 //!
 //! A final status of an attempt never changes back, with three exceptions: a proven requeue of the same job,
 //! late outputs of a job that counted as failed without them (`no_output`, `lost`), and the end of a job that
-//! was judged without one, or by the end of a run before its last one.
+//! was judged without it, or by the end of an earlier run.
 
 use chrono::{DateTime, Utc};
 
@@ -10,35 +10,35 @@ use super::columns::About;
 use super::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
 use crate::model::job::JobId;
 
-/// Describes what a row becomes, and for which of the task's jobs that was found out.
+/// A new status of a row, and the job that it is based on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
     pub key: TaskKey,
-    /// The job (none: a submission in doubt) that the verdict is about. If the row has gone on to
-    /// another one, the change is void.
+    /// The job that the verdict is about (`None` for a submission in doubt). If the row has
+    /// another job now, the change is void.
     pub about: Option<JobId>,
     pub cause: Cause,
     pub to: TaskStatus,
     pub reason: Reason,
-    /// Facts that are known now; none of them erases what the row knows.
+    /// New facts; missing ones do not erase known ones.
     pub facts: JobFacts,
     pub missing_since: Option<DateTime<Utc>>,
 }
 
-/// Says what led to a change; it decides which changes are allowed.
+/// The cause of a change, which determines the allowed changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
-    /// Queue, accounting or disk show where the job stands.
+    /// Queue, accounting or disk show the job's state.
     Verdict,
     /// The queue shows the same job alive again after its end.
     Requeue,
-    /// The job of a submission was found by its tag; the row gets its id.
+    /// The job of a submission was found by its tag; the row adopts its id.
     Adoption(JobId),
-    /// A person says that the outputs are good.
+    /// A user accepted the outputs.
     Accepted,
 }
 
-/// Tells what became of a change.
+/// The result of applying a change.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// The row's status or reason changed.
@@ -48,9 +48,9 @@ pub enum Outcome {
     },
     /// Only facts were added.
     FactsOnly,
-    /// The row says all this already.
+    /// The row has these values already.
     Same,
-    /// The row is about another job by now, or its status is final.
+    /// The row has another job now, or its status is final.
     Void,
 }
 
@@ -66,11 +66,11 @@ pub fn apply(state: &mut State, change: Change, now: DateTime<Utc>) -> Outcome {
     next.status = change.to;
     next.reason = Some(change.reason);
     next.missing_since = change.missing_since;
-    let news = TaskRow {
+    let update = TaskRow {
         facts: change.facts,
         ..row.clone()
     };
-    next.take_from(&news, |about, _| matches!(about, About::Job | About::End));
+    next.take_from(&update, |about, _| matches!(about, About::Job | About::End));
     if let Cause::Adoption(job_id) = &change.cause {
         next.job_id = Some(job_id.clone());
     }
@@ -122,12 +122,12 @@ fn is_allowed(row: &TaskRow, change: &Change) -> bool {
     }
 }
 
-/// True for rows that failed for want of outputs which may only have been late.
+/// True for rows that failed because of missing outputs, which may still appear.
 pub fn may_still_become_complete(row: &TaskRow) -> bool {
     row.status == TaskStatus::Failed && matches!(row.reason, Some(Reason::NoOutput | Reason::Lost))
 }
 
-/// True for rows that were judged without the end of their job: its outputs decided alone, or it counted as lost.
+/// True for rows that were judged without the end of their job: by its outputs alone, or as lost.
 pub fn may_still_be_corrected(row: &TaskRow) -> bool {
     row.job_id.is_some()
         && row.facts.ended_at.is_none()
@@ -137,7 +137,7 @@ pub fn may_still_be_corrected(row: &TaskRow) -> bool {
         }
 }
 
-/// True if a job has started and ended again after what the row knows: it was requeued meanwhile.
+/// True if a job has started and ended again after the recorded run, because it was requeued.
 pub fn is_later_run(row: &TaskRow, facts: &JobFacts) -> bool {
     let known = (row.facts.started_at, row.facts.ended_at);
     match (known, (facts.started_at, facts.ended_at)) {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn final_statuses_stay_whatever_is_said_later() {
+    fn final_statuses_do_not_change() {
         for status in TaskStatus::ALL.into_iter().filter(|s| !s.is_in_flight()) {
             for &reason in Reason::ALL.iter().filter(|r| r.fits(status)) {
                 for to in TaskStatus::ALL {
@@ -203,9 +203,9 @@ mod tests {
         }
     }
 
-    /// Its outputs decided alone, or it counted as lost; then its end arrived.
+    /// A row was judged by outputs alone or as lost, before the end of its job was known.
     #[test]
-    fn e17_a_true_end_corrects_a_row_that_was_judged_without_one() {
+    fn a_late_end_corrects_a_row_that_was_judged_without_it() {
         let corrected = |status, reason, missing_since, ended_before: Option<i64>| {
             let mut state = State::default();
             let mut before = row("a", status, reason);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn saying_the_same_again_changes_nothing() {
+    fn repeating_a_verdict_changes_nothing() {
         let mut state = State::from_rows(
             vec![row("a", TaskStatus::Running, Reason::Running)],
             None,
@@ -257,9 +257,9 @@ mod tests {
         ));
     }
 
-    /// Which causes may move which rows: each pair of statuses, with a reason that fits.
+    /// Tests each pair of statuses with a valid reason.
     #[test]
-    fn each_cause_moves_only_the_rows_that_it_is_about() {
+    fn each_cause_changes_only_its_own_rows() {
         let reason = |status: TaskStatus| *Reason::ALL.iter().find(|r| r.fits(status)).unwrap();
         for from in TaskStatus::ALL {
             for in_doubt in [false, true] {
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_run_before_is_forgotten_by_a_requeue_and_by_nothing_else() {
+    fn only_a_requeue_clears_the_end_of_the_previous_run() {
         let ended = |status, reason| {
             let mut row = row("a", status, reason);
             row.facts.ended_at = Some(at(5));
@@ -340,9 +340,9 @@ mod tests {
         assert_eq!(state.rows()[0].facts, before.facts);
     }
 
-    /// A mere fact, such as the node, is no event.
+    /// New facts, such as the node, are not an event.
     #[test]
-    fn facts_alone_are_told_from_changes() {
+    fn facts_without_a_status_change_are_recognized() {
         let mut state = State::default();
         let before = row("a", TaskStatus::Running, Reason::Running);
         state.put(before.clone());

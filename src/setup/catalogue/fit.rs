@@ -1,12 +1,12 @@
-//! Forms of an app's entry for results that this program did not make. Pure.
+//! Variants of an app's entry for existing results of other programs.
 
 use std::borrow::Cow;
 
 use super::App;
 
-/// What other versions of an app write, after what the catalogue's entry looks for.
+/// Patterns of the catalogue's entries, with those for other versions of the app.
 const REPORTS: [(&str, &str); 4] = [
-    // fMRIPrep before 21.0 writes no transforms of runs.
+    // fMRIPrep before 21.0 does not write transforms of runs.
     ("to-T[12]w_mode-image*xfm.txt", "desc-confounds_*.tsv"),
     (
         r#"{ glob: "*.html","#,
@@ -22,14 +22,14 @@ const REPORTS: [(&str, &str); 4] = [
     ),
 ];
 
-const PER_SESSION: &str = "One result per session: the script needs the app's options for that.";
+const PER_SESSION: &str = "One result per session: the script needs the app's options for this.";
 const PER_SUBJECT: &str =
-    "One result per subject: the script has to choose among the images of several sessions.";
-const ZIPPED: &str = "Zip files, as BABS makes them. The catalogue's script makes none: change that before you run it.";
+    "One result per subject: the script must choose among the images of several sessions.";
+const ZIPPED: &str = "Zip files, as created by BABS. The catalogue's script does not create them: change it before you run it.";
 
 impl App {
-    /// Forms of the entry for results in `place`, the likeliest first. `by_session`: each session has a report beside
-    /// the subjects' directories.
+    /// Variants of the entry for results in `place`, the most likely first. `by_session` means that each session has a
+    /// report next to the subjects' directories.
     pub fn forms(&self, place: &str, by_session: bool) -> Vec<Self> {
         match self.name {
             "freesurfer" | "fastsurfer" => {
@@ -50,7 +50,7 @@ impl App {
                 }
                 let is_used = |(from, _): &&(&str, &str)| usual.entry.contains(from);
                 let others = REPORTS.iter().filter(is_used);
-                // A report of the subject alone tells no sessions apart.
+                // The report of a subject does not distinguish sessions.
                 let is_alone = usual.entry.matches("glob:").count() == 1;
                 let others = others.map(|(from, to)| match usual.replaced(from, to) {
                     other if is_alone && !to.contains("{session}") => other
@@ -64,7 +64,7 @@ impl App {
         }
     }
 
-    /// The entry for zip files that lie beside each other; `names`: of what is in them.
+    /// The entry for zip files in one directory, with these names of results.
     pub fn zipped(&self, place: &str, names: &[String], by_session: bool) -> Self {
         let kept = [
             "- name",
@@ -101,11 +101,7 @@ impl App {
                 }
             }
         }
-        let entry = Cow::Owned(lines.join("\n") + "\n");
-        let app = Self {
-            entry,
-            ..self.clone()
-        };
+        let app = self.with_entry(lines.join("\n") + "\n");
         app.within(place, "").remarked(ZIPPED)
     }
 
@@ -116,7 +112,7 @@ impl App {
         )
     }
 
-    /// The same with another value of a key.
+    /// The entry with another value of a key.
     fn with(&self, key: &str, value: &str) -> Self {
         let start = format!("    {key}:");
         let lines = self
@@ -126,22 +122,21 @@ impl App {
                 true => format!("{start} {value}\n"),
                 false => format!("{line}\n"),
             });
-        let entry = Cow::Owned(lines.collect());
-        Self {
-            entry,
-            ..self.clone()
-        }
+        self.with_entry(lines.collect())
     }
 
     fn replaced(&self, from: &str, to: &str) -> Self {
-        let entry = Cow::Owned(self.entry.replace(from, to));
+        self.with_entry(self.entry.replace(from, to))
+    }
+
+    fn with_entry(&self, entry: String) -> Self {
         Self {
-            entry,
+            entry: Cow::Owned(entry),
             ..self.clone()
         }
     }
 
-    /// The same with a comment above `output_dir`.
+    /// The entry with a comment above `output_dir`.
     pub fn remarked(&self, remark: &str) -> Self {
         self.replaced(
             "    output_dir:",

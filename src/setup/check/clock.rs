@@ -1,15 +1,15 @@
-//! The clocks of the file server and of Slurm against this host's.
+//! Compares the clocks of the file server and of Slurm with this host's.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Findings;
 
 const TOPIC: &str = "clock";
-/// File systems keep times in steps of up to two seconds, and Slurm tells whole ones.
+/// File systems store times in steps of up to two seconds, and Slurm reports whole seconds.
 const SKEW: TimeDelta = TimeDelta::seconds(5);
 const GREAT_SKEW: TimeDelta = TimeDelta::minutes(10);
 
-/// Another clock, read between two looks at the host's.
+/// The time of another clock, between two times of this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
     pub before: DateTime<Utc>,
@@ -17,8 +17,8 @@ pub struct Reading {
     pub other: DateTime<Utc>,
 }
 
-/// Judges a clock. `why`: what goes wrong if it differs.
-pub fn judge(
+/// Judges a clock. `why` is the reason why it matters.
+pub fn compare(
     about: impl ToString,
     whose: &str,
     reading: Reading,
@@ -35,10 +35,10 @@ pub fn judge(
             "{whose} clock is {} s {way} this host's",
             skew.num_seconds()
         );
-        let advice = format!("have both follow the same time server (chrony, ntp): {why}");
+        let remedy = format!("synchronize both with the same time server (chrony, ntp): {why}");
         match skew < GREAT_SKEW {
-            true => findings.warning(text, advice),
-            false => findings.error(text, advice),
+            true => findings.warning(text, remedy),
+            false => findings.error(text, remedy),
         }
     }
     findings.or_ok(format!("{whose} clock and this host's agree"));
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clocks_that_differ_are_told() {
+    fn clocks_that_differ_are_reported() {
         let at = |seconds: i64| DateTime::from_timestamp(1_800_000_000 + seconds, 0).unwrap();
         for (other, level, part) in [
             (0, Level::Ok, "agree"),
@@ -68,7 +68,7 @@ mod tests {
                 after,
                 other,
             };
-            let findings = testing::judged(|out| judge("/d", "its", reading, "why", out));
+            let findings = testing::judged(|out| compare("/d", "its", reading, "why", out));
             let finding = &findings[0];
             assert_eq!(finding.level, level, "{other}");
             assert!(finding.text.contains(part), "{other}: {}", finding.text);

@@ -1,14 +1,15 @@
-//! The configuration: what is wrong with the file, line by line, and what deserves a word. Pure.
+//! Reports errors and warnings of the configuration file.
 
 use std::path::Path;
 
 use super::Findings;
+use crate::base::text::plural;
 use crate::config::ConfigError;
 use crate::model::config::Config;
 
 const TOPIC: &str = "config";
 
-/// Judges a configuration that cannot be used. Each problem is a finding of its own.
+/// Reports each problem of an invalid configuration as a finding.
 pub fn unusable(error: &ConfigError, findings: &mut Findings) {
     for problem in &error.problems {
         let mut bare = problem.clone();
@@ -18,26 +19,26 @@ pub fn unusable(error: &ConfigError, findings: &mut Findings) {
             0 => bare.to_string(),
             line => format!("line {line}: {bare}"),
         };
-        let advice = problem.hint.as_deref().or(error.hint.as_deref());
-        let man = "correct it in the file; `snbb-scheduler man config` lists all keys";
+        let remedy = problem.hint.as_deref().or(error.hint.as_deref());
+        let man = "correct the file; `snbb-scheduler man config` lists all keys";
         findings.about(TOPIC, shown(problem.file.as_deref()));
-        findings.error(text, advice.unwrap_or(man));
+        findings.error(text, remedy.unwrap_or(man));
     }
     remarks(&error.warnings, findings);
 }
 
-/// Judges one that can. `beside`: a file that looks like one and was not named.
+/// Reports on a valid configuration. `beside` is a file that looks like a configuration, but was not passed.
 pub fn usable(config: &Config, beside: Option<&Path>, findings: &mut Findings) {
     remarks(&config.warnings, findings);
-    let count = config.procedures.len();
+    let procedures = plural(config.procedures.len(), "procedure");
     findings.about(TOPIC, shown(config.file.as_deref()));
     match (&config.file, beside.map(Path::display)) {
-        (Some(_), _) => findings.ok(format!("is read; procedures: {count}")),
+        (Some(_), _) => findings.ok(format!("valid, {procedures}")),
         (None, beside) => findings.warning(
-            "there is no configuration file: the built-in defaults apply",
+            "no configuration file, so the built-in defaults apply",
             match beside {
-                Some(file) => format!("{file} is not read by itself: name it with --config or SNBB_CONFIG"),
-                None => "name one by --config PATH or the variable SNBB_CONFIG; `snbb-scheduler init` writes one"
+                Some(file) => format!("{file} is not read automatically: pass it with --config or SNBB_CONFIG"),
+                None => "pass a file with --config PATH or SNBB_CONFIG; `snbb-scheduler init` creates one"
                     .to_owned(),
             },
         ),
@@ -46,7 +47,7 @@ pub fn usable(config: &Config, beside: Option<&Path>, findings: &mut Findings) {
 
 fn remarks(warnings: &[String], findings: &mut Findings) {
     for text in warnings {
-        let man = "`snbb-scheduler man config` says what the key means";
+        let man = "`snbb-scheduler man config` explains the key";
         findings.about(TOPIC, "").warning(text, man);
     }
 }
@@ -86,18 +87,18 @@ mod tests {
         assert_eq!(errors.len(), 2, "{findings:#?}");
         assert!(errors[0].text.starts_with("line 1: "), "{errors:?}");
         assert_eq!(
-            errors[0].advice.as_deref(),
+            errors[0].remedy.as_deref(),
             Some("did you mean 'bids_root'?")
         );
         assert!(errors[1].text.starts_with("line 2: scan_threads"));
         assert!(errors.iter().all(|finding| finding.about == "/c/x.yaml"));
-        // The password that everybody can read.
+        // Everyone can read the password.
         let warning = findings.iter().find(|f| f.level == Level::Warning).unwrap();
         assert!(warning.text.contains("smtp_password"), "{warning:?}");
     }
 
     #[test]
-    fn a_sound_file_is_one_line_and_none_at_all_is_a_warning() {
+    fn a_valid_file_is_one_line_and_a_missing_one_is_a_warning() {
         let config = read("dicom_root: /a\nbids_root: /b\nderivatives_root: /c\n").unwrap();
         let findings = testing::judged(|out| usable(&config, None, out));
         assert_eq!(findings.len(), 1);

@@ -1,8 +1,8 @@
-//! The same with the surroundings that cron gives: what works in a shell and not there, and what to write into the
-//! crontab. The program calls itself as cron would, and what is worse then is told.
+//! Repeats the checks in cron's environment: runs the program as cron would, reports what works only in a shell, and
+//! suggests lines for the crontab.
 #![expect(
     clippy::disallowed_methods,
-    reason = "calls the program itself as cron would"
+    reason = "starts the program itself, as cron would"
 )]
 
 use std::ffi::OsString;
@@ -18,7 +18,7 @@ use crate::executor::slurm::KEPT;
 use crate::setup::place::CRON_PATH;
 
 const TOPIC: &str = "cron";
-/// Topics of which a finding is about a path that the configuration names.
+/// Topics whose findings are about a path in the configuration.
 const PATHS: [&str; 6] = [
     "dicom_root",
     "bids_root",
@@ -28,33 +28,34 @@ const PATHS: [&str; 6] = [
     "log_dir",
 ];
 
-/// One finding of the call.
+/// A finding under cron.
 #[derive(Debug, Clone, Deserialize)]
-struct There {
+struct CronFinding {
     level: String,
     topic: String,
     about: String,
     #[serde(rename = "finding")]
     text: String,
-    advice: Option<String>,
+    #[serde(rename = "todo")]
+    remedy: Option<String>,
 }
 
-/// What is set here and helps Slurm's commands.
+/// Settings of the current environment that Slurm's commands need.
 #[derive(Default)]
 struct Help {
     sbatch: Option<PathBuf>,
-    /// Variables that lead to the cluster and to libraries, with their values.
+    /// Variables that locate the cluster and libraries, with their values.
     variables: Vec<(&'static str, String)>,
 }
 
-/// Looks at what cron changes. `by_variable`: the file was named by `SNBB_CONFIG`, which cron does not have.
+/// Checks the effects of cron. `by_variable` means that `SNBB_CONFIG` named the file, which cron does not set.
 pub fn check(config: Option<&Path>, by_variable: bool, findings: &mut Findings) {
     let here = findings.list.clone();
     if let Some(file) = config.filter(|_| by_variable) {
         let file = file.display();
         findings.about(TOPIC, "SNBB_CONFIG").warning(
-            "the configuration is named by a variable that cron does not have",
-            format!("write `snbb-scheduler --config {file} -q run` into the crontab"),
+            "the configuration comes from a variable that cron does not set",
+            format!("use `snbb-scheduler --config {file} -q run` in the crontab"),
         );
     }
     let variables = KEPT.into_iter().chain(["LD_LIBRARY_PATH", "TZ"]);
@@ -66,14 +67,14 @@ pub fn check(config: Option<&Path>, by_variable: bool, findings: &mut Findings) 
     match call(config) {
         Ok(there) => judge(&here, &there, &help, findings),
         Err(error) => findings.about(TOPIC, "").error(
-            format!("the program could not be called as cron would: {error}"),
-            "try it by hand: env -i PATH=/usr/bin:/bin HOME=\"$HOME\" snbb-scheduler check",
+            format!("cannot run the program as cron would: {error}"),
+            "run it manually: env -i PATH=/usr/bin:/bin HOME=\"$HOME\" snbb-scheduler check",
         ),
     }
 }
 
-/// Calls the program as cron would.
-fn call(config: Option<&Path>) -> Result<Vec<There>, String> {
+/// Runs the program as cron would.
+fn call(config: Option<&Path>) -> Result<Vec<CronFinding>, String> {
     let file = config
         .into_iter()
         .flat_map(|file| ["--config".as_ref(), file]);
@@ -89,7 +90,7 @@ fn call(config: Option<&Path>) -> Result<Vec<There>, String> {
     serde_json::from_slice(&output.stdout).map_err(|_| words())
 }
 
-/// Returns the environment that cron gives (crontab(5)).
+/// Cron's environment (crontab(5)).
 fn environment(home: Option<OsString>, user: &str) -> Vec<(OsString, OsString)> {
     let set = [("PATH", CRON_PATH), ("SHELL", "/bin/sh"), ("LOGNAME", user)];
     let set = set.map(|(name, value)| (name.into(), value.into()));
@@ -97,10 +98,10 @@ fn environment(home: Option<OsString>, user: &str) -> Vec<(OsString, OsString)> 
     set.into_iter().chain(home).collect()
 }
 
-fn judge(here: &[Finding], there: &[There], help: &Help, findings: &mut Findings) {
+fn judge(here: &[Finding], there: &[CronFinding], help: &Help, findings: &mut Findings) {
     let before = findings.list.len();
     for topic in PATHS {
-        let is_known = |there: &&There| {
+        let is_known = |there: &&CronFinding| {
             here.iter()
                 .any(|here| here.topic == topic && here.about == there.about)
         };
@@ -108,11 +109,11 @@ fn judge(here: &[Finding], there: &[There], help: &Help, findings: &mut Findings
         if let Some(other) = of_topic.find(|there| !is_known(there)) {
             findings.about(TOPIC, topic).error(
                 format!("under cron: {topic} is {}", other.about),
-                IN_CRONTAB,
+                SET_IN_CRONTAB,
             );
         }
     }
-    let advice = crontab(help, there);
+    let remedy = crontab(help, there);
     let mut ok: Vec<&str> = Vec::new();
     for finding in there {
         let level = match finding.level.parse() {
@@ -122,35 +123,34 @@ fn judge(here: &[Finding], there: &[There], help: &Help, findings: &mut Findings
             }
             Ok(level) => level,
         };
-        if !is_news(finding, level, here) {
+        if !is_worse(finding, level, here) {
             continue;
         }
         let about = match finding.about.as_str() {
             "" => &finding.topic,
             about => about,
         };
-        let advice = match finding.topic.as_str() {
-            "config" => Some(IN_CRONTAB.to_owned()),
-            "slurm" | "queue" | "accounting" | "partition" | "submission" => advice.clone(),
+        let remedy = match finding.topic.as_str() {
+            "config" => Some(SET_IN_CRONTAB.to_owned()),
+            "slurm" | "queue" | "accounting" | "partition" | "submission" => remedy.clone(),
             _ => None,
         };
-        let advice = advice.or_else(|| finding.advice.clone());
+        let remedy = remedy.or_else(|| finding.remedy.clone());
         let text = format!("under cron: {}", finding.text);
         findings.about(TOPIC, about);
-        findings.add(level, text, advice.unwrap_or_default());
+        findings.add(level, text, remedy.unwrap_or_default());
     }
     if findings.list.len() == before {
-        findings.about(TOPIC, "").ok(format!(
-            "works with the surroundings of cron too: {}",
-            ok.join(", ")
-        ));
+        findings
+            .about(TOPIC, "")
+            .ok(format!("also works under cron: {}", ok.join(", ")));
     }
 }
 
-const IN_CRONTAB: &str = "set the variable in the crontab (a line NAME=value above the others), or write the value itself into the configuration";
+const SET_IN_CRONTAB: &str = "set the variable in the crontab (a line NAME=value above the others), or put its value into the configuration";
 
-/// True if a finding is worse than what is said of the same thing here.
-fn is_news(finding: &There, level: Level, here: &[Finding]) -> bool {
+/// True if a finding under cron is worse than the current one.
+fn is_worse(finding: &CronFinding, level: Level, here: &[Finding]) -> bool {
     let known = here
         .iter()
         .filter(|known| known.topic == finding.topic && known.about == finding.about);
@@ -160,8 +160,8 @@ fn is_news(finding: &There, level: Level, here: &[Finding]) -> bool {
     }
 }
 
-/// Returns what helps Slurm's commands, as far as it can be told from what is set here.
-fn crontab(help: &Help, there: &[There]) -> Option<String> {
+/// A remedy for Slurm's commands, derived from the current environment.
+fn crontab(help: &Help, there: &[CronFinding]) -> Option<String> {
     let mut lines = Vec::new();
     let is_missing = there
         .iter()
@@ -170,19 +170,19 @@ fn crontab(help: &Help, there: &[There]) -> Option<String> {
     if let Some(dir) = sbatch.and_then(Path::parent) {
         let dir = dir.display();
         lines.push(format!(
-            "set slurm_bin_dir: {dir} in the configuration, or write the line PATH={dir}:{CRON_PATH} into the crontab"
+            "set slurm_bin_dir: {dir} in the configuration, or add the line PATH={dir}:{CRON_PATH} to the crontab"
         ));
     }
     let variables = help.variables.iter().map(|(name, value)| match *name {
-        // A token is a secret, and ends.
-        "SLURM_JWT" => "SLURM_JWT=... (a token that is still valid then)".to_owned(),
+        // A token is secret and expires.
+        "SLURM_JWT" => "SLURM_JWT=... (a token that is still valid at that time)".to_owned(),
         name => format!("{name}={value}"),
     });
     let variables: Vec<String> = variables.collect();
     if !variables.is_empty() {
         let variables = few(&variables);
         lines.push(format!(
-            "write into the crontab what is set here: {variables}"
+            "add the current settings to the crontab: {variables}"
         ));
     }
     (!lines.is_empty()).then(|| lines.join("; "))
@@ -193,22 +193,22 @@ mod tests {
     use super::super::testing;
     use super::*;
 
-    fn there(level: &str, topic: &str, about: &str, text: &str) -> There {
-        There {
+    fn there(level: &str, topic: &str, about: &str, text: &str) -> CronFinding {
+        CronFinding {
             level: level.into(),
             topic: topic.into(),
             about: about.into(),
             text: text.into(),
-            advice: (level != "ok").then(|| "x".to_owned()),
+            remedy: (level != "ok").then(|| "x".to_owned()),
         }
     }
 
-    fn judged(here: &[Finding], there: &[There], help: &Help) -> Vec<Finding> {
+    fn judged(here: &[Finding], there: &[CronFinding], help: &Help) -> Vec<Finding> {
         testing::judged(|out| judge(here, there, help, out))
     }
 
     #[test]
-    fn what_is_the_same_in_both_is_no_news() {
+    fn equal_findings_are_not_repeated() {
         let here = [
             testing::ok("queue", "", "answers"),
             testing::ok("bids_root", "/b", "is there"),
@@ -223,13 +223,13 @@ mod tests {
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].level, Level::Ok);
         assert!(
-            findings[0].text.ends_with("too: queue, bids_root"),
+            findings[0].text.ends_with("cron: queue, bids_root"),
             "{findings:?}"
         );
     }
 
     #[test]
-    fn a4_what_fails_there_only_comes_with_lines_for_the_crontab() {
+    fn failures_only_under_cron_suggest_crontab_lines() {
         let here = [
             testing::ok("slurm", "", "commands"),
             testing::ok("queue", "", "answers"),
@@ -246,7 +246,7 @@ mod tests {
                 .all(|f| f.topic == "cron" && f.level == Level::Error)
         );
         assert_eq!(plain[1].about, "queue");
-        assert_eq!(plain[1].advice.as_deref(), Some("x"));
+        assert_eq!(plain[1].remedy.as_deref(), Some("x"));
         let help = Help {
             sbatch: Some("/opt/slurm/bin/sbatch".into()),
             variables: vec![
@@ -255,18 +255,18 @@ mod tests {
             ],
         };
         let known = judged(&here, &there, &help);
-        let advice = known[0].advice.as_ref().unwrap();
-        assert!(advice.contains("slurm_bin_dir: /opt/slurm/bin"), "{advice}");
+        let remedy = known[0].remedy.as_ref().unwrap();
+        assert!(remedy.contains("slurm_bin_dir: /opt/slurm/bin"), "{remedy}");
         assert!(
-            advice.contains("PATH=/opt/slurm/bin:/usr/bin:/bin"),
-            "{advice}"
+            remedy.contains("PATH=/opt/slurm/bin:/usr/bin:/bin"),
+            "{remedy}"
         );
-        assert!(advice.contains("SLURM_CONF_SERVER=ctl:6817"), "{advice}");
-        assert!(!advice.contains("secret"), "{advice}");
+        assert!(remedy.contains("SLURM_CONF_SERVER=ctl:6817"), "{remedy}");
+        assert!(!remedy.contains("secret"), "{remedy}");
     }
 
     #[test]
-    fn configuration_and_scripts_that_need_a_shell_are_told() {
+    fn configuration_and_scripts_that_need_a_shell_are_reported() {
         let here = [
             testing::warning("config", "", "known", "x"),
             testing::ok("script", "prep", "is a job script"),
@@ -279,12 +279,12 @@ mod tests {
             there("ok", "bids_root", "/b", "is there"),
         ];
         let findings = judged(&here, &there, &Help::default());
-        let told: Vec<(Level, &str)> = findings
+        let found: Vec<(Level, &str)> = findings
             .iter()
             .map(|f| (f.level, f.about.as_str()))
             .collect();
         assert_eq!(
-            told,
+            found,
             [
                 (Level::Error, "bids_root"),
                 (Level::Warning, "config"),

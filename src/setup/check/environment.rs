@@ -1,4 +1,4 @@
-//! The variables of the calling shell that a person may count on, and that have no effect.
+//! Reports environment variables that users may rely on, but that have no effect.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::model::procedure::Variable;
 
 const TOPIC: &str = "environment";
 
-/// Variables of Slurm's that choose where jobs go, and the key that does so here.
+/// Slurm's variables that select where jobs run, and the corresponding key.
 const CHOOSERS: [(&str, &str); 8] = [
     ("SBATCH_ACCOUNT", "slurm_account"),
     ("SLURM_ACCOUNT", "slurm_account"),
@@ -21,10 +21,9 @@ const CHOOSERS: [(&str, &str); 8] = [
     ("SBATCH_CLUSTERS", "sbatch_args: [--clusters=...]"),
 ];
 
-/// Judges an environment.
-pub fn judge(config: &Config, env: &dyn Fn(&str) -> Option<String>, findings: &mut Findings) {
+pub fn check(config: &Config, env: &dyn Fn(&str) -> Option<String>, findings: &mut Findings) {
     let before = findings.list.len();
-    // An exported root may be another study's, and cron does not have it.
+    // An exported root may belong to another study, and cron does not set it.
     for (variable, key, root) in [
         (Variable::BidsRoot, "bids_root", &config.bids_root),
         (
@@ -37,27 +36,25 @@ pub fn judge(config: &Config, env: &dyn Fn(&str) -> Option<String>, findings: &m
         if let Some(value) = env(name).filter(|value| Path::new(value) != root) {
             let root = root.display();
             findings.about(TOPIC, name).warning(
-                format!("{name}={value} is set, and jobs get {key} instead ({root})"),
-                format!(
-                    "unset it, or set it in the procedure's `env` if compute nodes see {key} there"
-                ),
+                format!("{name}={value} is set, but jobs get the value of {key} ({root})"),
+                "unset it, or set it in the procedure's `env` if the path differs on compute nodes",
             );
         }
     }
-    // Inside a job Slurm sets some of them by itself.
+    // Inside a job, Slurm sets some of them.
     if config.executor == ExecutorKind::Slurm && env("SLURM_JOB_ID").is_none() {
         for (name, key) in CHOOSERS {
             let Some(value) = env(name) else { continue };
             findings.about(TOPIC, name).warning(
-                format!("{name}={value} is set, and is not passed on to sbatch"),
+                format!("{name}={value} is set, but is not passed on to sbatch"),
                 format!(
-                    "set {key} in the configuration instead: jobs must not depend on who calls"
+                    "set {key} in the configuration instead, so that jobs do not depend on the caller's environment"
                 ),
             );
         }
     }
     if findings.list.len() == before {
-        let text = "no variable is set that would surprise";
+        let text = "no unexpected Slurm variables are set";
         findings.about(TOPIC, "").ok(text);
     }
 }
@@ -67,20 +64,20 @@ mod tests {
     use super::super::testing;
     use super::*;
 
-    fn told(executor: &str, set: &[(&str, &str)]) -> Vec<String> {
+    fn reported(executor: &str, set: &[(&str, &str)]) -> Vec<String> {
         let config = testing::config(&format!("executor: {executor}\nbids_root: /b\n"));
         let env = |name: &str| {
             let mut set = set.iter();
             set.find(|(known, _)| *known == name)
                 .map(|(_, value)| (*value).to_owned())
         };
-        let findings = testing::judged(|out| judge(&config, &env, out));
-        let told = testing::trouble(&findings).into_iter();
-        told.map(|finding| finding.about.clone()).collect()
+        let findings = testing::judged(|out| check(&config, &env, out));
+        let trouble = testing::trouble(&findings).into_iter();
+        trouble.map(|finding| finding.about.clone()).collect()
     }
 
     #[test]
-    fn variables_without_effect_are_told() {
+    fn variables_without_effect_are_reported() {
         for (set, expected) in [
             (&[][..], None),
             (&[("SBATCH_ACCOUNT", "x")], Some("SBATCH_ACCOUNT")),
@@ -89,15 +86,15 @@ mod tests {
             (&[("SLURM_ACCOUNT", "x"), ("SLURM_JOB_ID", "7")], None),
         ] {
             let expected: Vec<&str> = expected.into_iter().collect();
-            assert_eq!(told("slurm", set), expected, "{set:?}");
+            assert_eq!(reported("slurm", set), expected, "{set:?}");
         }
-        assert!(told("local", &[("SBATCH_ACCOUNT", "x")]).is_empty());
+        assert!(reported("local", &[("SBATCH_ACCOUNT", "x")]).is_empty());
     }
 
     #[test]
-    fn c4_a_root_of_the_shell_that_jobs_do_not_get_is_reported() {
+    fn a_root_variable_that_jobs_do_not_get_is_reported() {
         for (value, expected) in [("/b", &[][..]), ("/nodes/b", &["SNBB_BIDS_ROOT"])] {
-            assert_eq!(told("local", &[("SNBB_BIDS_ROOT", value)]), expected);
+            assert_eq!(reported("local", &[("SNBB_BIDS_ROOT", value)]), expected);
         }
     }
 }

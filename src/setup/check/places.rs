@@ -1,4 +1,4 @@
-//! Where the program itself and the logs of its jobs are written.
+//! Checks the directories that the program and its jobs' logs are written to.
 
 use std::path::Path;
 
@@ -10,28 +10,12 @@ use crate::setup::place::{self, Place};
 use crate::store::state_file::Store;
 
 const FEWER_LOGS: &str =
-    "make room there: `clean --logs --older-than 90d` removes logs of complete tasks";
+    "free space there: `clean --logs --older-than 90d` removes logs of complete tasks";
 
-/// A directory as it was seen.
-#[derive(Debug, Clone)]
-struct Written<'a> {
-    topic: &'static str,
-    /// The key in the configuration that names it.
-    key: &'static str,
-    dir: &'a Path,
-    place: Place,
-    /// This user may make files in it, or in the directory above that is there.
-    is_writable: bool,
-    /// Permission bits; of interest for the state only.
-    mode: Option<u32>,
-    /// The key of the data root that it lies below.
-    below: Option<&'static str>,
-}
-
-/// Looks at the directories that the program writes to, and tries that of the state.
+/// Checks the directories that the program writes to, and tests that of the state.
 pub fn check(site: &Site, findings: &mut Findings) {
     let config = &site.config;
-    // Links of the file itself are followed, as for the state.
+    // Resolves links of the file itself, as for the state.
     let state_file = Store::at(&config.state_file)
         .map_or_else(|_| config.state_file.clone(), |store| store.paths.state);
     let state_dir = place::parent(&state_file);
@@ -43,33 +27,37 @@ pub fn check(site: &Site, findings: &mut Findings) {
     }
     dirs.extend(log_dir.map(|dir| ("log_dir", "slurm_log_dir", dir)));
     for (topic, key, dir) in &dirs {
-        let is_state = *topic == "state_file";
-        let written = Written {
-            topic,
-            key,
-            dir,
-            place: place::look(dir),
-            is_writable: place::is_writable(&place::existing(dir)),
-            mode: place::mode(dir).filter(|_| is_state),
-            below: root_above(config, dir).map(|(key, _)| key),
-        };
         let before = findings.list.len();
-        judge(&written, findings);
-        let mut found = findings.list.iter().skip(before);
-        let is_usable = found.all(|finding| finding.level != Level::Error);
-        if is_state && is_usable {
-            try_out(&place::existing(dir), findings);
+        let existing = place::existing(dir);
+        findings.about(topic, dir.display());
+        directory(
+            key,
+            place::inspect(dir),
+            place::is_writable(&existing),
+            findings,
+        );
+        if let Some((root, _)) = root_above(config, dir) {
+            findings.warning(
+                format!("is inside {root}, where the program writes nothing else"),
+                format!("set {key} to a path outside, unless this is intended: datasets are copied and validated as a unit"),
+            );
+        }
+        if *topic == "state_file" {
+            permissions(dir, place::mode(dir), findings);
+            let mut found = findings.list.iter().skip(before);
+            if found.all(|finding| finding.level != Level::Error) {
+                try_out(&existing, findings);
+            }
         }
         if *topic == "log_dir" {
-            findings.about(topic, dir.display());
             let room = space::of_directory(dir);
             judge_room(room, config.safety.min_free, FEWER_LOGS, findings);
         }
     }
     if config.slurm.log_dir.is_none() && site.is_slurm() {
         findings.about("log_dir", "").warning(
-            "there is no slurm_log_dir: jobs write to the directory that the call was made in, and `logs` finds nothing",
-            "set slurm_log_dir to a directory that all nodes see",
+            "slurm_log_dir is not set: jobs write their logs to the directory that `run` was started in, and `logs` cannot find them",
+            "set slurm_log_dir to a directory that all nodes can access",
         );
     }
     let rooms = space::observe(config);
@@ -85,72 +73,66 @@ pub fn check(site: &Site, findings: &mut Findings) {
     }
     if !is_stopped {
         let needed = config.safety.min_free;
-        let advice = format!("make room there: at {} MB runs stop", needed >> 20);
+        let remedy = format!("free space there: below {} MB, runs stop", needed >> 20);
         findings.about("state_file", state_file.display());
-        judge_room(rooms[0], needed, &advice, findings);
+        judge_room(rooms[0], needed, &remedy, findings);
     }
 }
 
-/// Tries the directory of the state.
+/// Tests the directory of the state.
 fn try_out(dir: &Path, findings: &mut Findings) {
     let trial = trial::run(dir);
-    trial::judge(dir, &trial, findings);
+    trial::report(dir, &trial, findings);
     if let Some(reading) = trial.written {
-        let why = "whether outputs and DICOM files are new is judged by their times";
-        clock::judge(dir.display(), "the file server's", reading, why, findings);
+        let why = "modification times decide whether outputs and DICOM files are new";
+        clock::compare(dir.display(), "the file server's", reading, why, findings);
     }
 }
 
-/// Judges one directory.
-fn judge(written: &Written<'_>, findings: &mut Findings) {
-    let (key, dir) = (written.key, written.dir.display());
-    findings.about(written.topic, &dir);
-    let elsewhere = format!("give this user write permission on it, or set {key} to another place");
-    match (&written.place, written.is_writable) {
-        (Place::Directory, true) => findings.ok("is there and can be written to"),
-        (Place::Directory, false) => findings.error("this user may write nothing in it", elsewhere),
-        (Place::Missing, true) => findings.ok("is not there yet and will be made"),
+fn directory(key: &str, place: Place, is_writable: bool, findings: &mut Findings) {
+    let elsewhere = format!("give this user write permission on it, or set {key} to another path");
+    match (place, is_writable) {
+        (Place::Directory, true) => findings.ok("exists and is writable"),
+        (Place::Directory, false) => findings.error("this user cannot write to it", elsewhere),
+        (Place::Missing, true) => findings.ok("does not exist yet and will be created"),
         (Place::Missing, false) => findings.error(
-            "is not there, and this user may not make it",
-            format!("make it, or set {key} to another place"),
+            "does not exist, and this user cannot create it",
+            format!("create it, or set {key} to another path"),
         ),
         (Place::Other, _) => findings.error(
             "is not a directory",
-            format!("set {key} to another place, or move the file away"),
+            format!("set {key} to another path, or move the file"),
         ),
         (Place::Unreadable(error), _) => {
-            findings.error(format!("cannot be looked at: {error}"), elsewhere);
+            findings.error(format!("cannot be accessed: {error}"), elsewhere);
         }
     }
-    if let Some(root) = written.below {
+}
+
+fn permissions(dir: &Path, mode: Option<u32>, findings: &mut Findings) {
+    if mode.is_some_and(|mode| mode & 0o1002 == 0o002) {
         findings.warning(
-            format!("is below {root}, where the program else writes nothing"),
-            format!("set {key} to a place outside, unless this is on purpose: datasets are copied and validated as a whole"),
-        );
-    }
-    if written.mode.is_some_and(|mode| mode & 0o1002 == 0o002) {
-        findings.warning(
-            "every user of the machine may replace files in it",
-            format!("chmod o-w {dir}"),
+            "every user of the machine can replace files in it",
+            format!("run chmod o-w {}", dir.display()),
         );
     }
 }
 
-/// Judges what a file system has left, if it tells. Slurm fails a job that cannot write its log, and does not say why.
-fn judge_room(room: Option<Room>, needed: u64, advice: &str, findings: &mut Findings) {
+/// Reports the free space of a file system. Slurm fails a job that cannot write its log, without giving a reason.
+fn judge_room(room: Option<Room>, needed: u64, remedy: &str, findings: &mut Findings) {
     match room {
         Some(room) if !room.has_inodes => findings.error(
-            "no further file can be made on its file system (no free inodes)",
-            advice,
+            "its file system cannot store more files (no free inodes)",
+            remedy,
         ),
         Some(Room {
             free: Some(free), ..
         }) => {
-            let text = format!("its file system has {} MB left", free >> 20);
+            let text = format!("its file system has {} MB free", free >> 20);
             if free < needed {
-                findings.error(format!("{text}: jobs fail, or leave no log"), advice);
+                findings.error(format!("{text}: jobs may fail or leave no log"), remedy);
             } else if free < needed.saturating_mul(10) {
-                findings.warning(text, advice);
+                findings.warning(text, remedy);
             } else {
                 findings.ok(text);
             }
@@ -161,12 +143,8 @@ fn judge_room(room: Option<Room>, needed: u64, advice: &str, findings: &mut Find
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Finding, Level, testing};
+    use super::super::{Level, testing};
     use super::*;
-
-    fn judged(written: &Written<'_>) -> Vec<Finding> {
-        testing::judged(|out| judge(written, out))
-    }
 
     #[test]
     fn a_full_file_system_is_an_error() {
@@ -189,20 +167,8 @@ mod tests {
         assert!(testing::judged(|out| judge_room(None, 1, "x", out)).is_empty());
     }
 
-    fn written(place: Place, is_writable: bool) -> Written<'static> {
-        Written {
-            topic: "state_file",
-            key: "state_file",
-            dir: Path::new("/s"),
-            place,
-            is_writable,
-            mode: Some(0o2775),
-            below: None,
-        }
-    }
-
     #[test]
-    fn each_sight_of_a_directory_has_its_level() {
+    fn each_condition_of_a_directory_has_its_level() {
         let unreadable = Place::Unreadable("Input/output error".into());
         for (place, is_writable, expected) in [
             (Place::Directory, true, Level::Ok),
@@ -212,25 +178,18 @@ mod tests {
             (Place::Other, false, Level::Error),
             (unreadable, false, Level::Error),
         ] {
-            let findings = judged(&written(place.clone(), is_writable));
+            let findings =
+                testing::judged(|out| directory("state_file", place.clone(), is_writable, out));
             assert_eq!(findings.len(), 1);
             assert_eq!(findings[0].level, expected, "{place:?}");
         }
     }
 
     #[test]
-    fn a_place_below_a_root_or_open_to_all_is_a_warning() {
-        let below = Written {
-            below: Some("bids_root"),
-            ..written(Place::Directory, true)
-        };
-        assert_eq!(judged(&below)[1].level, Level::Warning);
-        for (mode, count) in [(0o777, 2), (0o1777, 1), (0o775, 1)] {
-            let open = Written {
-                mode: Some(mode),
-                ..written(Place::Directory, true)
-            };
-            assert_eq!(judged(&open).len(), count, "{mode:o}");
+    fn a_directory_open_to_everyone_is_a_warning() {
+        for (mode, count) in [(0o777, 1), (0o1777, 0), (0o775, 0)] {
+            let findings = testing::judged(|out| permissions(Path::new("/s"), Some(mode), out));
+            assert_eq!(findings.len(), count, "{mode:o}");
         }
     }
 }

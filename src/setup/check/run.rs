@@ -1,5 +1,5 @@
-//! Runs the topics at the same time, each in a thread of its own and within a time of its own, so that a file system or
-//! a Slurm that hangs costs its own findings only.
+//! Runs the topics in parallel, each with its own thread and time limit, so that a hanging file system or Slurm
+//! affects only its own findings.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -11,15 +11,14 @@ use super::{
 };
 use crate::base::sys;
 
-/// For what looks at file systems.
+/// Time limit for checks of file systems.
 const LIMIT: Duration = Duration::from_secs(60);
-/// For what asks Slurm, all together.
+/// Time limit for all queries to Slurm together.
 const SLURM_LIMIT: Duration = Duration::from_secs(150);
 
-/// Looks at one topic.
 type Check = fn(&Site, &mut Findings);
 
-/// A topic at work.
+/// A topic that is being checked.
 struct Part {
     topic: &'static str,
     limit: Duration,
@@ -36,8 +35,8 @@ impl Part {
     ) -> Self {
         let (sender, done) = mpsc::channel();
         let site = Arc::clone(site);
-        // Nobody listens any more after the limit. A thread that hangs ends with the process. Where there is no thread
-        // to be had, the part is missing and says so.
+        // After the limit, the result is dropped. A hanging thread ends with the process. If no thread can be started,
+        // `finish` reports it.
         let _ = std::thread::Builder::new().spawn(move || {
             let mut findings = Findings::default();
             work(&site, &mut findings);
@@ -51,33 +50,32 @@ impl Part {
         }
     }
 
-    /// Waits for the findings, or returns the one that there are none.
+    /// Waits for the findings. Returns an error finding after the time limit.
     fn finish(self) -> Vec<Finding> {
         let left = self.limit.saturating_sub(self.since.elapsed());
         self.done.recv_timeout(left).unwrap_or_else(|error| {
             let mut findings = Findings::default();
             let text = match error {
                 RecvTimeoutError::Timeout => {
-                    format!("was not done within {} s", self.limit.as_secs())
+                    format!("did not finish within {} s", self.limit.as_secs())
                 }
-                RecvTimeoutError::Disconnected => "could not be done: there was no thread to be had, or the program has a fault there".to_owned(),
+                RecvTimeoutError::Disconnected => "could not run: starting a thread failed, or the program has a bug".to_owned(),
             };
-            let advice = "is a file system, the name service or a server hung? `ls`, `df` and `squeue` in a shell tell which";
-            findings.about(self.topic, "").error(text, advice);
+            let remedy = "find out whether a file system, the name service or a server hangs: try `ls`, `df` and `squeue` in a shell";
+            findings.about(self.topic, "").error(text, remedy);
             findings.list
         })
     }
 }
 
-/// Looks at everything.
 pub fn run(site: Site, findings: &mut Findings) {
     let env = |name: &str| Some(sys::env(name)?.to_string_lossy().into_owned());
-    settings::judge(&site.config, findings);
-    environment::judge(&site.config, &env, findings);
+    settings::check(&site.config, findings);
+    environment::check(&site.config, &env, findings);
     let site = Arc::new(site);
-    // What others need first.
+    // Other topics need these results.
     let first = [
-        Part::start(&site, "sessions", LIMIT, sessions::read),
+        Part::start(&site, "sessions", LIMIT, sessions::discover),
         Part::start(&site, "state", LIMIT, state::read),
     ];
     findings

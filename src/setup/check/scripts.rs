@@ -1,170 +1,134 @@
-//! Job scripts: would Slurm (or the local executor) take them, and do their `#SBATCH` lines say what the
-//! configuration says.
+//! Checks job scripts: Slurm (or the local executor) accepts them, and their `#SBATCH` lines agree with the
+//! configuration.
 
 mod header;
 mod needs;
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::path::Path;
 
 use super::{Findings, Level, Site, few};
 use crate::base::sys;
 use crate::executor::script;
 use crate::executor::script::{Script, ScriptError};
+use crate::model::config::Config;
 use crate::model::job::ExecutorKind;
-use crate::model::procedure::{ArrayMode, Procedure, Resources};
+use crate::model::procedure::Procedure;
 use crate::setup::place;
 
 const TOPIC: &str = "script";
-/// What to do about DOS line breaks.
+/// Remedy for DOS line breaks.
 pub const DOS: &str = "convert the script: dos2unix, or sed -i 's/\\r$//'";
 
-/// What is known of the script of one procedure.
-pub struct Facts<'a> {
-    pub procedure: &'a str,
-    /// Where it is, or why it was not found and the way out.
-    place: Result<PathBuf, (String, String)>,
-    /// What stands in it; an error says why it cannot be read or is no script.
-    text: Option<Result<Vec<u8>, ScriptError>>,
-    /// Permission bits.
-    mode: Option<u32>,
-    /// What it needs and this machine does not have: its interpreter, images, licences.
-    missing: Vec<String>,
-    /// The interpreter is among them.
-    has_no_interpreter: bool,
-    executor: ExecutorKind,
-    pub resources: &'a Resources,
-    pub has_log_dir: bool,
-    pub array: ArrayMode,
-}
-
 pub fn check(site: &Site, findings: &mut Findings) {
-    let path = sys::env("PATH");
     for procedure in site.procedures() {
-        judge(&gather(site, procedure, path.as_ref()), findings);
-    }
-}
-
-fn gather<'a>(site: &Site, procedure: &'a Procedure, path: Option<&OsString>) -> Facts<'a> {
-    let place = site.find_script(&procedure.script);
-    let place = place.map_err(|error| (error.to_string(), error.hint().unwrap_or_default()));
-    let mut facts = Facts {
-        procedure: &procedure.name,
-        mode: place.as_ref().ok().and_then(|file| place::mode(file)),
-        place,
-        text: None,
-        missing: Vec::new(),
-        has_no_interpreter: false,
-        executor: site.config.executor,
-        resources: &procedure.resources,
-        has_log_dir: site.config.slurm.log_dir.is_some(),
-        array: procedure.rules.array,
-    };
-    let Ok(file) = &facts.place else {
-        return facts;
-    };
-    let read = Script::read(file);
-    if let Ok(script) = &read {
-        let seen = |name: &str| {
-            let of_caller = || Some(sys::env(name)?.to_string_lossy().into_owned());
-            procedure.env.get(name).cloned().or_else(of_caller)
-        };
-        let is_missing = |name: &&str| !is_on_path(name, path);
-        let (program, started) = programs(&script.interpreter);
-        let program = program.filter(is_missing).map(str::to_owned);
-        let interpreter = program.or_else(|| Some(format!("env {}", started.filter(is_missing)?)));
-        facts.has_no_interpreter = interpreter.is_some();
-        let interpreter = interpreter.map(|name| format!("interpreter {name}"));
-        let files = needs::files(&String::from_utf8_lossy(&script.text), &seen).into_iter();
-        let files = files.filter(|(_, path)| !place::is_there(path));
-        let files = files.map(|(variable, path)| format!("{} ({variable})", path.display()));
-        facts.missing = interpreter.into_iter().chain(files).collect();
-    }
-    facts.text = Some(read.map(|script| script.text));
-    facts
-}
-
-fn is_on_path(name: &str, path: Option<&OsString>) -> bool {
-    let is_there = |path: &Path| place::is_program(path) == Ok(true);
-    let mut dirs = path.into_iter().flat_map(std::env::split_paths);
-    match name.contains('/') {
-        true => is_there(Path::new(name)),
-        false => dirs.any(|dir| is_there(&dir.join(name))),
-    }
-}
-
-fn judge(facts: &Facts<'_>, findings: &mut Findings) {
-    findings.about(TOPIC, facts.procedure);
-    let path = match &facts.place {
-        Ok(path) => path,
-        Err((message, hint)) => {
-            findings.error(message, hint);
-            return;
+        findings.about(TOPIC, &procedure.name);
+        match site.find_script(&procedure.script) {
+            Ok(path) => judge(&site.config, procedure, &path, findings),
+            Err(error) => findings.error(error.to_string(), error.hint().unwrap_or_default()),
         }
-    };
+    }
+}
+
+fn judge(config: &Config, procedure: &Procedure, path: &Path, findings: &mut Findings) {
     let shown = path.display();
-    if facts.mode.is_some_and(|mode| mode & 0o002 != 0) {
+    if place::mode(path).is_some_and(|mode| mode & 0o002 != 0) {
         findings.warning(
-            format!("{shown} can be changed by every user of the machine, and runs as this one"),
-            format!("chmod o-w {shown}"),
+            format!("every user of the machine can change {shown}, and it runs as this user"),
+            format!("run chmod o-w {shown}"),
         );
     }
-    match &facts.text {
-        None => {}
-        Some(Err(error)) => findings.error(error.to_string(), way_out(error)),
-        Some(Ok(text)) => content(facts, path, text, findings),
+    match Script::read(path) {
+        Ok(script) => {
+            missing_files(config, procedure, path, &script, findings);
+            if config.executor == ExecutorKind::Slurm {
+                directives(config, procedure, path, &script.text, findings);
+            }
+        }
+        Err(error) => findings.error(error.to_string(), remedy(&error)),
     }
     findings.or_ok(format!("{shown} is a job script"));
 }
 
-fn way_out(error: &ScriptError) -> &'static str {
+fn remedy(error: &ScriptError) -> &'static str {
     match error {
-        ScriptError::Read { .. } => "the user who runs this needs read permission on it",
+        ScriptError::Read { .. } => "give the user who runs this command permission to read it",
         ScriptError::TooLarge(_) => {
-            "Slurm takes no larger one; keep programs and data in files of their own"
+            "Slurm does not accept larger scripts; move programs and data to separate files"
         }
         ScriptError::NoInterpreter(_) => {
-            "begin it with a line such as #!/bin/bash, without anything before it"
+            "start it with a line such as #!/bin/bash, with nothing before it"
         }
         ScriptError::DosLineBreaks(_) => DOS,
     }
 }
 
-fn content(facts: &Facts<'_>, path: &Path, text: &[u8], findings: &mut Findings) {
-    let shown = path.display();
-    let is_slurm = facts.executor == ExecutorKind::Slurm;
-    if !facts.missing.is_empty() {
-        let missing = few(&facts.missing);
-        // Who sees what this machine sees cannot start it.
-        let (level, otherwise) = match (is_slurm, facts.has_no_interpreter) {
-            (true, _) => (
-                Level::Warning,
-                "nothing if the compute nodes have it; otherwise",
-            ),
-            (false, true) => (Level::Error, "install it, or"),
-            (false, false) => (Level::Warning, "install it, or"),
-        };
-        findings.add(
-            level,
-            format!("{shown} needs what is not on this machine: {missing}"),
-            format!(
-                "{otherwise} correct the script, or set its variables in the procedure's `env`"
-            ),
-        );
-    }
-    if !is_slurm {
+/// Reports the interpreter, images and licences that a script needs and this machine does not have.
+fn missing_files(
+    config: &Config,
+    procedure: &Procedure,
+    path: &Path,
+    script: &Script,
+    findings: &mut Findings,
+) {
+    let search = sys::env("PATH");
+    let is_missing = |name: &&str| !is_on_path(name, search.as_deref());
+    let (program, started) = programs(&script.interpreter);
+    let program = program.filter(is_missing).map(str::to_owned);
+    let interpreter = program.or_else(|| Some(format!("env {}", started.filter(is_missing)?)));
+    let has_interpreter = interpreter.is_none();
+    let interpreter = interpreter.map(|name| format!("interpreter {name}"));
+    let variable = |name: &str| {
+        let of_caller = || Some(sys::env(name)?.to_string_lossy().into_owned());
+        procedure.env.get(name).cloned().or_else(of_caller)
+    };
+    let files = needs::files(&String::from_utf8_lossy(&script.text), &variable).into_iter();
+    let files = files.filter(|(_, path)| !place::is_there(path));
+    let files = files.map(|(variable, path)| format!("{} ({variable})", path.display()));
+    let missing: Vec<String> = interpreter.into_iter().chain(files).collect();
+    if missing.is_empty() {
         return;
     }
+    // Compute nodes may have what this machine lacks; the local executor runs here.
+    let (level, otherwise) = match (config.executor, has_interpreter) {
+        (ExecutorKind::Slurm, _) => (
+            Level::Warning,
+            "nothing if the compute nodes have it; otherwise",
+        ),
+        (ExecutorKind::Local, false) => (Level::Error, "install it, or"),
+        (ExecutorKind::Local, true) => (Level::Warning, "install it, or"),
+    };
+    let (path, missing) = (path.display(), few(&missing));
+    findings.add(
+        level,
+        format!("{path} requires {missing}, which this machine does not have"),
+        format!("{otherwise} correct the script, or set its variables in the procedure's `env`"),
+    );
+}
+
+fn is_on_path(name: &str, path: Option<&OsStr>) -> bool {
+    let is_program = |path: &Path| place::is_program(path) == Ok(true);
+    let mut dirs = path.into_iter().flat_map(std::env::split_paths);
+    match name.contains('/') {
+        true => is_program(Path::new(name)),
+        false => dirs.any(|dir| is_program(&dir.join(name))),
+    }
+}
+
+/// Checks the `#SBATCH` lines.
+fn directives(
+    config: &Config,
+    procedure: &Procedure,
+    path: &Path,
+    text: &[u8],
+    findings: &mut Findings,
+) {
+    let shown = path.display();
     if let Some(unfit) = script::header::unfit(text) {
-        let (option, line) = (unfit.option, unfit.line);
+        let (option, line, why) = (unfit.option, unfit.line, unfit.why);
         findings.error(
-            format!(
-                "{shown} has '#SBATCH {option}' in line {line}: {}",
-                unfit.why
-            ),
-            format!(
-                "take it out of line {line}; nothing of this procedure is submitted until then"
-            ),
+            format!("{shown} has '#SBATCH {option}' in line {line}: {why}"),
+            format!("remove it from line {line}; until then, this procedure is not submitted"),
         );
     }
     let ignored = script::ignored_directives(text).into_iter();
@@ -174,16 +138,16 @@ fn content(facts: &Facts<'_>, path: &Path, text: &[u8], findings: &mut Findings)
     if !ignored.is_empty() {
         let ignored = few(&ignored);
         findings.warning(
-            format!("{shown} has #SBATCH lines that Slurm ignores, after the first command or indented: {ignored}"),
+            format!("Slurm ignores #SBATCH lines of {shown}, because they are indented or after the first command: {ignored}"),
             "move them to the top of the script, right below the #! line",
         );
     }
-    let asked = script::header::options(text);
-    header::judge(facts, path, &asked, findings);
-    header::memory(facts, path, &asked, findings);
+    let options = script::header::options(text);
+    header::compare(config, procedure, path, &options, findings);
+    header::memory(&procedure.resources, path, &options, findings);
 }
 
-/// Returns the programs of a `#!` line that must be there: the interpreter, and what `env` is to start.
+/// The programs that a `#!` line requires: the interpreter, and the program that `env` starts.
 fn programs(interpreter: &[String]) -> (Option<&str>, Option<&str>) {
     let mut words = interpreter.iter().map(String::as_str);
     let program = words.next();
@@ -198,113 +162,81 @@ fn programs(interpreter: &[String]) -> (Option<&str>, Option<&str>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing;
+    use super::super::{Finding, testing};
     use super::*;
 
-    pub(super) fn facts(text: Result<&[u8], ScriptError>) -> Facts<'static> {
-        static RESOURCES: std::sync::LazyLock<Resources> =
-            std::sync::LazyLock::new(Resources::default);
-        Facts {
-            procedure: "prep",
-            place: Ok("/s/prep.sh".into()),
-            text: Some(text.map(<[u8]>::to_vec)),
-            mode: Some(0o644),
-            missing: Vec::new(),
-            has_no_interpreter: false,
-            executor: ExecutorKind::Slurm,
-            resources: &RESOURCES,
-            has_log_dir: true,
-            array: ArrayMode::Never,
-        }
-    }
-
-    fn one(facts: &Facts<'_>, level: Level, part: &str) {
-        let findings = testing::judged(|out| judge(facts, out));
-        if level == Level::Ok {
-            assert!(testing::trouble(&findings).is_empty(), "{findings:#?}");
-            assert!(findings[0].text.contains(part), "{findings:#?}");
-        } else {
-            testing::one(&findings, level, part);
-        }
-        assert_eq!(findings.len(), 1);
+    /// Findings about a script of a procedure in this configuration.
+    fn judged(config: &str, script: &[u8], mode: u32) -> Vec<Finding> {
+        use std::os::unix::fs::PermissionsExt as _;
+        let config = testing::procedure(config, "");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("prep.sh");
+        std::fs::write(&path, script).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        let (_, procedure) = config.procedures.iter().next().unwrap();
+        testing::judged(|out| judge(&config, procedure, &path, out.about(TOPIC, "prep")))
     }
 
     #[test]
-    fn a_script_without_trouble_is_one_line() {
-        one(
-            &facts(Ok(b"#!/bin/bash\n#SBATCH --mem=1G\ntrue\n")),
-            Level::Ok,
-            "/s/prep.sh",
-        );
-        let text = b"#!/bin/bash\ntrue\n#SBATCH --wait\n";
-        let local = Facts {
-            executor: ExecutorKind::Local,
-            ..facts(Ok(text))
-        };
-        one(&local, Level::Ok, "");
+    fn a_good_script_is_one_line() {
+        for (config, script) in [
+            ("", "#!/bin/sh\n#SBATCH --mem=1G\ntrue\n"),
+            ("executor: local\n", "#!/bin/sh\ntrue\n#SBATCH --wait\n"),
+        ] {
+            let findings = judged(config, script.as_bytes(), 0o644);
+            assert_eq!(findings.len(), 1, "{findings:#?}");
+            assert_eq!(findings[0].level, Level::Ok);
+            assert!(findings[0].text.contains("prep.sh"), "{findings:#?}");
+        }
     }
 
     #[test]
-    fn each_trouble_is_a_finding() {
-        let path = || PathBuf::from("/s/prep.sh");
-        let good: &[u8] = b"#!/bin/bash\n";
-        let missing = Facts {
-            place: Err((
-                "script 'prep.sh' was not found".into(),
-                "set script_dir".into(),
-            )),
-            ..facts(Ok(good))
-        };
-        one(&missing, Level::Error, "not found");
-        for (error, part) in [
+    fn each_problem_is_a_finding() {
+        let local = "executor: local\n";
+        let large = [b"#!/bin/sh\n".to_vec(), vec![b'#'; 4 << 20]].concat();
+        for (config, script, mode, level, part) in [
             (
-                ScriptError::NoInterpreter(path()),
+                "",
+                &b"true\n"[..],
+                0o644,
+                Level::Error,
                 "does not begin with '#!'",
             ),
-            (ScriptError::DosLineBreaks(path()), "DOS line breaks"),
-            (ScriptError::TooLarge(path()), "larger than"),
+            ("", b"#!/bin/sh\r\n", 0o644, Level::Error, "DOS line breaks"),
+            ("", &large, 0o644, Level::Error, "larger than"),
             (
-                ScriptError::Read {
-                    path: path(),
-                    source: std::io::ErrorKind::PermissionDenied.into(),
-                },
-                "cannot read script",
+                "",
+                b"#!/bin/sh\n#SBATCH --wait\n",
+                0o644,
+                Level::Error,
+                "'#SBATCH --wait' in line 2",
             ),
+            (
+                "",
+                b"#!/bin/sh\nmodule load x\n#SBATCH --mem=64G\n",
+                0o644,
+                Level::Warning,
+                "line 3: #SBATCH --mem=64G",
+            ),
+            ("", b"#!/no/zsh\n", 0o644, Level::Warning, "/no/zsh"),
+            (local, b"#!/no/zsh\n", 0o644, Level::Error, "/no/zsh"),
+            (
+                local,
+                b"#!/bin/sh\nIMAGE=/no/x.sif\n",
+                0o644,
+                Level::Warning,
+                "/no/x.sif (IMAGE)",
+            ),
+            ("", b"#!/bin/sh\n", 0o666, Level::Warning, "every user"),
         ] {
-            one(&facts(Err(error)), Level::Error, part);
+            let findings = judged(config, script, mode);
+            testing::one(&findings, level, part);
+            assert_eq!(findings.len(), 1);
         }
-        one(
-            &facts(Ok(b"#!/bin/bash\n#SBATCH --wait\n")),
-            Level::Error,
-            "'#SBATCH --wait' in line 2",
-        );
-        one(
-            &facts(Ok(b"#!/bin/bash\nmodule load x\n#SBATCH --mem=64G\n")),
-            Level::Warning,
-            "line 3: #SBATCH --mem=64G",
-        );
-        for (executor, level) in [
-            (ExecutorKind::Slurm, Level::Warning),
-            (ExecutorKind::Local, Level::Error),
-        ] {
-            let zsh = Facts {
-                missing: vec!["interpreter /bin/zsh".to_owned()],
-                has_no_interpreter: true,
-                executor,
-                ..facts(Ok(good))
-            };
-            one(&zsh, level, "/bin/zsh");
-        }
-        let needy = Facts {
-            missing: vec!["/x.sif (IMAGE)".to_owned()],
-            ..facts(Ok(good))
-        };
-        one(&needy, Level::Warning, "/x.sif (IMAGE)");
-        let open = Facts {
-            mode: Some(0o777),
-            ..facts(Ok(good))
-        };
-        one(&open, Level::Warning, "every user");
+        let config = testing::procedure("", "");
+        let (_, procedure) = config.procedures.iter().next().unwrap();
+        let findings = testing::judged(|out| judge(&config, procedure, Path::new("/no"), out));
+        testing::one(&findings, Level::Error, "cannot read script");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Settings that are allowed and dear: a safety stop that never stops, failures that never pause, limits that nobody
-//! enforces.
+//! Reports settings that are allowed but risky: a safety stop that never applies, failures that never pause, limits that
+//! are not enforced.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::model::job::ExecutorKind;
 use crate::model::procedure::marker::Required;
 use crate::model::procedure::{Check, Procedure, options};
 
-/// Accounting may lag behind for minutes.
+/// Accounting may be several minutes late.
 const SHORT_GRACE: Duration = Duration::from_secs(600);
 
-/// Judges the settings that need no look at the world.
-pub fn judge(config: &Config, findings: &mut Findings) {
+/// Judges the settings without reading anything else.
+pub fn check(config: &Config, findings: &mut Findings) {
     safety(config, findings);
     executor(config, findings);
 }
@@ -22,36 +22,36 @@ pub fn judge(config: &Config, findings: &mut Findings) {
 fn safety(config: &Config, findings: &mut Findings) {
     const TOPIC: &str = "safety";
     let before = findings.list.len();
-    let mut warn = |about: &str, text: String, advice: &str| {
-        findings.about(TOPIC, about).warning(text, advice);
+    let mut warn = |about: &str, text: String, remedy: &str| {
+        findings.about(TOPIC, about).warning(text, remedy);
     };
     if config.safety.max_drop >= 100.0 {
         warn(
             "safety.max_drop",
-            "at 100% a run never stops, also when a file system is half mounted and everything looks undone".to_owned(),
-            "set it to 10%; `run --accept-drop` goes on where a drop is right",
+            "at 100%, a run never stops, even if a file system is only partly mounted and everything seems to be missing".to_owned(),
+            "set it to 10%; `run --accept-drop` continues if a drop is correct",
         );
     }
     if config.safety.min_free == 0 {
         warn(
             "safety.min_free",
-            "at 0 jobs are submitted also when the disk of the state is full".to_owned(),
+            "at 0, jobs are submitted even if the disk of the state is full".to_owned(),
             "set it to 16M or more",
         );
     }
     if config.resubmit_failed {
         warn(
             "resubmit_failed",
-            "failed tasks are submitted again at every run, for ever".to_owned(),
-            "take it out: `retry` rules try again what may succeed, `snbb-scheduler retry` does it by hand",
+            "failed tasks are submitted again in every run, without limit".to_owned(),
+            "remove it: `retry` rules repeat what may succeed, and `snbb-scheduler retry` repeats tasks manually",
         );
     }
     if config.lost_grace < SHORT_GRACE && config.executor == ExecutorKind::Slurm {
         let grace = config.lost_grace.as_secs();
         warn(
             "lost_grace",
-            format!("a job that accounting does not know yet counts as lost after {grace} s"),
-            "set it to 1h: accounting may lag behind for minutes",
+            format!("a job that accounting does not list yet counts as lost after {grace} s"),
+            "set it to 1h: accounting may be several minutes late",
         );
     }
     let never = names_of(config, |procedure| {
@@ -61,14 +61,14 @@ fn safety(config: &Config, findings: &mut Findings) {
         let never = few(&never);
         warn(
             "pause_after_failures",
-            format!("jobs that fail one after the other never pause: {never}"),
-            "take it out (10 holds then), or set a number",
+            format!("repeated failures never pause these procedures: {never}"),
+            "remove it to use the default of 10, or set a number",
         );
     }
     if findings.list.len() == before {
         let drop = config.safety.max_drop;
         findings.about(TOPIC, "").ok(format!(
-            "a run stops when more than {drop}% of sessions or results are suddenly gone, or the disk is full"
+            "a run stops if more than {drop}% of sessions or results suddenly disappear, or if the disk is full"
         ));
     }
 }
@@ -79,7 +79,7 @@ fn names_of(config: &Config, is_one: impl Fn(&Procedure) -> bool) -> Vec<&str> {
     chosen.map(|procedure| &*procedure.name).collect()
 }
 
-/// Names procedures of which any file is taken for the whole result, and reads the specification of QSIRecon.
+/// Reports procedures without completion markers, and errors in the QSIRecon specification.
 pub fn markers(site: &Site, findings: &mut Findings) {
     let config = &site.config;
     if let Err(error) = Probe::new(config) {
@@ -92,10 +92,8 @@ pub fn markers(site: &Site, findings: &mut Findings) {
     };
     for name in names_of(config, takes_anything) {
         findings.about("markers", name).warning(
-            "without completion_marker any file in its output directory makes a task complete, also what a job \
-             that failed left behind",
-            "name the files that its script writes last as completion_marker; without them only a script that \
-             moves its results there at the end is safe",
+            "without completion_marker, any file in its output directory makes a task complete, even one left by a failed job",
+            "set completion_marker to the files that the script writes last; otherwise, the script must move its results there at the end",
         );
     }
 }
@@ -116,13 +114,13 @@ fn executor(config: &Config, findings: &mut Findings) {
     if !limited.is_empty() {
         let limited = few(&limited);
         findings.warning(
-            format!("mem, time and gres are not enforced by the local executor: {limited}"),
-            "choose local_jobs so that all fit, and take the keys out",
+            format!("the local executor does not enforce mem, time and gres: {limited}"),
+            "choose local_jobs so that all jobs fit, and remove the keys",
         );
     }
     let jobs = config.local_jobs;
     findings.or_ok(format!(
-        "jobs run on this machine, {jobs} at a time; limits of memory and time are not enforced"
+        "jobs run on this machine, {jobs} at a time; memory and time limits are not enforced"
     ));
 }
 
@@ -135,11 +133,11 @@ mod tests {
         let config = testing::config(&format!(
             "procedures:\n  - {{name: prep, output_dir: prep, script: x.sh, completion_marker: x}}\n{text}"
         ));
-        testing::judged(|out| judge(&config, out))
+        testing::judged(|out| check(&config, out))
     }
 
     #[test]
-    fn the_defaults_and_careful_settings_are_in_order() {
+    fn the_defaults_and_careful_settings_are_ok() {
         for text in [
             "",
             "executor: local\n",
@@ -151,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn each_dear_setting_is_a_warning() {
+    fn each_risky_setting_is_a_warning() {
         for (text, about) in [
             ("safety: {max_drop: 100%}\n", "safety.max_drop"),
             ("safety: {min_free: 0}\n", "safety.min_free"),

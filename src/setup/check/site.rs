@@ -1,4 +1,4 @@
-//! What all topics look at: the configuration, and what is read of the study once.
+//! Input shared by all topics: the configuration, and the parts of the study that are read once.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -19,9 +19,9 @@ use crate::store::verify;
 pub struct Site {
     pub config: Config,
     pub reader: Reader,
-    /// What the search for sessions gave. Empty: it did not end in time.
+    /// The discovered sessions. Empty if that took too long.
     pub found: OnceLock<Result<Discovery, DiscoverError>>,
-    /// Empty: it cannot be read, or not in time.
+    /// Empty if it cannot be read, or not in time.
     pub study: OnceLock<Study>,
 }
 
@@ -30,7 +30,7 @@ pub struct Study {
     pub state: State,
     pub store: Store,
     pub attempts: Vec<TaskRow>,
-    /// What `state verify` finds.
+    /// The findings of `state verify`.
     pub verified: Vec<verify::Finding>,
 }
 
@@ -55,7 +55,7 @@ impl Site {
             .map(|(_, procedure)| procedure)
     }
 
-    /// Returns the sessions, if they could be looked for.
+    /// The discovered sessions, if discovery succeeded.
     pub fn discovery(&self) -> Option<&Discovery> {
         self.found.get()?.as_ref().ok()
     }
@@ -64,7 +64,7 @@ impl Site {
         self.study.get().map(|study| &study.state)
     }
 
-    /// Looks for a script as the executor does.
+    /// Finds a script like the executor.
     pub fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError> {
         let path = sys::env("PATH");
         find_script(script, &self.config.script_dirs(), path.as_deref())

@@ -1,4 +1,4 @@
-//! Slurm: are its commands there, does it answer, would it take the jobs, and would they ever start.
+//! Checks Slurm: its commands exist, it responds, it would accept the jobs, and they could start.
 
 mod limits;
 mod site;
@@ -26,26 +26,26 @@ use crate::model::procedure::{ProcedureId, Scope, TimeLimit};
 use crate::model::state::State;
 use crate::model::state::table::Metadata;
 
-pub use submission::way_out;
+pub use submission::remedy;
 
-/// Slurm's database may take 45 s to say that it does not answer, and sbatch tries again by itself for two minutes when
-/// the controller is busy.
+/// An unresponsive Slurm database takes up to 45 s to report an error, and sbatch retries for two minutes if the
+/// controller is busy.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
-/// Accounting of a job that ended longer ago may have been purged.
+/// Accounting may have purged jobs that ended earlier.
 const RECENT: TimeDelta = TimeDelta::days(7);
-/// Without accounting, a job must be seen in the queue after its end; cron seldom calls more often than this.
+/// Without accounting, a job must be seen in the queue after its end; cron usually runs no more often than this.
 const USUAL_INTERVAL: u64 = 15 * 60;
 
-/// What Slurm is asked about the site.
+/// The questions about the site.
 #[derive(Default)]
 struct Inquiry {
-    /// The word that tells this study's jobs from those of others.
+    /// The word that identifies this study's jobs.
     study: String,
     wanted: Vec<Wanted>,
     questions: Questions,
 }
 
-/// What one procedure asks for, by the configuration or by its script.
+/// The request of one procedure, from the configuration or its script.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Wanted {
     procedure: String,
@@ -56,7 +56,7 @@ struct Wanted {
     time: Option<u64>,
 }
 
-/// Asks Slurm, and judges what it says. `limit`: for all its answers.
+/// Queries Slurm, within a time limit for all its answers.
 pub fn check(site: &Site, limit: Duration, findings: &mut Findings) {
     let inquiry = Inquiry::new(site);
     let report = inquiry.ask(&site.config, limit);
@@ -64,7 +64,7 @@ pub fn check(site: &Site, limit: Duration, findings: &mut Findings) {
 }
 
 impl Inquiry {
-    /// Makes the requests that a run would make.
+    /// Prepares the requests that a run would submit.
     fn new(site: &Site) -> Self {
         let (config, study, found) = (&site.config, site.study.get(), site.discovery());
         let procedures = config.procedures.iter();
@@ -86,7 +86,7 @@ impl Inquiry {
                 user: sys::user_name(),
                 home: match meta.filter(|meta| meta.cluster.is_some()) {
                     Some(meta) => Home::of(config, meta),
-                    // Any cluster may answer.
+                    // Any cluster is correct.
                     None => Home {
                         cluster: None,
                         is_unused: true,
@@ -107,7 +107,6 @@ impl Inquiry {
         executor.inspect(&self.questions)
     }
 
-    /// Judges what Slurm said.
     fn judge(&self, config: &Config, report: &Report, findings: &mut Findings) {
         let settings = match &report.config {
             Some(Ok(text)) => site::config(text),
@@ -118,14 +117,14 @@ impl Inquiry {
         let canary = self.questions.canary.as_ref().map(JobId::as_str);
         accounting(config, canary, report, &settings, findings);
         controller(report, &settings, findings);
-        limits::judge(&self.wanted, report, findings);
+        limits::check(&self.wanted, report, findings);
         for (procedure, tried) in &report.tried {
-            submission::judge(procedure, tried, findings);
+            submission::report(procedure, tried, findings);
         }
     }
 }
 
-/// Makes the request of a task that there is, or that there could be.
+/// The request of a task, with an invented subject if there is none.
 fn example(config: &Config, id: ProcedureId, found: Option<&Discovery>) -> Option<JobRequest> {
     let is_session = config.procedures.get(id).scope == Scope::Session;
     let session = found.and_then(|found| found.sessions.first());
@@ -176,7 +175,7 @@ fn wanted(site: &Site, request: &JobRequest) -> Wanted {
     }
 }
 
-/// Returns the job that ended last, if that was lately: accounting must know it.
+/// The job that ended last, if it ended recently: accounting must know it.
 fn canary(state: &State) -> Option<JobId> {
     let since = sys::now() - RECENT;
     let rows = state.rows().iter();
@@ -196,26 +195,26 @@ fn programs(config: &Config, report: &Report, findings: &mut Findings) {
         findings.about("slurm", program);
         match (*program, place) {
             (_, Ok(path)) => first = first.or(Some(path)),
-            // Without it nobody knows how jobs ended, unless that is meant.
+            // Not needed if accounting is switched off.
             ("sacct", Err(_)) if !config.slurm.accounting => {}
             ("sbatch" | "squeue" | "scancel" | "sacct", Err((message, hint))) => {
                 findings.error(message, hint);
             }
             ("scontrol", Err((message, _))) => findings.warning(
-                format!("{message}; limits of partitions and arrays cannot be read"),
-                "have it installed beside sbatch",
+                format!("{message}; limits of partitions and arrays are unknown"),
+                "install it in the directory of sbatch",
             ),
             _ => {}
         }
     }
     if let Some(first) = first.filter(|_| findings.list.len() == before) {
-        let text = format!("its commands are there: {} and others", first.display());
+        let text = format!("its commands are available: {} and others", first.display());
         findings.about("slurm", "").ok(text);
     }
     findings.about("slurm", "version");
     match &report.version {
-        Some(Ok(said)) => findings.ok(said.trim()),
-        Some(Err(error)) => findings.warning(error, "call `sbatch --version` in a shell"),
+        Some(Ok(version)) => findings.ok(version.trim()),
+        Some(Err(error)) => findings.warning(error, "run `sbatch --version` in a shell"),
         None => {}
     }
 }
@@ -228,14 +227,14 @@ fn queue(study: &str, report: &Report, findings: &mut Findings) {
         Some(Ok(jobs)) => jobs.iter().filter(|job| job.phase.is_live()),
         Some(Err(error)) => {
             return findings.error(
-                format!("the queue does not answer: {error}"),
-                "see whether slurmctld and munge run (scontrol ping); while it is so, nothing is submitted and nothing changes",
+                format!("squeue does not respond: {error}"),
+                "check whether slurmctld and munge are running (scontrol ping); until then, nothing is submitted or updated",
             );
         }
     };
     let count = jobs.clone().count();
-    findings.ok(format!("squeue answers; jobs of this user: {count}"));
-    // Another study of this user with the same name.
+    findings.ok(format!("squeue responds; jobs of this user: {count}"));
+    // Another study of this user may have the same name.
     let name = name_of_study(study);
     let is_namesake =
         |tag: &JobTag| !is_same_study(&tag.project, study) && name_of_study(&tag.project) == name;
@@ -244,7 +243,7 @@ fn queue(study: &str, report: &Report, findings: &mut Findings) {
         let id = &job.id;
         findings.about(TOPIC, "project").warning(
             format!("another study of this user also has `project: {name}` (job {id})"),
-            "set another `project` in one of the two: only a mark in their jobs' comments tells them apart",
+            "change `project` in one of the two; only a tag in the jobs' comments distinguishes them",
         );
     }
 }
@@ -259,62 +258,61 @@ fn accounting(
     const TOPIC: &str = "accounting";
     findings.about(TOPIC, "");
     let is_on = config.slurm.accounting;
-    // Slurm says so itself.
+    // Quoted from Slurm.
     let is_disabled = matches!(&report.accounting, Some(Err(error)) if error.contains("accounting storage is disabled"));
     match (&report.accounting, is_on) {
-        (Some(Ok(said)), true) => {
-            let knows = |job: &&str| said.lines().any(|line| line.trim() == *job);
+        (Some(Ok(text)), true) => {
+            let knows = |job: &&str| text.lines().any(|line| line.trim() == *job);
             if let Some(job) = canary.filter(|job| !knows(job)) {
                 findings.warning(
-                    format!("sacct answers and does not know job {job}, which ended lately"),
-                    "ask the administrator whether slurmdbd is well; until then nothing is concluded from its silence",
+                    format!("sacct responds, but does not list job {job}, which ended recently"),
+                    "ask the administrator to check slurmdbd; until then, jobs missing from sacct are not considered lost",
                 );
             }
-            findings.or_ok("sacct answers");
+            findings.or_ok("sacct responds");
         }
         (Some(Err(_)), true) if is_disabled => findings.warning(
-            "this Slurm has no accounting",
-            "set accounting: off, so that it is not asked for each time",
+            "Slurm has no accounting at this site",
+            "set accounting: off to avoid useless queries",
         ),
         (Some(Err(error)), true) => findings.error(
-            format!("accounting does not answer: {error}"),
-            "see whether slurmdbd and its database run; jobs are submitted meanwhile, but nobody learns how they ended. \
-             Without accounting at this site: accounting: off",
+            format!("accounting does not respond: {error}"),
+            "check whether slurmdbd and its database are running; jobs are still submitted, but their results remain unknown. If this site has no accounting, set accounting: off",
         ),
         (Some(Ok(_)), false) => findings.warning(
-            "accounting is off in the configuration although sacct answers",
-            "take `accounting: off` out: without it, how a job ended is known only while the queue remembers it",
+            "accounting is off in the configuration, although sacct responds",
+            "remove `accounting: off`: without accounting, a job's result is only available while the queue lists it",
         ),
-        (_, false) => findings.ok("is off: the queue and the markers decide"),
+        (_, false) => findings.ok("is off; the queue and the markers are used"),
         (None, true) => {}
     }
     let age = settings.min_job_age.unwrap_or(u64::MAX);
     if age < USUAL_INTERVAL && (!is_on || is_disabled) {
         findings.about(TOPIC, "MinJobAge").warning(
-            format!("without accounting, how a job ended is known for {age} s only (MinJobAge)"),
-            format!("call run or monitor more often than every {age} s, or have MinJobAge raised"),
+            format!("without accounting, a job's result is available for only {age} s (MinJobAge)"),
+            format!("run `run` or `monitor` at least every {age} s, or ask for a larger MinJobAge"),
         );
     }
 }
 
-/// What the controller says of its settings, and its clock against the host's.
+/// Checks the controller's settings and its clock.
 fn controller(report: &Report, settings: &site::Settings, findings: &mut Findings) {
     if let Some(Err(error)) = &report.config {
         findings.about("slurm", "scontrol").warning(
-            format!("its settings cannot be read: {error}"),
-            "call `scontrol show config` in a shell",
+            format!("cannot read its settings: {error}"),
+            "run `scontrol show config` in a shell",
         );
     }
     if let (Some(other), Some((before, after))) = (settings.clock, report.asked_at) {
-        // Its time is cut to whole seconds.
+        // Its time is truncated to seconds.
         let before = before - TimeDelta::seconds(1);
         let reading = Reading {
             before,
             after,
             other,
         };
-        let why = "a job's record is known by its time of submission";
-        clock::judge("slurmctld", "Slurm's", reading, why, findings);
+        let why = "job records are identified by their submission time";
+        clock::compare("slurmctld", "Slurm's", reading, why, findings);
     }
 }
 

@@ -1,11 +1,13 @@
-//! The state: is it sound, this user's, readable for those who are meant to read it, and does the configuration know
-//! its rows.
+//! Checks the state: its files are intact and belong to this user, permissions are right, and its rows belong to the
+//! configuration.
 
 use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
 
 use super::site::Study;
 use super::{Findings, Level, Site, few};
 use crate::base::sys;
+use crate::base::text::plural;
 use crate::decide::{request, safety};
 use crate::executor::OtherExecutor;
 use crate::model::config::Config;
@@ -16,23 +18,20 @@ use crate::store::state_file::{StateError, Store, check_owner};
 use crate::store::verify;
 
 const TOPIC: &str = "state";
-/// Jobs that ended well without outputs, before anything is said of a procedure.
+/// Number of successful jobs without outputs before a procedure is reported.
 const LEAST: usize = 3;
 
-/// Reads the state; what is in it is judged by [`check`].
+/// Reads the state; [`check`] reports on its content.
 pub fn read(site: &Site, findings: &mut Findings) {
     let config = &site.config;
     let store = match Store::at(&config.state_file) {
         Ok(store) => store,
-        Err(error) => {
-            let (message, hint) = told(&error);
-            return findings.about(TOPIC, "").error(message, hint);
-        }
+        Err(error) => return report(&error, findings.about(TOPIC, "")),
     };
     let project = request::study_word(config.project.clone(), &store.paths.state);
     let sources = Sources::read(&store, &config.log_file).of_study(&project);
     let study = Study {
-        // What cannot be read is told by what `state verify` finds.
+        // `state verify` reports files that cannot be read.
         state: store.read().unwrap_or_default(),
         attempts: store.read_attempts().unwrap_or_default(),
         verified: verify::verify(&sources),
@@ -41,9 +40,8 @@ pub fn read(site: &Site, findings: &mut Findings) {
     let _ = site.study.set(study);
 }
 
-/// An error and the way out.
-fn told(error: &StateError) -> (String, String) {
-    (error.to_string(), error.hint().unwrap_or_default())
+fn report(error: &StateError, findings: &mut Findings) {
+    findings.error(error.to_string(), error.hint().unwrap_or_default());
 }
 
 pub fn check(site: &Site, findings: &mut Findings) {
@@ -51,106 +49,95 @@ pub fn check(site: &Site, findings: &mut Findings) {
         return;
     };
     let paths = &study.store.paths;
-    // With a part that could not be read, sessions are unknown, not gone.
-    let found = site.discovery().filter(|found| found.unreadable.is_empty());
-    let owner = check_owner(paths, &study.state.meta, sys::effective_uid());
-    let seen = Seen {
-        config: &site.config,
-        study,
-        other_owner: owner.err().map(|error| told(&error)),
-        modes: (
-            place::mode(&paths.state),
-            place::mode(&place::parent(&paths.state)),
-        ),
-        sessions: found.map(|found| {
-            let sessions = found.sessions.iter();
-            sessions
-                .map(|session| (session.subject.as_str(), session.session.as_str()))
-                .collect()
-        }),
-    };
-    judge(&seen, findings);
-}
-
-/// What there is to see of the state.
-struct Seen<'a> {
-    config: &'a Config,
-    study: &'a Study,
-    /// Why this user may not write it, and the way out.
-    other_owner: Option<(String, String)>,
-    /// Permission bits of the file, if there is one, and of its directory.
-    modes: (Option<u32>, Option<u32>),
-    /// Subject and session of all sessions; none: not known.
-    sessions: Option<HashSet<(&'a str, &'a str)>>,
-}
-
-fn judge(seen: &Seen<'_>, findings: &mut Findings) {
-    findings.about(TOPIC, seen.study.store.paths.state.display());
-    verified(seen, findings);
-    if let Some((message, hint)) = &seen.other_owner {
-        findings.error(message, hint);
+    findings.about(TOPIC, paths.state.display());
+    verified(study, findings);
+    if let Err(error) = check_owner(paths, &study.state.meta, sys::effective_uid()) {
+        report(&error, findings);
     }
-    access(seen, findings);
-    let stopped = safety::stopped_by(&seen.study.state.meta.baselines);
+    let dir = place::parent(&paths.state);
+    access(
+        &paths.state,
+        place::mode(&paths.state),
+        place::mode(&dir),
+        findings,
+    );
+    // If a directory could not be read, its sessions are unknown, not removed.
+    let found = site.discovery().filter(|found| found.unreadable.is_empty());
+    let sessions = found.map(|found| {
+        let sessions = found.sessions.iter();
+        sessions
+            .map(|session| (session.subject.as_str(), session.session.as_str()))
+            .collect()
+    });
+    judge(&site.config, study, sessions.as_ref(), findings);
+}
+
+/// Subject and session of all sessions.
+type Sessions<'a> = HashSet<(&'a str, &'a str)>;
+
+/// `sessions` is `None` if they are unknown.
+fn judge(config: &Config, study: &Study, sessions: Option<&Sessions<'_>>, findings: &mut Findings) {
+    let stopped = safety::stopped_by(&study.state.meta.baselines);
     if !stopped.is_empty() {
         findings.error(
-            format!("the last run was stopped (safety stop): {}", few(&stopped)),
-            "`snbb-scheduler run --dry-run` says why; `run --accept-drop` goes on if the numbers are right",
+            format!("a safety stop ended the last run: {}", few(&stopped)),
+            "`snbb-scheduler run --dry-run` shows why; if the numbers are correct, continue with `run --accept-drop`",
         );
     }
-    of_other_executor(seen, findings);
-    unknown_rows(seen, findings);
-    never_complete(seen, findings);
+    other_executor(config, study, findings);
+    unknown_rows(config, study, sessions, findings);
+    never_complete(config, study, findings);
 }
 
-/// Reports what `state verify` finds.
-fn verified(seen: &Seen<'_>, findings: &mut Findings) {
-    for found in &seen.study.verified {
+/// Reports the findings of `state verify`.
+fn verified(study: &Study, findings: &mut Findings) {
+    for found in &study.verified {
         if found.level == Level::Ok {
             continue;
         }
-        let todo = found.todo.as_deref();
-        let advice = todo.unwrap_or("`snbb-scheduler state verify` tells more");
+        let remedy = found.todo.as_deref();
+        let remedy = remedy.unwrap_or("`snbb-scheduler state verify` shows details");
         findings.add(
             found.level,
             format!("{}: {}", found.part, found.text),
-            advice,
+            remedy,
         );
     }
     if findings.list.len() == findings.before {
-        let mut parts = seen.study.verified.iter();
+        let mut parts = study.verified.iter();
         let file = parts.find(|found| found.part == "state file");
-        let about = format!("{} ", seen.study.store.paths.state.display());
+        let about = format!("{} ", study.store.paths.state.display());
         findings.ok(match file.map(|found| found.text.strip_prefix(&about)) {
             Some(Some(rest)) => rest.to_owned(),
-            Some(None) => format!("is sound: {}", file.map_or("", |found| &found.text)),
-            None => "is sound".to_owned(),
+            Some(None) => format!("is intact: {}", file.map_or("", |found| &found.text)),
+            None => "is intact".to_owned(),
         });
     }
 }
 
-fn access(seen: &Seen<'_>, findings: &mut Findings) {
-    let about = seen.study.store.paths.state.display();
-    let (Some(file), Some(dir)) = seen.modes else {
+/// Judges the permission bits of the state file and of its directory.
+fn access(path: &Path, file: Option<u32>, dir: Option<u32>, findings: &mut Findings) {
+    let path = path.display();
+    let (Some(file), Some(dir)) = (file, dir) else {
         return;
     };
-    // Whoever may not enter the directory is not meant to read the file.
+    // A group without access to the directory is not expected to read the file.
     if file & 0o040 == 0 && dir & 0o050 == 0o050 {
         findings.warning(
-            "the group can enter its directory and cannot read it",
-            format!("chmod g+r {about}, if the group is to read it (pandas, `status`); the mode stays from then on"),
+            "the group can access its directory, but not read the file",
+            format!("if the group should read it (pandas, `status`), run chmod g+r {path}; later runs keep the mode"),
         );
     }
     if file & 0o002 != 0 {
-        let advice = format!("chmod o-w {about}");
-        findings.warning("every user of the machine can change it", advice);
+        let remedy = format!("run chmod o-w {path}");
+        findings.warning("every user of the machine can change it", remedy);
     }
 }
 
-/// Jobs that nothing can be learned about: the first one is told, and how many there are.
-fn of_other_executor(seen: &Seen<'_>, findings: &mut Findings) {
-    let rows = seen.study.state.rows().iter();
-    let mut others = rows.filter_map(|row| OtherExecutor::of(row, seen.config.executor));
+/// Reports the first job of another executor, and the number of further ones.
+fn other_executor(config: &Config, study: &Study, findings: &mut Findings) {
+    let rows = study.state.rows().iter();
+    let mut others = rows.filter_map(|row| OtherExecutor::of(row, config.executor));
     if let Some(first) = others.next() {
         let about = match others.count() {
             0 => first.name(),
@@ -161,22 +148,27 @@ fn of_other_executor(seen: &Seen<'_>, findings: &mut Findings) {
     }
 }
 
-/// Rows that today's configuration or the sessions of today do not know.
-fn unknown_rows(seen: &Seen<'_>, findings: &mut Findings) {
+/// Reports rows without a procedure in the configuration or without a session.
+fn unknown_rows(
+    config: &Config,
+    study: &Study,
+    sessions: Option<&Sessions<'_>>,
+    findings: &mut Findings,
+) {
     findings.about(TOPIC, "rows");
-    let mut gone: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    let mut removed: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     let mut without_session = Vec::new();
-    let sessions = seen.sessions.iter().flatten();
-    let subjects: HashSet<&str> = sessions.map(|(subject, _)| *subject).collect();
-    for row in seen.study.state.rows() {
+    let subjects = sessions.into_iter().flatten().map(|(subject, _)| *subject);
+    let subjects: HashSet<&str> = subjects.collect();
+    for row in study.state.rows() {
         let key = &row.key;
-        if seen.config.procedures.find(&key.procedure).is_none() {
-            let counts = gone.entry(&key.procedure).or_default();
+        if config.procedures.find(&key.procedure).is_none() {
+            let counts = removed.entry(&key.procedure).or_default();
             counts.0 += 1;
             counts.1 += usize::from(row.is_in_flight());
             continue;
         }
-        let is_known = seen.sessions.as_ref().is_none_or(|sessions| {
+        let is_known = sessions.is_none_or(|sessions| {
             sessions.contains(&(&*key.subject, &*key.session))
                 || key.session.is_empty() && subjects.contains(&*key.subject)
         });
@@ -184,50 +176,50 @@ fn unknown_rows(seen: &Seen<'_>, findings: &mut Findings) {
             without_session.push(key.to_string());
         }
     }
-    if !gone.is_empty() {
-        let names = gone.iter().map(|(name, (rows, live))| match live {
+    if !removed.is_empty() {
+        let names = removed.iter().map(|(name, (rows, live))| match live {
             0 => format!("{name} ({rows})"),
             live => format!("{name} ({rows}, {live} in flight)"),
         });
         let names = few(&names.collect::<Vec<_>>());
         findings.warning(
             format!("rows of procedures that are not in the configuration: {names}"),
-            "correct the name in the configuration if it is a slip; `snbb-scheduler clean --rows --older-than 90d` puts old ones aside",
+            "if a name in the configuration is wrong, correct it; `snbb-scheduler clean --rows --older-than 90d` moves old rows away",
         );
     }
     let count = without_session.len();
     if count > 0 {
-        let tasks = few(&without_session);
+        let (rows, tasks) = (plural(count, "row"), few(&without_session));
         findings.warning(
-            format!("{count} row(s) of sessions that are not found: {tasks}"),
-            "see that all data is mounted; `snbb-scheduler clean --rows --older-than 90d` puts old ones aside",
+            format!("{rows} of sessions that do not exist: {tasks}"),
+            "check that all data is mounted; `snbb-scheduler clean --rows --older-than 90d` moves old rows away",
         );
     }
 }
 
-/// Procedures whose jobs end well and whose outputs are never what the markers say.
-fn never_complete(seen: &Seen<'_>, findings: &mut Findings) {
+/// Reports procedures whose jobs succeed, but whose outputs never match the markers.
+fn never_complete(config: &Config, study: &Study, findings: &mut Findings) {
     let is_without = |row: &TaskRow| row.reason == Some(Reason::NoOutput);
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    for row in seen.study.state.rows().iter().chain(&seen.study.attempts) {
+    for row in study.state.rows().iter().chain(&study.attempts) {
         let counts = counts.entry(&row.key.procedure).or_default();
         counts.0 += usize::from(row.status == TaskStatus::Complete);
         counts.1 += usize::from(is_without(row));
     }
     counts.retain(|name, (complete, without)| {
-        *complete == 0 && *without >= LEAST && seen.config.procedures.find(name).is_some()
+        *complete == 0 && *without >= LEAST && config.procedures.find(name).is_some()
     });
     for (name, (_, without)) in counts {
-        let mut rows = seen.study.state.rows().iter();
+        let mut rows = study.state.rows().iter();
         let one = rows.find(|row| &*row.key.procedure == name && is_without(row));
         let one = one.map_or_else(String::new, |row| {
             let task = row.key.words();
-            format!(", `snbb-scheduler explain {task}` what is there instead")
+            format!(", and `snbb-scheduler explain {task}` shows what exists instead")
         });
         findings.about("procedure", name).warning(
-            format!("{without} jobs ended well without the outputs that prove it, and none ever had them"),
+            format!("{without} jobs succeeded without complete outputs, and none had complete outputs"),
             format!(
-                "its markers or its output_dir are wrong, or the script hides its errors (set -euo pipefail); `snbb-scheduler status --failed --procedure {name}` names what is missing{one}"
+                "correct its markers or output_dir, or make the script report its errors (set -euo pipefail); `snbb-scheduler status --failed --procedure {name}` shows what is missing{one}"
             ),
         );
     }

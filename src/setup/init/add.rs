@@ -1,12 +1,12 @@
-//! `init --add APP`: an app of the catalogue at the end of an existing list of procedures. All other lines stay as they
-//! are, with their comments and their order. Pure.
+//! `init --add APP`: appends an app of the catalogue to an existing list of procedures. All other lines, their comments
+//! and their order remain unchanged.
 
 use super::error::InitError;
 
-/// Returns the configuration with the entry at the end of `procedures`, indented as the items there.
+/// The configuration with the entry at the end of `procedures`, indented like the items there.
 ///
 /// # Errors
-/// A list that has not an item per line.
+/// A list without one item per line.
 pub fn with_entry(text: &str, entry: &str) -> Result<String, InitError> {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let is_key = |line: &str| {
@@ -15,14 +15,14 @@ pub fn with_entry(text: &str, entry: &str) -> Result<String, InitError> {
             .is_some_and(|line| line.trim_end() == LIST)
     };
     let mut keys = lines.iter().enumerate().filter(|(_, line)| is_key(line));
-    // Of two lists only one counts.
+    // Refuses two lists, of which only one would be used.
     let (Some((key, _)), None) = (keys.next(), keys.next()) else {
         return Err(no_list());
     };
     let indent_of = |line: &str| line.len() - line.trim_start().len();
     let below = lines.iter().enumerate().skip(key + 1);
-    let mut told = below.filter(|(_, line)| !is_remark(line));
-    let Some((first, item)) = told
+    let mut content = below.filter(|(_, line)| !is_comment(line));
+    let Some((first, item)) = content
         .next()
         .filter(|(_, line)| line.trim_start().starts_with('-'))
     else {
@@ -34,8 +34,8 @@ pub fn with_entry(text: &str, entry: &str) -> Result<String, InitError> {
     };
     let all = lines.iter().enumerate().skip(first);
     let last = all
-        .take_while(|(_, line)| is_remark(line) || is_of_list(line))
-        // What is said at the margin after the last item belongs to what comes next.
+        .take_while(|(_, line)| is_comment(line) || is_of_list(line))
+        // Unindented comments after the last item belong to the next key.
         .filter(|(_, line)| is_of_list(line) && !line.trim().is_empty())
         .last()
         .map_or(first, |(at, _)| at);
@@ -53,7 +53,7 @@ pub fn with_entry(text: &str, entry: &str) -> Result<String, InitError> {
             }
             out.push_str(end);
             for line in entry.lines() {
-                // The catalogue's entries stand two columns in.
+                // The catalogue's entries are indented by two spaces.
                 let line = line.strip_prefix("  ").unwrap_or(line);
                 let margin = if line.is_empty() { "" } else { &margin };
                 out.push_str(&format!("{margin}{line}{end}"));
@@ -65,7 +65,7 @@ pub fn with_entry(text: &str, entry: &str) -> Result<String, InitError> {
 
 const LIST: &str = "procedures:";
 
-fn is_remark(line: &str) -> bool {
+fn is_comment(line: &str) -> bool {
     let line = line.trim_start();
     line.is_empty() || line.starts_with('#')
 }
@@ -73,9 +73,9 @@ fn is_remark(line: &str) -> bool {
 fn no_list() -> InitError {
     InitError::wrong(
         "--add",
-        "finds no list `procedures`, once and with an item per line, in the configuration",
-        "write `procedures:` and below it the procedures that you have, each beginning with `- name:`; \
-         without the key the six built-in ones are meant",
+        "requires exactly one list `procedures` with one item per line in the configuration",
+        "write `procedures:`, followed by your procedures, each starting with `- name:`; \
+         without this key, the configuration uses the built-in pipeline",
     )
 }
 
@@ -86,7 +86,7 @@ mod tests {
     const ENTRY: &str = "  # New.\n  - name: new\n    script: new.sh\n";
 
     #[test]
-    fn an_entry_goes_to_the_end_of_the_list_and_all_else_stays() {
+    fn an_entry_is_appended_and_other_lines_are_unchanged() {
         for (text, expected) in [
             (
                 "a: 1\nprocedures:\n  - name: x\n    mem: 1G  # much\n\n# --- News\nnotify: {}\n",

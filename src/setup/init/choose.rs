@@ -1,22 +1,22 @@
-//! From names to apps of the catalogue, with all that they need. Pure.
+//! Resolves names to apps of the catalogue and the apps that these need.
 
 use super::error::InitError;
 use crate::model::bids::suggest;
 use crate::model::bids::suggest::fold;
 use crate::setup::catalogue::App;
 
-/// What was chosen, each after those that it needs.
+/// The chosen apps, each after those that it needs.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
     pub apps: Vec<App>,
-    /// What was taken without being named, and for which one.
+    /// Apps that were added automatically, with the app that needs them.
     pub added: Vec<(&'static str, &'static str)>,
 }
 
-/// Chooses apps. `converts`: there are DICOM files to make a dataset of.
+/// Chooses apps. `converts` means that there are DICOM files to convert.
 ///
 /// # Errors
-/// An unknown name; several apps of which one is needed, and none of them is named; two converters.
+/// An unknown name; a choice between several needed apps; two converters.
 pub fn choose(names: &[String], catalogue: &[App], converts: bool) -> Result<Choice, InitError> {
     let mut named: Vec<&App> = Vec::new();
     let given = names.iter().map(|name| name.trim());
@@ -46,7 +46,7 @@ pub fn choose(names: &[String], catalogue: &[App], converts: bool) -> Result<Cho
         }
     }
     check_converters(&named, converts)?;
-    // Each in the catalogue's order, as soon as none is left that it needs.
+    // In the catalogue's order, but after all apps that they need.
     let is_free = |named: &[&App], app: &App| !app.needs.iter().any(|group| has(named, group));
     while let Some(next) = catalogue
         .iter()
@@ -62,33 +62,30 @@ fn has(named: &[&App], any: &[&str]) -> bool {
     named.iter().any(|app| any.contains(&app.name))
 }
 
-/// Finds an app by its name, whatever its case and dashes. `all`: the names that were given.
+/// Finds an app by name, ignoring case and dashes. `all` contains all given names.
 fn find<'a>(name: &str, all: &[String], catalogue: &'a [App]) -> Result<&'a App, InitError> {
     let folded = fold(name);
     if let Some(app) = catalogue.iter().find(|app| fold(app.name) == folded) {
         return Ok(app);
     }
     let known = || catalogue.iter().map(|app| app.name);
-    let near: Vec<&str> = suggest::candidates(name, known()).take(3).collect();
-    let hint = match near.as_slice() {
-        [] => format!("there are: {}", known().collect::<Vec<_>>().join(", ")),
-        near => {
-            let near = near.join(" or ");
-            format!("did you mean {near}? `snbb-scheduler init --list` shows all")
+    let similar: Vec<&str> = suggest::candidates(name, known()).take(3).collect();
+    let hint = match similar.as_slice() {
+        [] => format!("available: {}", known().collect::<Vec<_>>().join(", ")),
+        similar => {
+            let similar = similar.join(" or ");
+            format!("did you mean {similar}? `snbb-scheduler init --list` shows all")
         }
     };
-    let corrected = near.first().map(|near| {
+    let corrected = similar.first().map(|similar| {
         let names = all.iter().map(|given| match given.trim() == name {
-            true => *near,
+            true => *similar,
             false => given.as_str(),
         });
         names.collect::<Vec<_>>().join(", ")
     });
-    let text = format!(
-        "there is no procedure '{}' in the catalogue",
-        name.escape_debug()
-    );
-    Err(InitError::wrong("", text, hint).meaning(corrected))
+    let text = format!("the catalogue has no procedure '{}'", name.escape_debug());
+    Err(InitError::wrong("", text, hint).suggesting(corrected))
 }
 
 fn needs(app: &App, group: &[&str]) -> InitError {
@@ -97,8 +94,8 @@ fn needs(app: &App, group: &[&str]) -> InitError {
         "",
         format!("{} needs one of {} before it", app.name, group.join(", ")),
         format!(
-            "add one of them to --procedures ({either}); a dataset that is converted already needs no converter: leave \
-             --dicom-root out"
+            "add one of them to --procedures ({either}); for a dataset that is already converted, omit --dicom-root \
+             instead"
         ),
     )
     .or_in_dialogue(format!("add {either}"))
@@ -108,17 +105,17 @@ fn check_converters(named: &[&App], converts: bool) -> Result<(), InitError> {
     if let Some(app) = named.iter().find(|app| !converts && app.reads_dicom()) {
         return Err(InitError::wrong(
             "--procedures",
-            format!("'{}': works on DICOM files, and none are given", app.name),
-            "say where DICOM files are (--dicom-root), or leave it out",
+            format!("'{}' reads DICOM files, but none are given", app.name),
+            "pass the DICOM files with --dicom-root, or omit this procedure",
         )
-        .or_in_dialogue("leave it out"));
+        .or_in_dialogue("omit it"));
     }
     let mut converters = named.iter().filter(|app| app.is_converter());
     if let (Some(first), Some(second)) = (converters.next(), converters.next()) {
         let (first, second) = (first.name, second.name);
         return Err(InitError::wrong(
             "",
-            format!("{first} and {second} both convert DICOM files into the same bids_root"),
+            format!("{first} and {second} both convert DICOM files to the same bids_root"),
             "choose one of them",
         ));
     }
@@ -147,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_needed_comes_along_and_comes_first() {
+    fn needed_apps_are_added_and_come_first() {
         assert_eq!(chosen("", true), "");
         assert_eq!(chosen("prep,toA", true), "toA,prep");
         assert_eq!(chosen("After, PREP ,to-b", true), "toB,prep,after");
@@ -156,25 +153,25 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_told_with_a_way_out() {
-        let told = chosen("prep", true);
+    fn impossible_choices_are_errors_with_hints() {
+        let error = chosen("prep", true);
         assert!(
-            told.contains("prep needs one of toA, toB before it (add one"),
-            "{told}"
+            error.contains("prep needs one of toA, toB before it (add one"),
+            "{error}"
         );
-        let told = chosen("toA,toB", true);
-        assert!(told.contains("both convert"), "{told}");
-        let told = chosen("toA", false);
-        assert!(told.contains("none are given"), "{told}");
-        let told = chosen("pret", false);
+        let error = chosen("toA,toB", true);
+        assert!(error.contains("both convert"), "{error}");
+        let error = chosen("toA", false);
+        assert!(error.contains("none are given"), "{error}");
+        let error = chosen("pret", false);
         assert!(
-            told.contains("no procedure 'pret' in the catalogue (did you mean prep?"),
-            "{told}"
+            error.contains("the catalogue has no procedure 'pret' (did you mean prep?"),
+            "{error}"
         );
-        let told = chosen("zzzzzzz", false);
+        let error = chosen("zzzzzzz", false);
         assert!(
-            told.contains("there are: toA, toB, after, prep, quality"),
-            "{told}"
+            error.contains("available: toA, toB, after, prep, quality"),
+            "{error}"
         );
     }
 }

@@ -1,23 +1,23 @@
-//! What stands between the answers and a study that works, and the way out.
+//! Errors of `init` with their hints.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::base::printable::printable;
 
-/// Says why nothing was written, and what to do.
+/// Why nothing was written, and the remedy.
 #[derive(Debug, thiserror::Error)]
 #[error("{}{text}", option_before(.option))]
 pub struct InitError {
-    /// The option that has the value in question; empty if there is none.
+    /// The option with the wrong value, or empty.
     option: &'static str,
     text: String,
     hint: String,
-    /// The way out for somebody who is asked and typed no option, if it is another one.
+    /// A different hint for the dialogue, where no option was typed.
     dialogue_hint: Option<String>,
-    /// What was probably meant.
-    pub meant: Option<String>,
-    /// Other words on the command line would help.
+    /// A value that was probably intended.
+    pub suggestion: Option<String>,
+    /// True if the command line is wrong.
     pub is_usage: bool,
 }
 
@@ -29,20 +29,20 @@ fn option_before(option: &str) -> String {
 }
 
 impl InitError {
-    /// A value of an option that cannot be used, or a choice.
+    /// An invalid value of an option.
     pub fn wrong(option: &'static str, text: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             option,
             text: text.into(),
             hint: hint.into(),
             dialogue_hint: None,
-            meant: None,
+            suggestion: None,
             is_usage: true,
         }
     }
 
-    pub fn meaning(self, meant: Option<String>) -> Self {
-        Self { meant, ..self }
+    pub fn suggesting(self, suggestion: Option<String>) -> Self {
+        Self { suggestion, ..self }
     }
 
     pub fn or_in_dialogue(self, hint: impl Into<String>) -> Self {
@@ -52,39 +52,36 @@ impl InitError {
         }
     }
 
-    /// What cannot be said in a configuration.
+    /// A path that a configuration cannot contain.
     pub fn unfit_path(key: &'static str, path: &Path, why: &str) -> Self {
         Self::wrong(
             key,
             format!("{} {why}", shown(path)),
-            "rename the directory, or give a link to it that has a plain name",
+            "rename the directory, or use a link to it with a plain name",
         )
     }
 
     pub fn missing(options: &'static str) -> Self {
         Self::wrong(
             "",
-            format!("it is not said where the data is: {options} is missing"),
-            "name them, such as: snbb-scheduler init /data/study --dicom-root /data/dicom --bids-root /data/bids; \
-             --bids-root alone is for a dataset that is converted already. In a terminal, and without --yes, init asks for \
-             what is missing",
+            format!("missing {options}"),
+            "pass the data directories, such as: snbb-scheduler init /data/study --dicom-root /data/dicom --bids-root \
+             /data/bids (only --bids-root for a dataset that is already converted). In a terminal and without --yes, init \
+             asks for them",
         )
     }
 
     pub fn exists(paths: &[PathBuf]) -> Self {
         let names: Vec<String> = paths.iter().map(|path| shown(path)).collect();
-        let verb = if names.len() == 1 { "is" } else { "are" };
-        let text = format!(
-            "{} {verb} there already; nothing was written",
-            names.join(", ")
-        );
+        let verb = if names.len() == 1 { "exists" } else { "exist" };
+        let text = format!("{} already {verb}; nothing was written", names.join(", "));
         Self {
             is_usage: false,
             ..Self::wrong(
                 "",
                 text,
-                "edit what is there, or set up another directory: snbb-scheduler init DIR; `init --dry-run` prints the \
-                 new configuration, to take parts of it",
+                "edit the existing files, or set up another directory: snbb-scheduler init DIR; `init --dry-run` prints \
+                 the new configuration, so that you can copy parts of it",
             )
         }
     }
@@ -92,15 +89,15 @@ impl InitError {
     pub fn io(action: &str, path: &Path, source: &io::Error) -> Self {
         let hint = match source.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                "choose a directory that you may write to: snbb-scheduler init DIR"
+                "choose a directory with write permission: snbb-scheduler init DIR"
             }
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                "make room or choose another directory; nothing was left behind"
+                "free space or choose another directory; no files were left behind"
             }
             io::ErrorKind::NotADirectory => {
                 "a part of the path is a file; choose another directory"
             }
-            _ => "nothing was left behind; try again, or choose another directory",
+            _ => "try again, or choose another directory; no files were left behind",
         };
         Self {
             is_usage: false,
@@ -112,19 +109,18 @@ impl InitError {
         }
     }
 
-    /// Says what to do.
     pub fn hint(&self) -> String {
         self.hint.clone()
     }
 
-    /// The error and what to do, to somebody who is asked and typed no option.
+    /// The error and its hint for the dialogue.
     pub fn in_dialogue(&self) -> String {
         let hint = self.dialogue_hint.as_ref().unwrap_or(&self.hint);
         format!("{} ({hint})", self.text)
     }
 }
 
-/// Shows a path on one line, whatever it holds.
+/// A path for messages, without control characters.
 pub fn shown(path: &Path) -> String {
     printable(&path.to_string_lossy()).into_owned()
 }

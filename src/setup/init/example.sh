@@ -1,10 +1,10 @@
 #!/bin/bash
-# An example of a job script: counts the files of one session. Replace it by your own, or take one of the catalogue
-# (snbb-scheduler init --list).
+# An example of a job script: counts the files of one session. Replace it with your own script or one from the
+# catalogue (snbb-scheduler init --list).
 #
 # $1 subject, $2 session (empty in a dataset without sessions), $3 DICOM directory (empty without DICOM files).
-# The scheduler sets SNBB_OUTPUT_DIR, SNBB_BIDS_ROOT, SNBB_DERIVATIVES_ROOT and more. Exit code 0 means success; the task
-# is complete when, besides, its completion_marker is there.
+# The scheduler sets SNBB_OUTPUT_DIR, SNBB_BIDS_ROOT, SNBB_DERIVATIVES_ROOT and more. The task is complete if the exit
+# code is 0 and its completion_marker exists.
 set -euo pipefail
 
 subject=${1:?usage: example.sh SUBJECT SESSION DICOM_DIR}
@@ -15,6 +15,6 @@ output=${SNBB_OUTPUT_DIR:?set by the scheduler}
 
 mkdir -p "$output"
 count=$(find -L "$input" -type f | wc -l)
-# Written under another name first: a job that is killed leaves no half file that looks complete.
+# Written under a temporary name first, so that a killed job does not leave an incomplete file that counts.
 printf '%s %s: %d files in %s\n' "$subject" "$session" "$count" "$input" >"$output/.summary.txt.tmp"
 mv "$output/.summary.txt.tmp" "$output/summary.txt"

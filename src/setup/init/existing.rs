@@ -1,8 +1,8 @@
-//! Results that are below `derivatives_root` already, and the entries of the catalogue that fit them.
+//! Finds existing results in `derivatives_root` and adapts entries of the catalogue to them.
 //!
-//! A place is a directory that holds `sub-*`. What made it is known from `dataset_description.json`, from the names of
-//! zip files, or from its path. The forms of that app's entry are tried on some subjects by the program's own
-//! completion code; the one that finds most results complete is proposed.
+//! A place is a directory with `sub-*`. The app that created it is identified by `dataset_description.json`, by the
+//! names of zip files, or by its path. The variants of that app's entry are tested on some subjects with the program's
+//! completion code, and the variant with most complete results is proposed.
 
 mod place;
 
@@ -21,26 +21,26 @@ use crate::model::procedure::Scope;
 use crate::setup::catalogue::{self, App};
 use place::{Maker, Place, names};
 
-/// Directories are looked for this far below `derivatives_root`: `<pipeline>/<version>/output` of nipoppy.
+/// Maximum depth of places in `derivatives_root`: `<pipeline>/<version>/output` of nipoppy.
 const DEPTH: usize = 3;
-/// More directories than these are not looked into.
+/// Maximum number of directories to read.
 const MOST_PLACES: usize = 1000;
-/// The number of subjects on which the forms of an entry are tried.
+/// Number of subjects on which the variants of an entry are tested.
 const SAMPLE: usize = 50;
 
-/// What was found.
+/// Existing results.
 #[derive(Debug, Default)]
 pub struct Existing {
     /// At most one per app, in the order of the catalogue.
-    pub found: Vec<Found>,
-    /// A line for each place that nothing is proposed for.
+    pub found: Vec<AppResults>,
+    /// One line for each place without a proposal.
     pub notes: Vec<String>,
 }
 
 /// Results of one app.
 #[derive(Debug)]
-pub struct Found {
-    /// The catalogue's app with an entry that fits.
+pub struct AppResults {
+    /// The catalogue's app with an adapted entry.
     pub app: App,
     /// `fmriprep 21.0.2 in fmriprep: 3 of 3 subjects complete`
     pub text: String,
@@ -49,18 +49,18 @@ pub struct Found {
 }
 
 impl Existing {
-    /// Looks below `derivatives_root` of a study that has these sessions. `only`: for results of these apps.
-    pub fn look(config: &Config, sessions: &[Session], only: Option<&[String]>) -> Self {
+    /// Finds results of a study with these sessions, optionally only of the apps in `only`.
+    pub fn find(config: &Config, sessions: &[Session], only: Option<&[String]>) -> Self {
         let mut all = Self::default();
         for place in all.places(&config.derivatives_root) {
             let maker = place.maker(&config.derivatives_root);
             if maker.apps.is_empty() && only.is_none() {
                 let by = match &maker.name {
                     Some(name) => format!("{name}, which is not in the catalogue"),
-                    None => "an app that cannot be recognised".to_owned(),
+                    None => "an unknown app".to_owned(),
                 };
                 all.notes.push(format!(
-                    "{}: results of {by}; docs/adopting.md shows how to write a procedure for them",
+                    "{}: results of {by}; docs/adopting.md explains how to write a procedure for them",
                     place.path
                 ));
             }
@@ -70,7 +70,7 @@ impl Existing {
                 all.add(app, &place, &maker, config, sessions);
             }
         }
-        let order = |found: &Found| {
+        let order = |found: &AppResults| {
             catalogue::apps()
                 .iter()
                 .position(|app| app.name == found.app.name)
@@ -80,13 +80,13 @@ impl Existing {
         all
     }
 
-    /// Returns the app of a name, with the entry that fits.
+    /// An app by name, with its adapted entry.
     pub fn app(&self, name: &str) -> Option<&App> {
         let found = self.found.iter().find(|found| found.app.name == name);
         found.map(|found| &found.app).or(catalogue::app(name))
     }
 
-    /// Returns the catalogue with the entries that fit.
+    /// The catalogue with adapted entries.
     pub fn catalogue(&self) -> Vec<App> {
         let apps = catalogue::apps().iter();
         apps.filter_map(|app| self.app(app.name).cloned()).collect()
@@ -103,7 +103,7 @@ impl Existing {
         let by_session = place.has_sessions();
         let forms = match maker.zips.as_slice() {
             [] => app.forms(&place.path, by_session),
-            // Some of them may be of a few subjects only.
+            // Some zip files may exist only for a few subjects.
             zips => {
                 let own = zips
                     .iter()
@@ -123,7 +123,7 @@ impl Existing {
             .collect();
         let app = match forms.as_slice() {
             [only] => Some(only),
-            // Of equals the first.
+            // The first of equal ones.
             all => all
                 .iter()
                 .rev()
@@ -136,34 +136,34 @@ impl Existing {
             "{name}{version} in {path}: {complete} of {} complete",
             plural(possible, scope.as_str())
         );
-        let lacking = match scope == Scope::Subject && complete > 0 {
-            true => place.lacking(config, sessions),
+        let missing = match scope == Scope::Subject && complete > 0 {
+            true => place.missing_sessions(config, sessions),
             false => Vec::new(),
         };
-        if let Some(first) = lacking.first() {
+        if let Some(first) = missing.first() {
             self.notes.push(format!(
-                "{} of complete subjects {} no directory in {path}, such as {first}: if they have still to be \
-                 processed, move the subject's results away",
-                plural(lacking.len(), "session"),
-                if lacking.len() == 1 { "has" } else { "have" },
+                "{} of complete subjects {} no directory in {path}, such as {first}: to process them, move the \
+                 subject's results away",
+                plural(missing.len(), "session"),
+                if missing.len() == 1 { "has" } else { "have" },
             ));
         }
         let other = self.found.iter().position(|found| found.app.name == name);
-        let is_better = |found: &Found| complete > found.complete;
+        let is_better = |found: &AppResults| complete > found.complete;
         match other.and_then(|at| self.found.get_mut(at)) {
             _ if complete == 0 => self.notes.push(format!(
-                "{text} by the catalogue's entry, so it is not proposed: `init --add {name}` adds it, `explain` shows what is missing"
+                "{text} with the catalogue's entry, so it is not proposed; `init --add {name}` adds it, and `explain` shows what is missing"
             )),
             Some(found) if !is_better(found) => {
-                self.notes.push(format!("{text}, beside those in {}", found.place));
+                self.notes.push(format!("{text}, in addition to those in {}", found.place));
             }
             other => {
-                let app = app.remarked(&format!("Results that are there already: {text}."));
-                let found = Found { app, text, complete, place: path.clone() };
+                let app = app.remarked(&format!("Existing results: {text}."));
+                let found = AppResults { app, text, complete, place: path.clone() };
                 match other {
                     Some(old) => {
                         let old = std::mem::replace(old, found);
-                        self.notes.push(format!("{}, beside those in {path}", old.text));
+                        self.notes.push(format!("{}, in addition to those in {path}", old.text));
                     }
                     None => self.found.push(found),
                 }
@@ -171,7 +171,7 @@ impl Existing {
         }
     }
 
-    /// FreeSurfer's results below fMRIPrep's are made by fMRIPrep: only what is missing then is made after it.
+    /// fMRIPrep creates FreeSurfer's results in its own directory, so FreeSurfer must run after it.
     fn after_fmriprep(&mut self) {
         let places = self
             .found
@@ -189,22 +189,22 @@ impl Existing {
         }
     }
 
-    /// Returns the directories with results, the nearest first.
+    /// The directories with results, the nearest first.
     fn places(&mut self, root: &Path) -> Vec<Place> {
         let mut places = Vec::new();
         let mut level = vec![String::new()];
-        let mut looked_at = 0;
+        let mut read_count = 0;
         for depth in 0..DEPTH + 3 {
             let mut next = Vec::new();
             for path in std::mem::take(&mut level) {
-                looked_at += 1;
+                read_count += 1;
                 let names = names(&root.join(&path));
-                if looked_at > MOST_PLACES || names.is_empty() {
+                if read_count > MOST_PLACES || names.is_empty() {
                     continue;
                 }
                 if names.iter().any(|name| name == "ria-layout-version") {
                     self.notes.push(format!(
-                        "{path}: a store of DataLad (RIA), whose files have no names there: put a clone of it below derivatives_root"
+                        "{path}: a DataLad RIA store, which does not contain plain files: put a clone of it into derivatives_root"
                     ));
                     continue;
                 }
@@ -223,7 +223,7 @@ impl Existing {
                     }));
                     continue;
                 }
-                // fMRIPrep keeps FreeSurfer's results, QSIRecon those of each workflow.
+                // fMRIPrep contains FreeSurfer's results, and QSIRecon contains each workflow's results.
                 let is_inner = |name: &str| ["sourcedata", "derivatives"].contains(&name);
                 let is_wanted = |name: &String| match is_place || path.ends_with("sourcedata") {
                     true => is_inner(name) || path.ends_with("sourcedata"),
@@ -244,21 +244,21 @@ impl Existing {
             level = next;
         }
         for place in &mut places {
-            // QSIRecon's entry looks below `derivatives` itself.
+            // QSIRecon's entry includes `derivatives` in its patterns.
             if let Some((outer, _)) = place.path.split_once("/derivatives/qsirecon-") {
                 place.path = outer.to_owned();
             }
         }
         places.dedup_by(|a, b| a.path == b.path);
-        // A configuration would see placeholders or variables in them.
+        // The configuration would interpret them as placeholders or variables.
         places.retain(|place| !place.path.contains(['{', '}', '$', '\\']));
         places
     }
 }
 
-/// Counts the tasks of an app's entry that are complete, and those that have anything to do.
+/// The numbers of complete and of applicable tasks of an app's entry.
 fn count(app: &App, config: &Config, subjects: &[&[Session]]) -> (usize, usize, Scope) {
-    let text = format!("procedures:\n{}", app.entry_for(&[]));
+    let text = format!("procedures:\n{}", app.entry_for(&[], None));
     let (none, cwd) = (Overrides::default(), Path::new("/"));
     let entry = interpret(text.as_bytes(), None, false, &|_| None, &none, cwd);
     let Ok(procedures) = entry.map(|entry| entry.procedures) else {

@@ -1,5 +1,4 @@
-//! The text of the configuration: `config.example.yaml` with what the site answered. All else in it stays as a comment, a
-//! choice that the site has. Pure.
+//! The text of the configuration: `config.example.yaml` with the site's answers. All other keys remain as comments.
 
 use std::path::Path;
 
@@ -7,25 +6,25 @@ use super::error::InitError;
 use super::{Answers, Jobs, SCHEMA, SCRIPTS};
 use crate::model::bids::SessionSource;
 
-/// The one template: every key, with a word about it.
+/// The template: every key, with a description.
 const TEMPLATE: &str = include_str!("../../../config.example.yaml");
 
 const HEADER: &str = "\
 #
-# The study's configuration, made by `snbb-scheduler init`. It is yours to edit: a line such as
-# `#annex: present` is a choice that you have, with its default or an example.
-# After a change: snbb-scheduler --config FILE check
+# The study's configuration, created by `snbb-scheduler init`. Edit it as needed: a line such as
+# `#annex: present` is an optional key with its default or an example.
+# After each change, run: snbb-scheduler --config FILE check
 #
 ";
-/// Where the part of the template begins that every study gets.
+/// Start of the part of the template that every study gets.
 const BEGIN: &str = "# Relative paths";
 const LIST: &str = "procedures:";
 const SECTION: &str = "# --- ";
 
-/// Stands for `$` before `{`, where a path of the configuration would name a variable.
+/// Replaces `$` before `{`, because `${` in a path of the configuration means a variable.
 const DOLLAR: &str = "${SNBB_DOLLAR:-$}";
 
-/// Writes the whole file. `entries`: of `procedures`, as the catalogue has them.
+/// The text of the file, with these entries of `procedures`.
 pub(super) fn text(answers: &Answers, dir: &Path, entries: &[String]) -> Result<String, InitError> {
     let values = values(answers, dir)?;
     let mut text = format!("# yaml-language-server: $schema={SCHEMA}\n{HEADER}");
@@ -50,13 +49,13 @@ pub(super) fn text(answers: &Answers, dir: &Path, entries: &[String]) -> Result<
     Ok(text)
 }
 
-/// The key that a line sets, or offers.
+/// The key of a line, even if it is commented out.
 fn key_of(line: &str) -> Option<&str> {
     let (key, _) = line.strip_prefix('#').unwrap_or(line).split_once(':')?;
     Some(key)
 }
 
-/// What the site answered, by key and as YAML.
+/// The site's answers, by key and as YAML.
 fn values(answers: &Answers, dir: &Path) -> Result<Vec<(&'static str, String)>, InitError> {
     let mut values = vec![("script_dir", SCRIPTS.to_owned())];
     for (key, path) in super::roots(answers).chain([
@@ -90,7 +89,7 @@ fn values(answers: &Answers, dir: &Path) -> Result<Vec<(&'static str, String)>, 
             bin_dir,
             accounting,
         } => {
-            // Empty: Slurm's own default.
+            // Empty for Slurm's default.
             let name = |name: &Option<String>| name.as_deref().map(scalar).unwrap_or_default();
             values.push(("executor", "slurm".to_owned()));
             values.push(("slurm_partition", name(partition)));
@@ -117,26 +116,26 @@ fn values(answers: &Answers, dir: &Path) -> Result<Vec<(&'static str, String)>, 
     Ok(values)
 }
 
-/// Writes a text as a YAML scalar.
+/// A text as a YAML scalar.
 fn scalar(text: &str) -> String {
-    // Writing to a text cannot fail.
+    // Formatting a text cannot fail.
     let yaml = serde_yaml::to_string(text).unwrap_or_default();
     yaml.trim_end_matches('\n').to_owned()
 }
 
-/// Writes an absolute path: relative to `dir` where it lies below it, since the whole study can be moved then.
+/// A path as a YAML scalar. Paths inside `dir` become relative, so that the study can be moved.
 fn path_value(key: &'static str, path: &Path, dir: &Path) -> Result<String, InitError> {
     let written = path.strip_prefix(dir).unwrap_or(path);
     let Some(text) = written.to_str() else {
-        let why = "is not UTF-8, which a configuration must be";
+        let why = "is not UTF-8, so a configuration cannot contain it";
         return Err(InitError::unfit_path(key, path, why));
     };
     let is_break = |c: char| c.is_control() || c == '\u{2028}' || c == '\u{2029}';
     if text.contains(is_break) {
-        let why = "holds a line break or another control character";
+        let why = "contains a line break or another control character";
         return Err(InitError::unfit_path(key, path, why));
     }
-    // Nothing of it may be expanded: `~` at its start, `${` anywhere.
+    // Prevents expansion of a leading `~` and of `${`.
     let text = text.replace("${", &format!("{DOLLAR}{{"));
     Ok(scalar(&match text.as_str() {
         "" => ".".to_owned(),
@@ -150,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_that_yaml_takes_for_something_else_are_quoted() {
+    fn text_with_a_special_meaning_in_yaml_is_quoted() {
         for plain in [
             "/data/study",
             "cpu",
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_below_the_study_are_relative_and_nothing_is_expanded() {
+    fn paths_in_the_study_are_relative_and_nothing_is_expanded() {
         let written = |at: &str| path_value("bids_root", Path::new(at), Path::new("/s")).unwrap();
         for (at, text) in [
             ("/s/bids", "bids"),

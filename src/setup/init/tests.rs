@@ -1,4 +1,4 @@
-//! Whatever is answered, the loader reads the written file back to the same values.
+//! The loader reads the written files, and gets the same values.
 
 mod round_trip;
 
@@ -12,7 +12,7 @@ use crate::config::{ConfigError, Overrides};
 use crate::model::config::Config;
 use crate::model::job::ExecutorKind;
 
-/// A small catalogue that has every kind of need.
+/// A small catalogue with every kind of dependency.
 pub(super) fn catalogue() -> Vec<App> {
     let app = |name: &'static str, needs, entry| App {
         name,
@@ -74,7 +74,7 @@ fn answers(root: &str) -> Answers {
     }
 }
 
-/// Loads a configuration in an environment where every variable is set, so that none may be left to expand.
+/// Loads a configuration in an environment where every variable is set, to detect unwanted expansion.
 fn load(text: &str, dir: &Path) -> Result<Config, ConfigError> {
     let env = |name: &str| (name != "SNBB_DOLLAR").then(|| OsString::from("expanded"));
     let file = dir.join(CONFIG);
@@ -94,8 +94,8 @@ fn config_of(answers: &Answers, dir: &Path) -> Config {
     config.unwrap_or_else(|error| panic!("{error}\n{}", files[0].text))
 }
 
-/// Takes the mark off all lines of the entries that offer a key.
-fn with_offers(text: &str) -> String {
+/// Uncomments all optional keys of the entries.
+fn with_optional_keys(text: &str) -> String {
     let mut is_in_list = false;
     let lines = text.lines().map(|line| {
         is_in_list = line == "procedures:" || is_in_list && !line.starts_with("# --- ");
@@ -110,10 +110,9 @@ fn with_offers(text: &str) -> String {
     lines.collect()
 }
 
-/// Only what was answered is set; that the other lines of the template can be used, the test of `config.example.yaml`
-/// holds.
+/// Only answers are set. The test of `config.example.yaml` checks the other lines of the template.
 #[test]
-fn each_key_that_is_offered_is_one_and_its_value_too() {
+fn optional_keys_and_their_values_are_valid() {
     let dir = Path::new("/study");
     for jobs in [
         Jobs::Local,
@@ -131,7 +130,8 @@ fn each_key_that_is_offered_is_one_and_its_value_too() {
         let text = &files(&answers, dir).unwrap()[0].text;
         let plain = load(text, dir).unwrap();
         assert_eq!(plain.warnings, Vec::<String>::new());
-        let all = load(&with_offers(text), dir).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let all =
+            load(&with_optional_keys(text), dir).unwrap_or_else(|error| panic!("{error}\n{text}"));
         let set = text
             .lines()
             .filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()));
@@ -149,7 +149,7 @@ fn each_key_that_is_offered_is_one_and_its_value_too() {
 }
 
 #[test]
-fn an_editor_finds_nothing_wrong_with_what_is_written() {
+fn written_files_are_valid_by_the_schema() {
     let files_ = files(&answers("/study"), Path::new("/study")).unwrap();
     let schema = serde_json::from_str(&files_[1].text).unwrap();
     let schema = jsonschema::draft7::new(&schema).unwrap();
@@ -161,7 +161,7 @@ fn an_editor_finds_nothing_wrong_with_what_is_written() {
             ..answers("/study")
         };
         let text = &files(&answers, dir).unwrap()[0].text;
-        for text in [text.clone(), with_offers(text)] {
+        for text in [text.clone(), with_optional_keys(text)] {
             let value: serde_json::Value = serde_yaml::from_str(&text).unwrap();
             let errors: Vec<String> = schema
                 .iter_errors(&value)
@@ -173,7 +173,7 @@ fn an_editor_finds_nothing_wrong_with_what_is_written() {
 }
 
 #[test]
-fn files_beside_a_script_are_found_in_the_study_whatever_its_name() {
+fn scripts_find_their_files_in_a_study_with_any_name() {
     let app = catalogue::app("heudiconv").unwrap();
     let dir = Path::new("/a }\"it's $x");
     let files = scripts(app, dir, Path::new(SCRIPTS)).unwrap();
@@ -185,7 +185,7 @@ fn files_beside_a_script_are_found_in_the_study_whatever_its_name() {
         lines.find(|line| line.starts_with("HEURISTIC=")),
         Some("HEURISTIC=${SNBB_HEURISTIC:-'/a }\"it'\\''s $x/scripts/heuristic.py'}")
     );
-    // Every file that scripts of the catalogue look for in the shared directory comes along.
+    // No script refers to the shared directory any more.
     for app in catalogue::apps() {
         for file in scripts(app, Path::new("/study"), Path::new(SCRIPTS)).unwrap() {
             assert!(!file.text.contains(SHARED), "{}", app.name);
@@ -194,7 +194,7 @@ fn files_beside_a_script_are_found_in_the_study_whatever_its_name() {
 }
 
 #[test]
-fn the_example_stands_in_for_a_choice_and_every_app_of_the_catalogue_loads() {
+fn the_example_and_every_app_of_the_catalogue_load() {
     let dir = Path::new("/study");
     let files_ = files(&answers("/study"), dir).unwrap();
     let names: Vec<&str> = files_
@@ -249,7 +249,7 @@ fn the_example_stands_in_for_a_choice_and_every_app_of_the_catalogue_loads() {
     }
 }
 
-/// Names an app and, where there is a choice, the first that it needs.
+/// An app and the first of each group that it needs.
 fn with_needs(app: &App, catalogue: &[App], converts: bool) -> Vec<String> {
     let mut wanted = vec![app.name.to_owned()];
     let mut at = 0;
@@ -283,7 +283,7 @@ fn dependencies_follow_the_choice() {
         },
         Path::new("/study"),
     );
-    let told: Vec<String> = config
+    let dependencies: Vec<String> = config
         .procedures
         .iter()
         .map(|(_, p)| {
@@ -295,5 +295,5 @@ fn dependencies_follow_the_choice() {
             format!("{}: {}", p.name, before.join(", "))
         })
         .collect();
-    assert_eq!(told, ["toB: ", "prep: toB", "after: prep"]);
+    assert_eq!(dependencies, ["toB: ", "prep: toB", "after: prep"]);
 }

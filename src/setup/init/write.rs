@@ -1,4 +1,4 @@
-//! Puts files where none are: all of them or none, and never in place of another.
+//! Writes new files: all of them or none, and never over an existing file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,17 +8,17 @@ use super::error::{InitError, shown};
 use crate::base::durable::{Temporary, sync_directory_of};
 use crate::setup::place::{self, Place};
 
-/// Expects that no file is there already, be it as a link to nothing.
+/// Checks that none of the files exists, not even as a broken link.
 ///
 /// # Errors
-/// One is, or it cannot be told.
-pub fn none_in_the_way(files: &[PathBuf]) -> Result<(), InitError> {
+/// One exists, or that is unknown.
+pub fn check_new(files: &[PathBuf]) -> Result<(), InitError> {
     let mut found = Vec::new();
     for path in files {
         match path.symlink_metadata() {
             Ok(_) => found.push(path.clone()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(InitError::io("look at", path, &error)),
+            Err(error) => return Err(InitError::io("access", path, &error)),
         }
     }
     match found.as_slice() {
@@ -27,20 +27,20 @@ pub fn none_in_the_way(files: &[PathBuf]) -> Result<(), InitError> {
     }
 }
 
-/// Makes the directories and writes the files into `dir`. Whatever fails, nothing of it stays.
+/// Creates the directories and writes the files into `dir`. After an error, none of them remains.
 ///
 /// # Errors
-/// A file is there already; something cannot be written.
+/// A file already exists or cannot be written.
 pub fn write(files: &[NewFile], directories: &[&Path], dir: &Path) -> Result<(), InitError> {
     let paths: Vec<PathBuf> = files.iter().map(|file| dir.join(&file.path)).collect();
-    none_in_the_way(&paths)?;
-    let mut made = Made::default();
+    check_new(&paths)?;
+    let mut created = Created::default();
     let parents = paths.iter().map(|path| place::parent(path));
     let directories = directories.iter().map(|path| (*path).to_owned());
     for directory in parents.chain(directories) {
-        made.directory(&directory)?;
+        created.directory(&directory)?;
     }
-    // All are on disk before the first gets its name: a full disk leaves nothing.
+    // All are on disk before the first gets its name, so that a full disk leaves nothing.
     let mut ready: Vec<(Temporary, PathBuf)> = Vec::new();
     for (file, path) in files.iter().zip(paths) {
         let mode = if file.is_executable { 0o777 } else { 0o666 };
@@ -50,41 +50,41 @@ pub fn write(files: &[NewFile], directories: &[&Path], dir: &Path) -> Result<(),
     }
     for (temporary, path) in ready {
         match temporary.put(&path) {
-            Ok(true) => made.files.push(path),
+            Ok(true) => created.files.push(path),
             Ok(false) => return Err(InitError::exists(&[path])),
             Err(error) => return Err(InitError::io("write", &path, &error)),
         }
     }
-    for path in made.files.iter().chain(&made.directories) {
+    for path in created.files.iter().chain(&created.directories) {
         let synced = sync_directory_of(path);
         synced.map_err(|error| InitError::io("sync the directory of", path, &error))?;
     }
-    made.keep();
+    created.keep();
     Ok(())
 }
 
-/// Remembers what was made, and takes it away again unless all went well.
+/// Created files and directories, which are removed again after an error.
 #[derive(Default)]
-struct Made {
+struct Created {
     files: Vec<PathBuf>,
-    /// Each after the one that it lies in.
+    /// Parents come first.
     directories: Vec<PathBuf>,
 }
 
-impl Made {
-    /// Makes a directory and those above it that are missing.
+impl Created {
+    /// Creates a directory and its missing parents.
     fn directory(&mut self, path: &Path) -> Result<(), InitError> {
         let mut parts: Vec<&Path> = path.ancestors().collect();
         parts.reverse();
         for part in parts {
             match std::fs::create_dir(part) {
                 Ok(()) => self.directories.push(part.to_owned()),
-                Err(_) if place::look(part) == Place::Directory => {}
-                Err(_) if place::look(part) == Place::Other => {
+                Err(_) if place::inspect(part) == Place::Directory => {}
+                Err(_) if place::inspect(part) == Place::Other => {
                     let text = format!("{} is not a directory", shown(part));
-                    return Err(InitError::wrong("the path", text, "give a directory"));
+                    return Err(InitError::wrong("the path", text, "use a directory"));
                 }
-                Err(error) => return Err(InitError::io("make", part, &error)),
+                Err(error) => return Err(InitError::io("create", part, &error)),
             }
         }
         Ok(())
@@ -96,9 +96,9 @@ impl Made {
     }
 }
 
-impl Drop for Made {
+impl Drop for Created {
     fn drop(&mut self) {
-        // What cannot be removed now was not empty, or cannot be written to any more.
+        // A failure means that the directory was not empty or is no longer writable.
         for file in &self.files {
             let _ = std::fs::remove_file(file);
         }
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_over_nor_beside() {
+    fn existing_files_prevent_all_changes() {
         let tmp = tempfile::tempdir().unwrap();
         std::fs::create_dir(tmp.path().join("s")).unwrap();
         std::os::unix::fs::symlink("nowhere", tmp.path().join("s/x.sh")).unwrap();
@@ -176,20 +176,20 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .ends_with("s/x.sh is there already; nothing was written")
+                .ends_with("s/x.sh already exists; nothing was written")
         );
         assert_eq!(all(tmp.path()), before);
     }
 
     #[test]
-    fn what_was_made_before_a_failure_goes_again() {
+    fn files_created_before_a_failure_are_removed() {
         let tmp = tempfile::tempdir().unwrap();
         std::fs::write(tmp.path().join("file"), "").unwrap();
         let files = [file("d/c.yaml", false)];
         let error = write(&files, &[&tmp.path().join("file/log")], tmp.path()).unwrap_err();
         assert!(error.to_string().contains("not a directory"), "{error}");
         assert_eq!(all(tmp.path()), ["file"]);
-        // A name that is too long is found only when the file gets it.
+        // A name that is too long fails only when the file is renamed.
         let files = [file("d/c.yaml", false), file(&"x".repeat(300), false)];
         assert!(write(&files, &[], tmp.path()).is_err());
         assert_eq!(all(tmp.path()), ["file"]);

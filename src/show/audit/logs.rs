@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn c15_logs_of_running_and_complete_tasks_are_read_on_request() {
-        let left_out = "series left out: 14-vibe: no rule of the heuristic knows it\n";
+        let left_out = "series left out: 14-vibe: no rule of the heuristic matches\n";
         let files = [
             ("a/a_sub-01_ses-01_100.err", left_out),
             ("b/b_sub-01_ses-01_100.err", "Segmentation fault\n"),

@@ -47,7 +47,10 @@ fn all_entries_load_together() {
             .filter(|app| app.name == converter || !["heudiconv", "dcm2bids"].contains(&app.name))
             .collect();
         let names: Vec<&str> = chosen.iter().map(|app| app.name).collect();
-        let entries: Vec<String> = chosen.iter().map(|app| app.entry_for(&names)).collect();
+        let entries: Vec<String> = chosen
+            .iter()
+            .map(|app| app.entry_for(&names, None))
+            .collect();
         let config = load(Path::new("/site"), &entries.join("\n"));
         assert!(config.warnings.is_empty(), "{:?}", config.warnings);
         assert_eq!(config.procedures.iter().count(), chosen.len());
@@ -57,7 +60,7 @@ fn all_entries_load_together() {
 #[test]
 fn a_site_with_a_ready_dataset_needs_no_converter() {
     for app in apps().iter().filter(|app| !app.needs.is_empty()) {
-        let config = load(Path::new("/site"), &app.entry_for(&[]));
+        let config = load(Path::new("/site"), &app.entry_for(&[], None));
         let id = config.procedures.find(app.name).unwrap();
         assert!(
             config.procedures.dependencies(id).is_empty(),
@@ -73,7 +76,7 @@ fn what_is_commented_out_is_valid_too() {
     let mut taken = 0;
     for app in apps() {
         let in_use: Vec<String> = app
-            .entry_for(&[])
+            .entry_for(&[], None)
             .lines()
             .map(|line| match line.split_once('#') {
                 Some((indent, rest)) if indent.trim().is_empty() && !rest.starts_with(' ') => {

@@ -18,7 +18,7 @@ fn table() -> String {
         "| name | what it is for | once per | after | memory, CPUs, time |\n|---|---|---|---|---|\n",
     );
     for app in apps() {
-        let config = load(Path::new("/site"), &app.entry_for(&[]));
+        let config = load(Path::new("/site"), &app.entry_for(&[], None));
         let procedure = config
             .procedures
             .get(config.procedures.find(app.name).unwrap());

@@ -36,7 +36,10 @@ fn the_program_takes_a_subject_through_all_of_it() {
     study.scan(&["sub-01/ses-01", "sub-01/ses-02"]);
     let chosen: Vec<&App> = apps().iter().filter(|app| app.name != "dcm2bids").collect();
     let names: Vec<&str> = chosen.iter().map(|app| app.name).collect();
-    let entries: String = chosen.iter().map(|app| app.entry_for(&names)).collect();
+    let entries: String = chosen
+        .iter()
+        .map(|app| app.entry_for(&names, None))
+        .collect();
     study.configure(&format!(
         "executor: local\nlocal_jobs: 4\nscript_dir: {ROOT}/slurm_templates\nprocedures:\n{entries}"
     ));

@@ -95,7 +95,7 @@ fn limits_and_a_database_that_is_away() {
         &[],
         "error",
         "partition",
-        "asks for 120 min, and partition debug allows 60 min",
+        "requests 120 min, but partition debug allows 60 min",
     );
     cluster.scontrol(&[
         "update",
@@ -145,5 +145,5 @@ fn limits_and_a_database_that_is_away() {
         ("error", "accounting")
     );
     cluster.signal("slurmctld", "KILL");
-    among(&study, &[], "error", "queue", "the queue does not answer");
+    among(&study, &[], "error", "queue", "squeue does not respond");
 }

@@ -35,7 +35,7 @@ fn roots_that_are_missing_empty_or_no_directories() {
     among(&study, &[], "error", "sessions", "does not exist");
     fs::create_dir(study.at("dicom")).unwrap();
     among(&study, &[], "warning", "dicom_root", "is empty");
-    among(&study, &[], "warning", "sessions", "no session is found");
+    among(&study, &[], "warning", "sessions", "no sessions found");
     // With results on record it is a safety stop.
     fs::remove_dir(study.at("dicom")).unwrap();
     fs::rename(study.at("away"), study.at("dicom")).unwrap();
@@ -55,7 +55,7 @@ fn roots_that_are_missing_empty_or_no_directories() {
         &[],
         "error",
         "state",
-        "the last run was stopped (safety stop): dicom_root",
+        "a safety stop ended the last run: dicom_root",
     );
 }
 
@@ -70,11 +70,11 @@ fn what_this_user_may_not_do_is_seen() {
     }
     as_nobody(|| {
         let denied = || "Permission denied".to_owned();
-        assert_eq!(place::look(&at("closed")), Place::Directory);
+        assert_eq!(place::inspect(&at("closed")), Place::Directory);
         assert!(place::is_empty(&at("closed")).is_err() && !place::is_writable(&at("closed")));
         assert!(place::is_empty(&at("read-only")).unwrap());
         assert!(!place::is_writable(&at("read-only")));
-        assert_eq!(place::look(&at("closed/x")), Place::Unreadable(denied()));
+        assert_eq!(place::inspect(&at("closed/x")), Place::Unreadable(denied()));
     });
 }
 
@@ -102,9 +102,9 @@ fn another_user_is_told_what_is_missing() {
     }
     assert_eq!(output.status.code(), Some(1), "{text}");
     for part in [
-        "this user may write nothing in it",
+        "this user cannot write to it",
         "belongs to root (uid 0), but this command runs as nobody (uid 65534)",
-        "this user may make nothing in it",
+        "this user cannot create files in it",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -117,17 +117,17 @@ fn places_of_the_programs_own_files() {
         (
             "state_file: bids/state.parquet\n",
             "state_file",
-            "is below bids_root",
+            "is inside bids_root",
         ),
         (
             "log_file: derivatives/log/audit.jsonl\n",
             "log_file",
-            "is below derivatives_root",
+            "is inside derivatives_root",
         ),
         (
             "slurm_log_dir: bids/logs\n",
             "log_dir",
-            "is below bids_root",
+            "is inside bids_root",
         ),
     ] {
         let key = rest.split(':').next().unwrap();
@@ -146,7 +146,7 @@ fn places_of_the_programs_own_files() {
         .read("config.yaml")
         .replace("slurm_log_dir: logs\n", "");
     study.write("config.yaml", &config);
-    only(&study, "warning", "log_dir", "there is no slurm_log_dir");
+    only(&study, "warning", "log_dir", "slurm_log_dir is not set");
     study.write("plain", "x");
     study.write(
         "config.yaml",
@@ -161,14 +161,14 @@ fn places_of_the_programs_own_files() {
     );
     study.configure(&format!("safety: {{min_free: 900T}}\n{STEPS}"));
     among(&study, &[], "error", "state_file", "safety stop");
-    among(&study, &[], "error", "log_dir", "MB left");
+    among(&study, &[], "error", "log_dir", "MB free");
     study.configure(STEPS);
     fs::set_permissions(study.dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
     only(
         &study,
         "warning",
         "state_file",
-        "every user of the machine may replace files",
+        "every user of the machine can replace files",
     );
 }
 
@@ -180,15 +180,9 @@ fn a_lock_that_does_not_work_is_an_error() {
     let (study, _slurm) = site();
     let before = study.snapshot().len();
     for (inject, part) in [
-        ("linkat:error=EOPNOTSUPP", "a hard link cannot be made: "),
-        (
-            "fsync:error=EIO",
-            "a file cannot be synced: Input/output error",
-        ),
-        (
-            "rename:error=EPERM",
-            "a file cannot be replaced by renaming: ",
-        ),
+        ("linkat:error=EOPNOTSUPP", "cannot create a hard link: "),
+        ("fsync:error=EIO", "cannot sync a file: Input/output error"),
+        ("rename:error=EPERM", "cannot replace a file by renaming: "),
     ] {
         let name = inject.split(':').next().unwrap();
         let said = strace::call(
@@ -237,7 +231,7 @@ fn what_calls_and_programs_left_behind_is_told() {
         &[],
         "warning",
         "state",
-        "1 row(s) of sessions that are not found: bids sub-02 ses-01",
+        "1 row of sessions that do not exist: bids sub-02 ses-01",
     );
 }
 
@@ -256,6 +250,6 @@ fn a_state_that_its_group_cannot_read() {
         &study,
         "warning",
         "state",
-        "the group can enter its directory and cannot read it",
+        "the group can access its directory, but not read the file",
     );
 }

@@ -22,9 +22,9 @@ fn a_configuration_with_problems_is_exit_code_2_with_every_line() {
     assert!(found.iter().all(|finding| finding.topic == "config"));
     let said = study.call(&["--config", "/nowhere.yaml", "check"]);
     assert_eq!(said.code, 2);
-    assert!(said.out.contains("there is no such file"), "{}", said.out);
+    assert!(said.out.contains("the file does not exist"), "{}", said.out);
     assert!(
-        said.out.contains("to do: name the file by --config"),
+        said.out.contains("to do: pass the file with --config"),
         "{}",
         said.out
     );
@@ -65,7 +65,7 @@ fn scripts_that_slurm_would_not_take_or_not_as_they_say() {
         (
             "#!/bin/bash\n#SBATCH --output=x.log\n",
             "warning",
-            "names its logs, without effect",
+            "which slurm_log_dir overrides",
         ),
         (
             "#!/bin/bash\n#SBATCH --mem=64G\n",
@@ -131,7 +131,12 @@ fn settings_that_are_dear_and_messengers_that_cannot_run() {
             "safety",
             "disk of the state",
         ),
-        ("resubmit_failed: yes\n", "warning", "safety", "for ever"),
+        (
+            "resubmit_failed: yes\n",
+            "warning",
+            "safety",
+            "without limit",
+        ),
         (
             "notify: {command: plain}\n",
             "error",
@@ -154,7 +159,7 @@ fn settings_that_are_dear_and_messengers_that_cannot_run() {
             "heartbeat_file: plain/x.json\n",
             "warning",
             "notify",
-            "nothing can be written",
+            "this user cannot write to",
         ),
     ] {
         configured(text);
@@ -177,7 +182,7 @@ fn sessions_and_names_that_were_meant_to_be_some() {
     for name in ["dicom/Sub-03", "dicom/sub-01/ses_02", "dicom/sublist"] {
         fs::create_dir_all(study.at(name)).unwrap();
     }
-    let found = only(&study, "warning", "sessions", "nearly a BIDS name");
+    let found = only(&study, "warning", "sessions", "similar to a BIDS name");
     assert!(
         found.text.contains("Sub-03 (sub-03?)") && found.text.contains("ses_02 (ses-02?)"),
         "{found:?}"
@@ -198,7 +203,7 @@ fn sessions_and_names_that_were_meant_to_be_some() {
         &study,
         "warning",
         "sessions",
-        "1 of 1 sessions that were looked at: /nowhere",
+        "1 of 1 checked sessions: /nowhere",
     );
     study.write("sessions.csv", "UID,dicom_path\n1,/nowhere\n");
     only(&study, "error", "sessions", "has no column 'ScanID'");

@@ -36,12 +36,12 @@ fn a_slurm_that_is_away_or_not_well() {
         &[],
         "warning",
         "accounting",
-        "this Slurm has no accounting",
+        "Slurm has no accounting at this site",
     );
     study.configure(&format!("accounting: off\n{STEPS}"));
     assert_eq!(trouble(&study, &[]).len(), 0);
     fs::write(slurm.at("config"), "MinJobAge = 300 sec\n").unwrap();
-    only(&study, "warning", "accounting", "300 s only (MinJobAge)");
+    only(&study, "warning", "accounting", "only 300 s (MinJobAge)");
     slurm.heal("sacct");
     study.configure(STEPS);
     assert_eq!(trouble(&study, &[]).len(), 0);
@@ -51,7 +51,7 @@ fn a_slurm_that_is_away_or_not_well() {
         &[],
         "warning",
         "accounting",
-        "although sacct answers",
+        "although sacct responds",
     );
 }
 
@@ -97,7 +97,7 @@ fn refusals_and_an_sbatch_that_does_not_know_the_option() {
         &[],
         "error",
         "partition",
-        "asks for 1440 min, and partition debug allows 60 min",
+        "requests 1440 min, but partition debug allows 60 min",
     );
     fs::write(
         slurm.at("partitions"),
@@ -107,8 +107,8 @@ fn refusals_and_an_sbatch_that_does_not_know_the_option() {
     only(&study, "warning", "partition", "is DOWN");
     fs::remove_file(slurm.at("partitions")).unwrap();
     fs::write(slurm.at("no-test-only"), "").unwrap();
-    let found = among(&study, &[], "error", "submission", "has submitted job 1001");
-    assert!(found.advice.unwrap().starts_with("scancel 1001"));
+    let found = among(&study, &[], "error", "submission", "submitted job 1001");
+    assert!(found.advice.unwrap().starts_with("run scancel 1001"));
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn jobs_that_end_well_and_prove_nothing() {
     study.ok(&["run"]);
     slurm.set_all("COMPLETED");
     study.ok(&["monitor"]);
-    let found = among(&study, &[], "warning", "procedure", "3 jobs ended well");
+    let found = among(&study, &[], "warning", "procedure", "3 jobs succeeded");
     assert_eq!(found.about, "bids");
     // And accounting must know the last of them.
     slurm.set_all("GONE");
@@ -130,7 +130,7 @@ fn jobs_that_end_well_and_prove_nothing() {
         &[],
         "warning",
         "accounting",
-        "does not know job 100",
+        "does not list job 100",
     );
 }
 
@@ -154,7 +154,7 @@ fn cron_has_another_path_and_no_variables() {
         &["--cron"],
         "warning",
         "cron",
-        "named by a variable",
+        "comes from a variable",
     );
     assert!(
         found

@@ -19,7 +19,7 @@ fn the_local_executor_says_what_it_does_not_do() {
         &study,
         "warning",
         "executor",
-        "not enforced by the local executor: bids, prep",
+        "the local executor does not enforce mem, time and gres: bids, prep",
     );
     study.write("job.sh", "#!/opt/no/such/shell\n");
     study.configure(&format!("executor: local\n{STEPS}"));

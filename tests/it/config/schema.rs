@@ -391,18 +391,18 @@ const UNREAD: [&str; 1] = ["python-corners.yaml"];
 
 /// What the program says of values that have the right form.
 const LEFT_TO_THE_PROGRAM: &[&str] = &[
-    "is zero: nothing could be done in it",
-    "is not a procedure, there are",
-    "is already the name of",
-    "wait for each other in a circle",
-    "stands twice",
+    "must be longer than zero",
+    "is not a procedure (available",
+    "is already used in line",
+    "dependency cycle",
+    "appears twice",
     "there is nobody to send it to",
     "is not a number from 1 to",
     "is not a regular expression",
     // A variable stands for anything.
     "does not end with '.prom'",
     "is absolute",
-    "names a directory",
-    "is looked for in a directory of all subjects",
-    "no path has {session}",
+    "is a directory",
+    "must contain {subject}",
+    "no path contains {session}",
 ];

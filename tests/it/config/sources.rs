@@ -44,7 +44,7 @@ fn without_a_file_the_defaults_apply() {
     let nothing = interpret("c.yaml", b"{}").unwrap();
     assert_eq!(
         nothing.warnings,
-        ["/site/c.yaml:1:1: the built-in defaults apply to all keys"]
+        ["/site/c.yaml:1:1: contains no keys, so all built-in defaults apply"]
     );
     let lines = |config: &Config| -> Vec<String> {
         let text = describe(config);
@@ -110,10 +110,10 @@ fn a_file_that_cannot_be_read_says_why_and_how_to_go_on() {
         load(&source, &env, &Overrides::default(), dir.path()).unwrap_err()
     };
     for (path, words, hint) in [
-        (at("none.yaml"), "there is no such file", "--config PATH"),
+        (at("none.yaml"), "the file does not exist", "--config PATH"),
         (
             PathBuf::from("none.yaml"),
-            "there is no such file",
+            "the file does not exist",
             "SNBB_CONFIG",
         ),
         (
@@ -125,7 +125,7 @@ fn a_file_that_cannot_be_read_says_why_and_how_to_go_on() {
         (
             at("large.yaml"),
             "it is larger than 1 MiB",
-            "is it the configuration",
+            "this is the configuration",
         ),
     ] {
         let error = load(&path);
@@ -200,7 +200,7 @@ fn e13_memory_is_asked_for_in_one_way() {
             None => assert_eq!(found, [""; 0], "{keys}"),
             Some((one, other)) => {
                 assert_eq!(found.len(), 1, "{found:?}");
-                let part = format!("--{one} and --{other} are passed together");
+                let part = format!("--{one} and --{other} exclude each other");
                 assert!(found[0].contains(&part), "{found:?}");
             }
         }

@@ -11,7 +11,7 @@ use crate::harness::{Study, executable};
 /// A study of the catalogue's own entries.
 fn of_catalogue(names: &[&str]) -> (Study, FakeSlurm) {
     let apps = names.iter().map(|name| app(name).unwrap());
-    let entries: String = apps.clone().map(|app| app.entry_for(&[])).collect();
+    let entries: String = apps.clone().map(|app| app.entry_for(&[], None)).collect();
     let (study, slurm) = adopting(&entries);
     for app in apps {
         study.write(&app.script_name(), app.script);

@@ -24,7 +24,7 @@ fn nothing_is_overwritten_and_a_dry_run_writes_nothing() {
     assert_eq!((said.code, study.snapshot() == before), (1, true));
     assert!(
         said.err
-            .contains("/site/scripts/example.sh is there already; nothing was written"),
+            .contains("/site/scripts/example.sh already exists; nothing was written"),
         "{}",
         said.err
     );
@@ -37,12 +37,12 @@ fn nothing_is_overwritten_and_a_dry_run_writes_nothing() {
     let said = init(&study, &arguments(&pairs));
     assert_eq!((said.code, study.snapshot() == before), (1, true));
     assert!(
-        said.err.contains("/site/config.yaml is there already"),
+        said.err.contains("/site/config.yaml already exists"),
         "{}",
         said.err
     );
     assert!(
-        said.err.contains("hint: edit what is there"),
+        said.err.contains("hint: edit the existing files"),
         "{}",
         said.err
     );
@@ -71,7 +71,7 @@ fn wrong_turns_are_told_with_the_way_out_and_leave_nothing() {
     let plain =
         |words: &[&str]| -> Vec<String> { words.iter().map(|word| (*word).to_owned()).collect() };
     let table: Vec<(Vec<String>, i32, &str)> = vec![
-        (plain(&[]), 2, "--dicom-root or --bids-root is missing"),
+        (plain(&[]), 2, "missing --dicom-root or --bids-root"),
         (
             plain(&["--dicom-root", &at("dicm"), "--bids-root", &bids]),
             2,
@@ -85,17 +85,17 @@ fn wrong_turns_are_told_with_the_way_out_and_leave_nothing() {
         (
             plain(&["--dicom-root", &dicom, "--bids-root", &at("no/where")]),
             2,
-            "nor does the directory",
+            "neither does its parent directory",
         ),
         (
             plain(&["--bids-root", &bids]),
             2,
-            "hint: a dataset that is converted already",
+            "hint: a converted dataset contains",
         ),
         (
             with(&["--procedures", "fmripep"]),
             2,
-            "no procedure 'fmripep' in the catalogue",
+            "the catalogue has no procedure 'fmripep'",
         ),
         (
             with(&["--partition", "a b"]),
@@ -105,7 +105,7 @@ fn wrong_turns_are_told_with_the_way_out_and_leave_nothing() {
         (
             with(&["--project", "a b"]),
             2,
-            "'a b' is not 1 to 32 letters",
+            "'a b' must be 1 to 32 letters",
         ),
         (
             with(&["--log-dir", "${NO_SUCH_THING}/x"]),
@@ -193,7 +193,7 @@ fn a_read_only_directory_and_a_full_disk_are_told_and_left_as_they_are() {
     let site = study.at("site").display().to_string();
     assert_eq!((code, out), (Some(1), format!("{site}/fill\n")), "{err}");
     assert!(
-        err.contains("No space left") && err.contains("hint: make room"),
+        err.contains("No space left") && err.contains("hint: free space"),
         "{err}"
     );
     // Neither were directories elsewhere left behind.

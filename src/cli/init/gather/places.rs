@@ -4,7 +4,7 @@ use super::Gatherer;
 use crate::cli::error::Failure;
 use crate::setup::init;
 use crate::setup::init::error::shown;
-use crate::setup::init::{Answers, InitError, look};
+use crate::setup::init::{Answers, InitError, survey};
 use crate::setup::place::{self, Place};
 
 impl Gatherer<'_> {
@@ -51,7 +51,7 @@ impl Gatherer<'_> {
                 self.printer.warning(&text);
             }
         }
-        match place::look(state) {
+        match place::inspect(state) {
             Place::Missing => {}
             Place::Directory => {
                 let text = format!("{} is a directory", shown(state));
@@ -73,7 +73,7 @@ impl Gatherer<'_> {
         ] {
             // The directory of the study is made, too.
             let is_own = path.starts_with(self.dir) && !place::is_there(&path);
-            if is_own || look::target(option, &path)? {
+            if is_own || survey::target(option, &path)? {
                 self.to_make.push(path);
             }
         }

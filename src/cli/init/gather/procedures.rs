@@ -11,7 +11,7 @@ use crate::model::config::Config;
 use crate::setup::catalogue::{App, DESCRIPTION, apps};
 use crate::setup::init::choose;
 use crate::setup::init::existing::Existing;
-use crate::setup::init::look::{self, Data};
+use crate::setup::init::survey::{self, Data};
 use crate::setup::place;
 
 impl Gatherer<'_> {
@@ -24,9 +24,9 @@ impl Gatherer<'_> {
         let config = Config {
             bids_root: bids_root.to_owned(),
             derivatives_root: derivatives_root.to_owned(),
-            ..look::defaults()?
+            ..survey::defaults()?
         };
-        let existing = Existing::look(&config, &data.cohort, None);
+        let existing = Existing::find(&config, &data.cohort, None);
         report::existing(&existing, self.printer);
         let catalogue = existing.catalogue();
         let converts = *sessions != SessionSource::Bids;

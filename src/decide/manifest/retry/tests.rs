@@ -53,7 +53,7 @@ fn nothing_is_retried_without_a_rule() {
             .collect::<Vec<_>>(),
     );
     for status in TaskStatus::ALL {
-        for &reason in Reason::ALL {
+        for reason in Reason::ALL {
             if status != TaskStatus::Failed {
                 assert_eq!(
                     outlook_of(Some(&all), &row("a", status, reason)),

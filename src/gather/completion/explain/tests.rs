@@ -169,7 +169,7 @@ fn conditions_and_their_failures_are_shown() {
     let problem = |at: usize| found.required[at].matches[0].problem.as_deref().unwrap();
     assert_eq!(problem(0), "does not contain 'done'");
     assert_eq!(problem(1), "has 5 bytes, at least 10 are required");
-    assert_eq!(found.required[1].conditions, ["10 bytes at least"]);
+    assert_eq!(found.required[1].conditions, ["at least 10 bytes"]);
     assert_eq!(found.required[2].state, FindingState::NotNeeded);
 }
 

@@ -254,7 +254,7 @@ fn children(
         if !is_level && datatype.is_none() {
             let may_be_directory = matches!(entry.kind, EntryKind::Directory | EntryKind::Link);
             if may_be_directory
-                && let Some(meant) = text.and_then(|name| suggest::meant(name, prefix))
+                && let Some(meant) = text.and_then(|name| suggest::intended_label(name, prefix))
             {
                 children.misspelt.push((shown(name), meant));
             }

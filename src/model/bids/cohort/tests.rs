@@ -1,4 +1,4 @@
-//! What entries match, and what is told of those that cannot.
+//! Matches of entries, and errors of invalid ones.
 
 use super::*;
 use crate::gather::sessions::lists;
@@ -64,28 +64,37 @@ fn entries_are_written_as_on_the_command_line() {
 }
 
 #[test]
-fn what_can_match_nothing_is_no_entry() {
-    for (text, told) in [
-        ("", "it is empty"),
-        ("ses-01", "'ses-01' is a session of which subject?"),
-        ("/", "'/' is neither a subject nor a session of one"),
-        ("sub-", "'sub-' is neither a subject nor a session of one"),
-        ("01/", "'01/' is neither a subject nor a session of one"),
+fn entries_that_cannot_match_are_refused() {
+    for (text, message) in [
+        ("", "the entry is empty"),
+        ("ses-01", "'ses-01' is a session without a subject"),
+        ("/", "'/' is neither a subject nor a session"),
+        ("sub-", "'sub-' is neither a subject nor a session"),
+        ("01/", "'01/' is neither a subject nor a session"),
+        ("01/a/b", "'01/a/b' is neither a subject nor a session"),
         (
-            "01/a/b",
-            "'01/a/b' is neither a subject nor a session of one",
+            "sub-0 1",
+            "'sub-0 1' contains ' ', which is not allowed in BIDS labels",
         ),
-        ("sub-0 1", "'sub-0 1' holds ' ', which no BIDS label does"),
-        ("0_1", "'0_1' holds '_', which no BIDS label does"),
-        ("01-2", "'01-2' holds '-', which no BIDS label does"),
-        ("01/sub-2", "'01/sub-2' holds '-', which no BIDS label does"),
+        (
+            "0_1",
+            "'0_1' contains '_', which is not allowed in BIDS labels",
+        ),
+        (
+            "01-2",
+            "'01-2' contains '-', which is not allowed in BIDS labels",
+        ),
+        (
+            "01/sub-2",
+            "'01/sub-2' contains '-', which is not allowed in BIDS labels",
+        ),
         (
             "0\u{7}",
-            "'0\u{7}' holds '\\u{7}', which no BIDS label does",
+            "'0\u{7}' contains '\\u{7}', which is not allowed in BIDS labels",
         ),
     ] {
         let error = Entry::parse("exclude", text).unwrap_err();
-        assert_eq!(error.to_string(), told);
+        assert_eq!(error.to_string(), message);
     }
     assert!(matches!(
         Entry::parse("exclude", "0[1").unwrap_err(),
@@ -121,22 +130,22 @@ fn a_file_has_an_entry_per_line_and_errors_name_the_line() {
     let unmatched = cohort.unmatched(&sessions);
     let unmatched: Vec<String> = unmatched.into_iter().map(Entry::to_string).collect();
     assert_eq!(unmatched, [format!("exclude: 02/x ({}:4)", file.display())]);
-    let told = |text: &[u8], key| {
+    let message = |text: &[u8], key| {
         let error = load(text, key).unwrap_err();
         error
             .to_string()
             .replace(&file.display().to_string(), "FILE")
     };
     assert_eq!(
-        told(b"01\n\n0 1\n", "exclude"),
-        "FILE:3: '0 1' holds ' ', which no BIDS label does"
+        message(b"01\n\n0 1\n", "exclude"),
+        "FILE:3: '0 1' contains ' ', which is not allowed in BIDS labels"
     );
     assert_eq!(
-        told(b"\xff", "exclude"),
+        message(b"\xff", "exclude"),
         "cannot read the list 'exclude', FILE: it is not UTF-8"
     );
     assert_eq!(
-        told(b"# none\n", "include"),
+        message(b"# none\n", "include"),
         "the list 'include', FILE, is empty"
     );
     assert!(load(b"# none\n", "exclude").is_ok());
@@ -160,7 +169,7 @@ fn a_file_has_an_entry_per_line_and_errors_name_the_line() {
 }
 
 #[test]
-fn e21_an_emptied_list_is_an_error() {
+fn an_empty_list_is_an_error() {
     let tmp = tempfile::NamedTempFile::new().unwrap();
     let list = || Some(ListSource::File(tmp.path().to_owned()));
     for (include, exclude) in [(list(), None), (None, list())] {

@@ -1,29 +1,29 @@
-//! The one reader of sbatch's options: as getopt_long(3) reads them, in `sbatch_args` and in `#SBATCH` lines.
+//! Parses sbatch's options like getopt_long(3), in `sbatch_args` and in `#SBATCH` lines.
 
 use super::table::{SbatchOption, Takes, by_letter, by_name};
 
-/// Options in the order in which they are written.
+/// Options in written order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Arguments(Vec<Argument>);
 
-/// One option, or a word that is none.
+/// One option, or a word that is not an option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Argument {
-    /// None: no option, or none that is known.
+    /// `None` for unknown options and other words.
     pub option: Option<&'static SbatchOption>,
-    /// The letter that it is written as.
+    /// The letter, if written in short form.
     pub letter: Option<char>,
     pub value: Option<String>,
-    /// The word that it stands in, as written: `-HJx`.
+    /// The word that contains it, as written: `-HJx`.
     pub word: String,
-    /// The place of this word.
+    /// The position of this word.
     pub at: usize,
-    /// What it is passed on as.
+    /// The words that are passed to sbatch.
     words: Vec<String>,
 }
 
 impl Arguments {
-    /// Reads words with their places.
+    /// Parses words with their positions.
     pub fn parse(words: impl IntoIterator<Item = (usize, String)>) -> Self {
         let mut words = words.into_iter().peekable();
         let mut found = Vec::new();
@@ -49,7 +49,7 @@ impl Arguments {
                     _ if value.is_some() || name.is_empty() => None,
                     Some(option) if option.takes != Takes::Value => None,
                     Some(_) => words.next(),
-                    // Nobody knows whether it takes a value, but an option is not taken for one.
+                    // An unknown option may have a value, but another option is not a value.
                     None => words.next_if(|(_, next)| !next.starts_with('-')),
                 };
                 let separate = separate.map(|(_, word)| word);
@@ -86,28 +86,26 @@ impl Arguments {
         self.0.iter()
     }
 
-    /// What sbatch is called with.
+    /// The arguments for sbatch.
     pub fn words(&self) -> impl Iterator<Item = &String> {
         self.0.iter().flat_map(|argument| &argument.words)
     }
 
-    /// True if an option stands here.
     pub fn has(&self, name: &str) -> bool {
         self.0.iter().any(|argument| argument.is(name))
     }
 
-    /// The value of an option; of several the last one counts.
+    /// The value of an option; the last one wins.
     pub fn value(&self, name: &str) -> Option<&str> {
         let mut named = self.0.iter().rev().filter(|argument| argument.is(name));
         named.next()?.value.as_deref()
     }
 
-    /// Takes an option out, each time that it stands here.
+    /// Removes all occurrences of an option.
     pub fn remove(&mut self, name: &str) {
         self.0.retain(|argument| !argument.is(name));
     }
 
-    /// Adds an option at the end.
     pub fn push(&mut self, word: String) {
         self.0.extend(Self::from_iter([word]).0);
     }
@@ -120,12 +118,12 @@ impl FromIterator<String> for Arguments {
 }
 
 impl Argument {
-    /// True for the option of this long name.
+    /// Compares the long name.
     pub fn is(&self, name: &str) -> bool {
         self.option.is_some_and(|option| option.long == name)
     }
 
-    /// True for an option, known or not.
+    /// True for known and unknown options.
     pub fn is_option(&self) -> bool {
         self.word.len() > 1 && self.word.starts_with('-')
     }

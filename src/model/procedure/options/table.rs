@@ -1,4 +1,4 @@
-//! The options of sbatch: how each is spelled, whether it takes a value, and who may pass it. Source: sbatch(1).
+//! The options of sbatch: spelling, whether they take a value, and who may pass them. Source: sbatch(1).
 
 use Class::{Free, Key, Refused, Unfit};
 use Takes::{Maybe, Nothing, Value};
@@ -16,7 +16,7 @@ pub struct SbatchOption {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
     Nothing,
-    /// After `=` only: the next word is another option, or the script.
+    /// Only after `=`: the next word is another option, or the script.
     Maybe,
     Value,
 }
@@ -24,27 +24,26 @@ pub enum Takes {
 /// Who may pass an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// Anybody.
     Free,
-    /// Anybody, but there is a key for it.
+    /// Allowed, but there is a key for it.
     Key(&'static str),
-    /// No configuration, because of this.
+    /// Not allowed in the configuration, for this reason.
     Refused(&'static str),
-    /// No configuration and no script, because of this.
+    /// Not allowed in the configuration and in scripts, for this reason.
     Unfit(&'static str),
 }
 
 const NOTHING: &str = "sbatch would submit nothing";
-const LOGS: &str = "'slurm_log_dir' says where logs go";
-const VARIABLES: &str = "the script's SNBB_* variables travel by it";
-const OWN: &str = "jobs are looked for among the user's own";
+const LOGS: &str = "'slurm_log_dir' determines where logs go";
+const VARIABLES: &str = "it passes the SNBB_* variables to the script";
+const OWN: &str = "only the user's own jobs are found again";
 
-/// All options but those that anybody may pass, that take a value and that have no letter. An abbreviation stands for
-/// the first one that begins with it: sbatch takes it only where that is the only one. Those that are refused come
+/// The options of sbatch, without free ones that take a value and have no letter. An abbreviation means
+/// the first option that starts with it (sbatch accepts only unique ones), so the refused options come
 /// first.
 #[rustfmt::skip]
 static OPTIONS: &[SbatchOption] = &[
-    option("job-name", 'J', Value, Refused("jobs are found by their name")),
+    option("job-name", 'J', Value, Refused("jobs are found by name")),
     option("parsable", '-', Nothing, Refused("it is always passed")),
     option("array", 'a', Value, Refused("one job is submitted per task")),
     option("wait", 'W', Nothing, Unfit("sbatch would wait for the job's end")),
@@ -111,7 +110,7 @@ static OPTIONS: &[SbatchOption] = &[
     option("verbose", 'v', Nothing, Free),
 ];
 
-/// `letter`: `-` for none.
+/// `letter` is `-` if there is none.
 const fn option(long: &'static str, letter: char, takes: Takes, class: Class) -> SbatchOption {
     let letter = match letter {
         '-' => None,
@@ -125,7 +124,7 @@ const fn option(long: &'static str, letter: char, takes: Takes, class: Class) ->
     }
 }
 
-/// Finds an option by its long name, or by the beginning of it, as getopt_long(3) does.
+/// Finds an option by its long name or an abbreviation of it, like getopt_long(3).
 pub(super) fn by_name(name: &str) -> Option<&'static SbatchOption> {
     let exact = OPTIONS.iter().find(|option| option.long == name);
     let mut begun = OPTIONS

@@ -1,14 +1,19 @@
-//! What the `#SBATCH` lines of a script ask for, against what the program passes on the command line, which wins.
+//! Compares the `#SBATCH` lines of a script with the options on the command line, which take precedence.
 
 use std::path::Path;
 
-use super::Facts;
+use crate::model::config::Config;
 use crate::model::procedure::options::{Argument, Arguments};
-use crate::model::procedure::{ArrayMode, MemSize, TimeLimit, options};
+use crate::model::procedure::{ArrayMode, MemSize, Procedure, Resources, TimeLimit, options};
 use crate::setup::check::{Findings, few};
 
-/// Judges them.
-pub(super) fn judge(facts: &Facts<'_>, path: &Path, asked: &Arguments, findings: &mut Findings) {
+pub(super) fn compare(
+    config: &Config,
+    procedure: &Procedure,
+    path: &Path,
+    asked: &Arguments,
+    findings: &mut Findings,
+) {
     let shown = path.display();
     let first = |name: &str| asked.iter().find(|option| option.is(name));
     let value = |option: &Argument| option.value.clone().unwrap_or_default();
@@ -16,12 +21,12 @@ pub(super) fn judge(facts: &Facts<'_>, path: &Path, asked: &Arguments, findings:
         let (value, line) = (value(array), array.at);
         findings.error(
             format!(
-                "{shown} has '#SBATCH --array={value}' in line {line}: each task would be several jobs, of which nobody \
-                 knows which one is the task's"
+                "{shown} has '#SBATCH --array={value}' in line {line}: each task would become several jobs, and it would \
+                 be unknown which one is the task's"
             ),
-            match facts.array {
-                ArrayMode::Never => "take it out: one job is submitted per task (`array: auto` makes arrays of tasks)",
-                _ => "take it out: the program makes the arrays",
+            match procedure.rules.array {
+                ArrayMode::Never => "remove it: one job is submitted per task (`array: auto` combines tasks to job arrays)",
+                _ => "remove it: the program creates the job arrays",
             },
         );
     }
@@ -29,58 +34,57 @@ pub(super) fn judge(facts: &Facts<'_>, path: &Path, asked: &Arguments, findings:
         let line = hold.at;
         findings.warning(
             format!("{shown} has '#SBATCH --hold' in line {line}: its jobs wait until somebody releases them"),
-            "take it out, unless somebody does",
+            "remove it, unless somebody does",
         );
     }
     if let Some(clusters) = first("clusters") {
         let (value, line) = (value(clusters), clusters.at);
         findings.warning(
-            format!("{shown} has '#SBATCH --clusters={value}' in line {line}, where the program does not see it"),
-            format!("write sbatch_args: [--clusters={value}] at the procedure instead"),
+            format!(
+                "{shown} has '#SBATCH --clusters={value}' in line {line}, which the program ignores"
+            ),
+            format!("set sbatch_args: [--clusters={value}] in the procedure instead"),
         );
     }
-    let logs: Vec<String> = asked
-        .iter()
-        .filter(|_| facts.has_log_dir)
-        .filter_map(|option| {
-            let name = option.option?.long;
-            let line = option.at;
-            matches!(name, "output" | "error")
-                .then(|| format!("--{name}={} (line {line})", value(option)))
-        })
-        .collect();
-    if !logs.is_empty() {
+    let logs = asked.iter().filter_map(|option| {
+        let (name, line) = (option.option?.long, option.at);
+        matches!(name, "output" | "error")
+            .then(|| format!("--{name}={} (line {line})", value(option)))
+    });
+    let logs: Vec<String> = logs.collect();
+    if config.slurm.log_dir.is_some() && !logs.is_empty() {
         let logs = few(&logs);
         findings.warning(
-            format!(
-                "{shown} names its logs, without effect: {logs}; slurm_log_dir says where they go"
-            ),
-            "take the lines out, or set slurm_log_dir to that directory",
+            format!("{shown} sets log files, which slurm_log_dir overrides: {logs}"),
+            "remove these lines, or set slurm_log_dir to that directory",
         );
     }
-    let overruled: Vec<String> = asked
-        .iter()
-        .filter_map(|option| {
-            let name = option.option?.long;
-            let passed = passed(facts, name)?;
-            let (asked, line) = (value(option), option.at);
-            (!is_same(name, &asked, &passed))
-                .then(|| format!("--{name}={asked} in line {line}, {passed} in the configuration"))
-        })
-        .collect();
+    let overruled = asked.iter().filter_map(|option| {
+        let name = option.option?.long;
+        let passed = passed(&procedure.resources, name)?;
+        let (asked, line) = (value(option), option.at);
+        (!is_same(name, &asked, &passed))
+            .then(|| format!("--{name}={asked} in line {line}, {passed} in the configuration"))
+    });
+    let overruled: Vec<String> = overruled.collect();
     if !overruled.is_empty() {
         let overruled = few(&overruled);
         findings.warning(
-            format!("{shown} asks for something else than the configuration, which wins: {overruled}"),
-            "write the value in one place: the script's line, or the procedure's key (empty: nothing is passed)",
+            format!("{shown} differs from the configuration, which takes precedence: {overruled}"),
+            "keep the value in one place: the script, or the procedure's key (an empty key passes no option)",
         );
     }
 }
 
-/// Finds memory that is asked for in two ways, which sbatch refuses.
-pub(super) fn memory(facts: &Facts<'_>, path: &Path, asked: &Arguments, findings: &mut Findings) {
+/// Reports conflicting memory options, which sbatch refuses.
+pub(super) fn memory(
+    resources: &Resources,
+    path: &Path,
+    asked: &Arguments,
+    findings: &mut Findings,
+) {
     let own: Vec<&str> = options::memory_options(asked).collect();
-    let passed = options::passed_memory_options(facts.resources);
+    let passed = options::passed_memory_options(resources);
     let both = own.iter().flat_map(|one| {
         let others = passed.iter().chain(&own);
         others
@@ -90,15 +94,14 @@ pub(super) fn memory(facts: &Facts<'_>, path: &Path, asked: &Arguments, findings
     if let Some((one, other)) = both.into_iter().next() {
         let path = path.display();
         findings.error(
-            format!("{path} has '#SBATCH --{one}', and --{other} is asked for as well: sbatch refuses them together"),
-            "keep one of them; mem: \"\" at the procedure passes no --mem",
+            format!("'#SBATCH --{one}' in {path} conflicts with --{other}: sbatch accepts only one of them"),
+            "keep one of them; mem: \"\" in the procedure omits --mem",
         );
     }
 }
 
-/// Returns what the program passes for an option of a script.
-fn passed(facts: &Facts<'_>, name: &str) -> Option<String> {
-    let resources = facts.resources;
+/// The value that the program passes for an option of a script.
+fn passed(resources: &Resources, name: &str) -> Option<String> {
     match name {
         "time" => options::time(resources).map(|time| time.to_string()),
         "mem" => options::mem(resources).map(|mem| mem.to_string()),
@@ -132,7 +135,7 @@ mod tests {
     use crate::model::procedure::Resources;
 
     #[test]
-    fn e13_memory_that_is_asked_for_in_two_ways_is_an_error() {
+    fn two_conflicting_memory_options_are_an_error() {
         for (script, sbatch_args, mem, both) in [
             (
                 "#SBATCH --mem-per-cpu=1G",
@@ -160,46 +163,40 @@ mod tests {
                 sbatch_args: Arguments::from_iter([sbatch_args.to_owned()]),
                 ..Resources::default()
             };
-            let (script, facts) = (format!("#!/bin/sh\n{script}\n"), facts(&resources, true));
+            let script = format!("#!/bin/sh\n{script}\n");
             let asked = script::header::options(script.as_bytes());
             let findings = testing::judged(|out| {
-                memory(&facts, Path::new("/s"), &asked, out);
+                memory(&resources, Path::new("/s"), &asked, out);
             });
             let found: Vec<_> = findings.iter().map(|f| (f.level, f.text.clone())).collect();
             assert_eq!(found.len(), usize::from(both.is_some()), "{found:?}");
             if let (Some((one, other)), [(level, text)]) = (both, &found[..]) {
                 assert_eq!(*level, Level::Error);
                 assert!(
-                    text.contains(&format!("#SBATCH --{one}', and --{other}")),
+                    text.contains(&format!("#SBATCH --{one}' in /s conflicts with --{other}")),
                     "{text}"
                 );
             }
         }
     }
 
-    fn facts(resources: &Resources, has_log_dir: bool) -> Facts<'_> {
-        Facts {
-            resources,
-            has_log_dir,
-            ..super::super::tests::facts(Ok(b""))
-        }
-    }
-
     #[test]
-    fn what_stands_in_two_places_is_compared() {
-        let resources = Resources {
-            partition: Some("debug".to_owned()),
-            account: Some(String::new()),
-            mem: MemSize::parse("32G").ok(),
-            time: TimeLimit::parse("1-0").ok(),
-            sbatch_args: Arguments::from_iter(["-c4".to_owned()]),
-            ..Resources::default()
-        };
+    fn script_and_configuration_are_compared() {
         let texts = |script: &str, has_log_dir: bool| -> Vec<(Level, String)> {
-            let facts = facts(&resources, has_log_dir);
+            let log_dir = if has_log_dir {
+                "slurm_log_dir: /l\n"
+            } else {
+                ""
+            };
+            let config = testing::procedure(
+                &format!("{log_dir}slurm_partition: debug\nslurm_account: ''\nslurm_mem: 32G\n"),
+                ", time: 1-0, sbatch_args: [-c4]",
+            );
+            let (_, procedure) = config.procedures.iter().next().unwrap();
             let script = format!("#!/bin/sh\n{script}\n");
             let asked = script::header::options(script.as_bytes());
-            let findings = testing::judged(|out| judge(&facts, Path::new("/s"), &asked, out));
+            let path = Path::new("/s");
+            let findings = testing::judged(|out| compare(&config, procedure, path, &asked, out));
             findings.into_iter().map(|f| (f.level, f.text)).collect()
         };
         for same in [

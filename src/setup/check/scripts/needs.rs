@@ -1,8 +1,8 @@
-//! Files that a script needs of a machine, such as images and licences. Pure.
+//! Finds the files that a script requires, such as images and licences.
 
 use std::path::PathBuf;
 
-/// How the names of shell variables end whose values are files.
+/// Endings of names of shell variables whose values are files.
 const FILES: [&str; 7] = [
     "IMAGE",
     "SIF",
@@ -13,8 +13,8 @@ const FILES: [&str; 7] = [
     "CONFIG",
 ];
 
-/// Returns the files that a script needs, each with the variable that a site sets: that of the environment, or else the
-/// script's own. `env`: the variables that the job will see.
+/// The files that a script requires, each with the variable that a site can set for it. `env` contains the job's
+/// variables.
 pub fn files(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Vec<(String, PathBuf)> {
     let mut files = Vec::new();
     for line in text.lines() {
@@ -27,7 +27,7 @@ pub fn files(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Vec<(String, P
             continue;
         }
         let (variable, value) = assigned(name, value, env);
-        // What is made of other variables, or is no path (docker://...), cannot be looked at here.
+        // Values that contain variables or are not paths (docker://...) cannot be checked here.
         if value.starts_with('/') && !value.contains('$') {
             files.push((variable.to_owned(), value.into()));
         }
@@ -35,7 +35,7 @@ pub fn files(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Vec<(String, P
     files
 }
 
-/// The variable that decides about an assignment, and the value that it will have.
+/// The variable that determines an assignment, and its value.
 fn assigned<'a>(
     name: &'a str,
     value: &'a str,
@@ -55,7 +55,7 @@ fn assigned<'a>(
     (variable, set.unwrap_or_else(|| unquoted(default)))
 }
 
-/// A word as the shell reads it; one with quotes that are not at its ends stays as it is.
+/// A word without surrounding quotes; other quotes remain.
 fn unquoted(word: &str) -> String {
     let word = word.trim_end();
     for quote in ['\'', '"'] {
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn d8_the_catalogue_shows_its_images_and_licences() {
+    fn images_and_licences_of_the_catalogue_are_found() {
         for app in apps() {
             let found = shown(app.script, &[]);
             assert!(found.contains("_IMAGE=/opt/containers/"), "{found}");
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn d8_other_scripts_are_read_as_far_as_they_can_be() {
+    fn files_of_other_scripts_are_found_where_possible() {
         for (text, expected) in [
             ("export FS_LICENSE=\"/l x.txt\"\n", "FS_LICENSE=/l x.txt"),
             ("X_CONFIG=${A:-'/it'\\''s'}\n", "A=/it's"),

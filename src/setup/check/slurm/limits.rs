@@ -1,4 +1,4 @@
-//! What would keep jobs from ever starting although Slurm takes them: closed partitions, limits of time. Pure.
+//! Reports conditions under which accepted jobs never start: closed partitions and time limits.
 
 use super::Wanted;
 use super::site::{self, Limit};
@@ -7,7 +7,7 @@ use crate::setup::check::Findings;
 
 const TOPIC: &str = "partition";
 
-pub(super) fn judge(wanted: &[Wanted], report: &Report, findings: &mut Findings) {
+pub(super) fn check(wanted: &[Wanted], report: &Report, findings: &mut Findings) {
     let read = |said: &Option<Result<String, String>>, parse: fn(&str) -> Vec<Limit>| match said {
         Some(Ok(text)) => parse(text),
         _ => Vec::new(),
@@ -46,17 +46,17 @@ pub(super) fn judge(wanted: &[Wanted], report: &Report, findings: &mut Findings)
         let state = &partition.state;
         if !["UP", ""].contains(&state.as_str()) {
             findings.warning(
-                format!("is {state}: jobs wait until the administrator opens it"),
-                "wait, or choose another partition",
+                format!("is {state}: jobs wait until the administrator reopens it"),
+                "wait, or set another partition",
             );
         }
         findings.or_ok("is up");
     }
 }
 
-/// Reports that all of several limits are shorter than what a procedure asks for: where one has room, that is enough.
+/// Reports a procedure whose time request exceeds all of several limits; one that is long enough suffices.
 fn too_long(wanted: &Wanted, what: &str, limits: &[&Limit], note: &str, findings: &mut Findings) {
-    // One without a limit is none.
+    // One without a limit suffices, too.
     let longest = limits.iter().map(|limit| limit.max);
     let longest = longest.reduce(|one, other| Some(one?.max(other?)));
     let (Some(time), Some(longest)) = (wanted.time, longest.flatten()) else {
@@ -67,8 +67,8 @@ fn too_long(wanted: &Wanted, what: &str, limits: &[&Limit], note: &str, findings
         names.dedup();
         let (names, asked, allowed) = (names.join(","), time / 60, longest / 60);
         findings.about(TOPIC, &wanted.procedure).error(
-            format!("asks for {asked} min, and {what} {names} allows {allowed} min{note}: the jobs would wait for ever"),
-            format!("lower the procedure's time, or choose another {what}"),
+            format!("requests {asked} min, but {what} {names} allows {allowed} min{note}: the jobs would never start"),
+            format!("lower the procedure's time, or set another {what}"),
         );
     }
 }

@@ -1,32 +1,32 @@
-//! What scontrol and sacctmgr say of a site, as plain values. Pure.
+//! Parses the output of scontrol and sacctmgr.
 
 use chrono::{DateTime, Utc};
 
 use crate::model::procedure::TimeLimit;
 
-/// What of `scontrol show config` matters here.
+/// The relevant part of `scontrol show config`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
     /// The controller's clock, in whole seconds.
     pub clock: Option<DateTime<Utc>>,
-    /// How long the queue remembers an ended job, in seconds.
+    /// How long the queue lists an ended job, in seconds.
     pub min_job_age: Option<u64>,
 }
 
-/// How long jobs may take in a partition, of an account of the user's, or in a quality of service.
+/// The time limit of a partition, of an account of the user, or of a QOS.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Limit {
     pub name: String,
-    /// Of an account: where it holds; empty: everywhere.
+    /// The partition that an account's limit applies to; empty for all.
     pub partition: String,
     pub is_default: bool,
     /// Of a partition: `UP`, `DOWN`, `DRAIN`, `INACTIVE`.
     pub state: String,
-    /// In seconds; none: unlimited.
+    /// In seconds; `None` if unlimited.
     pub max: Option<u64>,
 }
 
-/// Reads `scontrol show config`. With `SLURM_TIME_FORMAT=%s` its first line has the controller's clock.
+/// Parses `scontrol show config`. With `SLURM_TIME_FORMAT=%s`, its first line contains the controller's clock.
 pub fn config(text: &str) -> Settings {
     let mut settings = Settings::default();
     for line in text.lines() {
@@ -41,7 +41,7 @@ pub fn config(text: &str) -> Settings {
     settings
 }
 
-/// Reads `scontrol --oneliner show partition`.
+/// Parses `scontrol --oneliner show partition`.
 pub fn partitions(text: &str) -> Vec<Limit> {
     let partition = |line: &str| {
         let value = |key: &str| {
@@ -59,7 +59,7 @@ pub fn partitions(text: &str) -> Vec<Limit> {
     text.lines().filter_map(partition).collect()
 }
 
-/// Reads `sacctmgr -n -P` with `show assoc format=account,partition,maxwall` or `show qos format=name,maxwall`.
+/// Parses `sacctmgr -n -P` with `show assoc format=account,partition,maxwall` or `show qos format=name,maxwall`.
 pub fn walls(text: &str) -> Vec<Limit> {
     let wall = |line: &str| {
         let (head, max) = line.rsplit_once('|')?;
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_of_slurm_are_read() {
+    fn output_of_slurm_is_parsed() {
         let site = config(
             "Configuration data as of 1795839982\nMaxArraySize            = 10001\n\
              MessageTimeout          = 5 sec\nMinJobAge               = 300 sec\n",
@@ -98,7 +98,7 @@ mod tests {
                 min_job_age: Some(300),
             }
         );
-        // A Slurm that does not follow SLURM_TIME_FORMAT there.
+        // A Slurm that ignores SLURM_TIME_FORMAT here.
         assert_eq!(
             config("Configuration data as of 2026-11-28T04:26:22\n").clock,
             None
@@ -139,7 +139,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read(text in ".{0,200}") {
+        fn arbitrary_text_does_not_panic(text in ".{0,200}") {
             config(&text);
             partitions(&text);
             walls(&text);

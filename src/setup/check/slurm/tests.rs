@@ -16,7 +16,7 @@ fn time(seconds: i64) -> DateTime<Utc> {
     DateTime::from_timestamp(1_800_000_000 + seconds, 0).unwrap()
 }
 
-/// A site without trouble.
+/// A site without problems.
 fn sound() -> Report {
     Report {
         programs: ["sbatch", "squeue", "sacct", "scancel", "scontrol", "sacctmgr"]
@@ -66,18 +66,18 @@ fn judged(text: &str, wanted: Wanted, report: &Report) -> Vec<Finding> {
 
 fn trouble(text: &str, wanted: Wanted, report: &Report) -> (Level, &'static str, String) {
     let findings = judged(text, wanted, report);
-    let told: Vec<&Finding> = findings.iter().filter(|f| f.level != Level::Ok).collect();
-    assert_eq!(told.len(), 1, "{findings:#?}");
-    assert!(told[0].advice.is_some());
+    let found: Vec<&Finding> = findings.iter().filter(|f| f.level != Level::Ok).collect();
+    assert_eq!(found.len(), 1, "{findings:#?}");
+    assert!(found[0].remedy.is_some());
     (
-        told[0].level,
-        told[0].topic,
-        format!("{}: {}", told[0].about, told[0].text),
+        found[0].level,
+        found[0].topic,
+        format!("{}: {}", found[0].about, found[0].text),
     )
 }
 
 #[test]
-fn a_site_without_trouble_has_none() {
+fn a_good_site_has_no_problems() {
     let findings = judged("", wanted(), &sound());
     assert!(
         findings.iter().all(|f| f.level == Level::Ok),
@@ -161,31 +161,31 @@ fn queue_and_accounting() {
             "",
             with(Ok(""), "300"),
             Level::Warning,
-            "does not know job 99",
+            "does not list job 99",
         ),
         ("", with(disabled, "86400"), Level::Warning, "no accounting"),
         (
             "",
             with(Err("Connection refused"), "300"),
             Level::Error,
-            "accounting does not answer",
+            "accounting does not respond",
         ),
         (
             "accounting: off\n",
             with(Ok("99"), "86400"),
             Level::Warning,
-            "although sacct answers",
+            "although sacct responds",
         ),
         (
             "accounting: off\n",
             with(disabled, "300"),
             Level::Warning,
-            "300 s only",
+            "only 300 s",
         ),
     ] {
-        let (found, topic, said) = trouble(text, wanted(), &report);
-        assert_eq!((found, topic), (level, "accounting"), "{said}");
-        assert!(said.contains(part), "{said}");
+        let (found, topic, text) = trouble(text, wanted(), &report);
+        assert_eq!((found, topic), (level, "accounting"), "{text}");
+        assert!(text.contains(part), "{text}");
     }
     let (inquiry, config) = (inquiry(None, wanted()), testing::config(""));
     let none = testing::judged(|out| inquiry.judge(&config, &with(Ok(""), "300"), out));
@@ -261,7 +261,7 @@ fn limits_of_time_and_closed_partitions() {
         (
             fits(Some("short"), Some("snbb"), None, 2),
             Level::Error,
-            "prep: asks for 120 min, and partition short allows 60 min",
+            "prep: requests 120 min, but partition short allows 60 min",
         ),
         (
             fits(Some("debug"), Some("tight"), None, 3),
@@ -286,12 +286,12 @@ fn limits_of_time_and_closed_partitions() {
 }
 
 #[test]
-fn what_sbatch_would_say() {
+fn answers_of_sbatch() {
     let refused = |kind, message: &str| Tried::Refused {
         kind,
         message: message.to_owned(),
     };
-    for (tried, level, part, advice) in [
+    for (tried, level, part, remedy) in [
         (
             refused(
                 Refusal::Permanent,
@@ -337,25 +337,25 @@ fn what_sbatch_would_say() {
         (
             refused(Refusal::Limit, "AssocMaxSubmitJobLimit"),
             Level::Warning,
-            "now",
+            "at the moment",
             "limit",
         ),
         (
             refused(Refusal::Transient, "job queue full"),
             Level::Warning,
-            "could not say",
+            "cannot find out",
             "later",
         ),
         (
             Tried::Unclear("Socket timed out".into()),
             Level::Warning,
-            "could not say",
+            "cannot find out",
             "scontrol ping",
         ),
         (
             Tried::Submitted(JobId::new("17")),
             Level::Error,
-            "has submitted job 17",
+            "submitted job 17",
             "scancel 17",
         ),
     ] {
@@ -368,7 +368,7 @@ fn what_sbatch_would_say() {
         assert_eq!(finding.level, level, "{tried:?}");
         assert!(finding.text.contains(part), "{finding:?}");
         assert!(
-            finding.advice.as_ref().unwrap().contains(advice),
+            finding.remedy.as_ref().unwrap().contains(remedy),
             "{finding:?}"
         );
     }
@@ -384,7 +384,7 @@ fn what_sbatch_would_say() {
 }
 
 #[test]
-fn e15_another_study_of_the_same_name_is_named() {
+fn another_study_with_the_same_name_is_reported() {
     let warned = |word: &str, phase: Phase| {
         let job = JobReport {
             id: JobId::new("7"),

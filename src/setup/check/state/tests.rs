@@ -1,6 +1,4 @@
-//! One finding per trouble of a state, and none for a sound one.
-
-use std::path::Path;
+//! One finding per problem of a state.
 
 use super::super::{Finding, testing};
 use super::*;
@@ -29,16 +27,6 @@ fn study(rows: &[TaskRow]) -> Study {
     }
 }
 
-fn seen<'a>(config: &'a Config, study: &'a Study) -> Seen<'a> {
-    Seen {
-        config,
-        study,
-        other_owner: None,
-        modes: (Some(0o640), Some(0o2770)),
-        sessions: Some(HashSet::from([("sub-01", "ses-01")])),
-    }
-}
-
 fn complete(procedure: &str) -> TaskRow {
     row(procedure, TaskStatus::Complete, Reason::Verified)
 }
@@ -49,95 +37,81 @@ fn without_output(session: &str) -> TaskRow {
     row
 }
 
-fn judged(seen: &Seen<'_>) -> Vec<Finding> {
-    testing::judged(|out| judge(seen, out))
+/// The findings if only this session exists, or if the sessions are unknown.
+fn judged(study: &Study, sessions: Option<(&str, &str)>) -> Vec<Finding> {
+    let sessions = sessions.map(|session| HashSet::from([session]));
+    testing::judged(|out| {
+        verified(study, out.about(TOPIC, ""));
+        judge(&config(), study, sessions.as_ref(), out);
+    })
 }
 
-fn one(seen: &Seen<'_>, level: Level, part: &str) {
-    testing::one(&judged(seen), level, part);
+const SESSION: Option<(&str, &str)> = Some(("sub-01", "ses-01"));
+
+fn one(study: &Study, level: Level, part: &str) {
+    testing::one(&judged(study, SESSION), level, part);
+}
+
+fn count(study: &Study) -> usize {
+    judged(study, SESSION).len()
 }
 
 #[test]
-fn a_sound_state_is_one_line() {
-    let (config, study) = (config(), study(&[complete("bids")]));
-    let findings = judged(&seen(&config, &study));
+fn an_intact_state_is_one_line() {
+    let findings = judged(&study(&[complete("bids")]), SESSION);
     assert_eq!(findings.len(), 1, "{findings:#?}");
     assert!(findings[0].text.contains("rows: 3"));
-    let private = Seen {
-        modes: (Some(0o600), Some(0o700)),
-        ..seen(&config, &study)
-    };
-    assert_eq!(judged(&private).len(), 1);
 }
 
 #[test]
-fn each_trouble_is_a_finding() {
-    let (config, sound) = (config(), study(&[complete("bids")]));
+fn each_problem_is_a_finding() {
     for level in [Level::Warning, Level::Error] {
         let mut study = study(&[complete("bids")]);
         study.verified[0].level = level;
-        one(&seen(&config, &study), level, "state file: rows: 3");
-    }
-    let other = Some((
-        "belongs to uid 7".to_owned(),
-        "run it as that user".to_owned(),
-    ));
-    let other = Seen {
-        other_owner: other,
-        ..seen(&config, &sound)
-    };
-    one(&other, Level::Error, "belongs to uid 7");
-    for (modes, part) in [
-        ((Some(0o600), Some(0o750)), "cannot read it"),
-        ((Some(0o646), Some(0o700)), "can change it"),
-    ] {
-        let open = Seen {
-            modes,
-            ..seen(&config, &sound)
-        };
-        one(&open, Level::Warning, part);
+        one(&study, level, "state file: rows: 3");
     }
     let mut stopped = study(&[complete("bids")]);
     let baselines = &mut stopped.state.meta.baselines;
     baselines.insert("stopped/sessions".to_owned(), 3);
-    let text = "safety stop): sessions";
-    one(&seen(&config, &stopped), Level::Error, text);
+    one(
+        &stopped,
+        Level::Error,
+        "safety stop ended the last run: sessions",
+    );
 }
 
 #[test]
-fn rows_that_nobody_knows_any_more_are_told() {
-    let config = config();
+fn permissions_that_are_too_narrow_or_too_wide_are_warnings() {
+    let access =
+        |file, dir| testing::judged(|out| access(Path::new("/s"), Some(file), Some(dir), out));
+    testing::one(&access(0o600, 0o750), Level::Warning, "not read the file");
+    testing::one(&access(0o646, 0o700), Level::Warning, "can change it");
+    for (file, dir) in [(0o640, 0o2770), (0o600, 0o700)] {
+        assert!(access(file, dir).is_empty());
+    }
+}
+
+#[test]
+fn rows_without_procedure_or_session_are_warnings() {
     let old = study(&[complete("old"), complete("bids")]);
-    one(&seen(&config, &old), Level::Warning, "old (1)");
+    one(&old, Level::Warning, "old (1)");
     let rows = study(&[complete("bids")]);
-    let elsewhere = Seen {
-        sessions: Some(HashSet::from([("sub-02", "ses-01")])),
-        ..seen(&config, &rows)
-    };
-    one(&elsewhere, Level::Warning, "1 row(s) of sessions");
-    let unknown = Seen {
-        sessions: None,
-        ..seen(&config, &rows)
-    };
-    assert_eq!(judged(&unknown).len(), 1);
+    let elsewhere = judged(&rows, Some(("sub-02", "ses-01")));
+    testing::one(&elsewhere, Level::Warning, "1 row of sessions");
+    assert_eq!(judged(&rows, None).len(), 1);
     // A row of subject scope belongs to the subject.
     let mut subject = complete("bids");
     subject.key.session = "".into();
-    assert_eq!(judged(&seen(&config, &study(&[subject]))).len(), 1);
+    assert_eq!(count(&study(&[subject])), 1);
 }
 
 #[test]
-fn a_procedure_that_never_completes_is_told() {
-    let config = config();
+fn a_procedure_that_never_completes_is_a_warning() {
     let mut never = study(&[without_output("ses-01")]);
-    assert_eq!(
-        judged(&seen(&config, &never)).len(),
-        1,
-        "one alone says nothing"
-    );
+    assert_eq!(count(&never), 1, "a single job is not enough");
     never.attempts = vec![without_output("ses-01"), without_output("ses-01")];
-    one(&seen(&config, &never), Level::Warning, "3 jobs ended well");
+    one(&never, Level::Warning, "3 jobs succeeded");
     let mut some = study(&[complete("bids")]);
     some.attempts = never.attempts;
-    assert_eq!(judged(&seen(&config, &some)).len(), 1);
+    assert_eq!(count(&some), 1);
 }

@@ -1,4 +1,4 @@
-//! A directory that is good, one that is not, and each step that fails.
+//! Directories that work, directories that do not, and each failing step.
 
 use super::super::{Level, clock, testing};
 use super::*;
@@ -17,10 +17,10 @@ fn a_good_directory_passes_and_nothing_is_left() {
     let trial = run(dir.path());
     assert!(trial.failed.is_none(), "{trial:?}");
     assert_eq!(
-        testing::judged(|out| judge(dir.path(), &trial, out))[0].level,
+        testing::judged(|out| report(dir.path(), &trial, out))[0].level,
         Level::Ok
     );
-    let clock = testing::judged(|out| clock::judge("", "its", trial.written.unwrap(), "", out));
+    let clock = testing::judged(|out| clock::compare("", "its", trial.written.unwrap(), "", out));
     assert_eq!(clock[0].level, Level::Ok, "{clock:?}");
     let mut names: Vec<_> = fs::read_dir(dir.path())
         .unwrap()
@@ -31,34 +31,34 @@ fn a_good_directory_passes_and_nothing_is_left() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_or_not_writable_fails() {
+fn a_missing_or_read_only_directory_fails() {
     let dir = tempfile::tempdir().unwrap();
-    // proc is read-only for everybody.
+    // proc is read-only for everyone.
     for dir in [&*dir.path().join("none"), Path::new("/proc/self")] {
-        let findings = testing::judged(|out| judge(dir, &run(dir), out));
-        testing::one(&findings, Level::Error, "nothing can be made in it: ");
+        let findings = testing::judged(|out| report(dir, &run(dir), out));
+        testing::one(&findings, Level::Error, "cannot create files in it: ");
         assert!(!findings[0].text.contains("os error"), "{findings:?}");
     }
 }
 
 #[test]
-fn what_fails_is_an_error_with_a_way_out_of_its_own() {
+fn each_failure_is_an_error_with_its_own_remedy() {
     for (step, kind, part) in [
         (LINK, io::ErrorKind::Unsupported, "hard link"),
         (LINK, io::ErrorKind::PermissionDenied, "hard link"),
         (LOCK, io::ErrorKind::Other, "hard link"),
         (WRITE, io::ErrorKind::PermissionDenied, "write permission"),
-        (WRITE, io::ErrorKind::StorageFull, "make room"),
-        (SYNC, io::ErrorKind::ReadOnlyFilesystem, "read-only"),
+        (WRITE, io::ErrorKind::StorageFull, "free space"),
+        (SYNC, io::ErrorKind::ReadOnlyFilesystem, "write access"),
         (SYNC, io::ErrorKind::Other, "another file system"),
     ] {
         let trial = Trial {
             failed: Some((step, kind.into())),
             ..Trial::default()
         };
-        let findings = testing::judged(|out| judge(Path::new("/d"), &trial, out));
+        let findings = testing::judged(|out| report(Path::new("/d"), &trial, out));
         testing::one(&findings, Level::Error, step);
-        let advice = findings[0].advice.as_ref().unwrap();
-        assert!(advice.contains(part), "{advice}");
+        let remedy = findings[0].remedy.as_ref().unwrap();
+        assert!(remedy.contains(part), "{remedy}");
     }
 }

@@ -1,4 +1,4 @@
-//! A directory with results, and what made them.
+//! A directory with results, and the app that created them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,26 +13,26 @@ use crate::setup::place;
 
 /// A directory with results of several subjects.
 pub(super) struct Place {
-    /// Below `derivatives_root`.
+    /// Relative to `derivatives_root`.
     pub(super) path: String,
-    /// Of what begins with `sub-`.
+    /// Names that start with `sub-`.
     pub(super) names: Vec<String>,
-    /// A session whose directory they lie in, as FreeSurfer's of nipoppy do; else empty.
+    /// The session directory around the subjects (nipoppy's layout for FreeSurfer), or empty.
     pub(super) session: String,
 }
 
-/// What made the results of a place.
+/// The program that created the results of a place.
 #[derive(Default)]
 pub(super) struct Maker {
     pub(super) name: Option<String>,
     pub(super) version: String,
-    /// Of zip files: what is in them.
+    /// Names of the results in zip files.
     pub(super) zips: Vec<String>,
     pub(super) apps: Vec<&'static App>,
 }
 
 impl Place {
-    /// Results lie beside each other by session.
+    /// True if there are separate results for each session.
     pub(super) fn has_sessions(&self) -> bool {
         let is_it = |name: &String| {
             let name = name.strip_suffix(".html").or(name.strip_suffix(".zip"));
@@ -49,24 +49,23 @@ impl Place {
         self.names.iter().any(is_it)
     }
 
-    /// Sessions without a directory where other sessions of their subject have one.
-    pub(super) fn lacking(&self, config: &Config, sessions: &[Session]) -> Vec<String> {
+    /// Sessions without a directory although other sessions of the subject have one.
+    pub(super) fn missing_sessions(&self, config: &Config, sessions: &[Session]) -> Vec<String> {
         let root = config.derivatives_root.join(&self.path);
         let subjects: Vec<&[Session]> = sessions.chunk_by(|a, b| a.subject == b.subject).collect();
-        let lacking = parallel::map(&subjects, config.scan_threads, |sessions| {
+        let missing: Vec<Vec<String>> = parallel::map(&subjects, config.scan_threads, |sessions| {
             let subject = sessions.first().map_or("", |first| first.subject.as_str());
             let names = names(&root.join(subject));
             let has_any = names.iter().any(|name| name.starts_with("ses-"));
             let lacks = |session: &&Session| {
                 has_any && !names.iter().any(|name| *name == *session.session.as_str())
             };
-            let lacking = sessions.iter().filter(lacks);
-            lacking
+            let missing = sessions.iter().filter(lacks);
+            missing
                 .map(|session| format!("{subject} {}", session.session))
                 .collect()
         });
-        let lacking: Vec<Vec<String>> = lacking;
-        lacking.concat()
+        missing.concat()
     }
 
     pub(super) fn maker(&self, derivatives_root: &Path) -> Maker {
@@ -82,7 +81,7 @@ impl Place {
                 .iter()
                 .filter_map(|name| named(name, |name, app| name.starts_with(app)))
                 .collect();
-            // FreeSurfer's are a part of what the others make.
+            // The other apps create FreeSurfer's results, too.
             apps.sort_by_key(|app| app.name == "freesurfer");
             apps.truncate(1);
             let is_its = |name: &str| {
@@ -128,7 +127,7 @@ impl Place {
         }
         let text = regular::read_regular(&root.join(catalogue::DESCRIPTION)).unwrap_or_default();
         let described: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
-        // Before BIDS 1.4 it was `PipelineDescription`.
+        // The name before BIDS 1.4 was `PipelineDescription`.
         let by = described.get("GeneratedBy").and_then(|by| by.get(0));
         let by = by.or(described.get("PipelineDescription"));
         let word = |key: &str| Some(by?.get(key)?.as_str()?.to_owned());
@@ -146,7 +145,7 @@ impl Place {
     }
 }
 
-/// Finds the app that a name means.
+/// The app with a similar name.
 fn named(name: &str, is_it: impl Fn(&str, &str) -> bool) -> Option<&'static App> {
     let folded = fold(name);
     let apps = catalogue::apps().iter().filter(|app| !app.reads_dicom());
@@ -154,7 +153,7 @@ fn named(name: &str, is_it: impl Fn(&str, &str) -> bool) -> Option<&'static App>
         .max_by_key(|app| app.name.len())
 }
 
-/// Name and version of `sub-01_ses-1_fmriprep-25-0-0`, as BABS names zip files.
+/// Name and version in a zip file's name by BABS: `sub-01_ses-1_fmriprep-25-0-0`.
 fn zip(stem: &str) -> Option<(&str, &str)> {
     let mut rest = stem.strip_prefix("sub-")?.split_once('_')?.1;
     if rest.starts_with("ses-") {
@@ -163,7 +162,7 @@ fn zip(stem: &str) -> Option<(&str, &str)> {
     rest.split_once('-')
 }
 
-/// Returns names that are not hidden; none of what is no directory or cannot be read.
+/// The names in a directory that are not hidden; empty if it cannot be read.
 pub(super) fn names(dir: &Path) -> Vec<String> {
     let paths = place::entries(dir).unwrap_or_default();
     let names = paths.iter().filter_map(|path| path.file_name()?.to_str());

@@ -1,10 +1,10 @@
-//! Whatever is answered comes back from the configuration that is written.
+//! A written configuration contains the given answers.
 
 use super::*;
 
-/// Parts of paths that YAML, shells and our own loader see something in.
+/// Parts of paths with a special meaning in YAML, shells or the loader.
 fn part() -> impl Strategy<Value = String> {
-    let odd = prop::sample::select(vec![
+    let special = prop::sample::select(vec![
         " ",
         "a b",
         "it's",
@@ -55,7 +55,7 @@ fn part() -> impl Strategy<Value = String> {
     .prop_map(str::to_owned);
     let any = "[^/\\x00-\\x1f\\x7f-\\x{9f}\\x{2028}\\x{2029}]{1,12}"
         .prop_filter("is a name", |name| !matches!(name.as_str(), "." | ".."));
-    prop_oneof![odd, any, "[a-z]{1,8}"]
+    prop_oneof![special, any, "[a-z]{1,8}"]
 }
 
 fn path() -> impl Strategy<Value = PathBuf> {
@@ -67,16 +67,16 @@ fn path() -> impl Strategy<Value = PathBuf> {
 }
 
 fn word() -> impl Strategy<Value = Option<String>> {
-    let odd = prop::sample::select(vec![
+    let special = prop::sample::select(vec![
         "null", "no", "1", "~", "a:b", "#a", "a,b", "*", "it's", "é", "-x",
     ])
     .prop_map(str::to_owned);
-    prop::option::of(prop_oneof![odd, "[a-z][a-z0-9_-]{0,8}"])
+    prop::option::of(prop_oneof![special, "[a-z][a-z0-9_-]{0,8}"])
 }
 
-/// Where sessions come from, where DICOM files are, and whether subjects have no sessions.
+/// Source of sessions, root of DICOM files, and whether subjects have no sessions.
 fn any_sessions() -> impl Strategy<Value = (SessionSource, Option<PathBuf>, bool)> {
-    let column = || "[ -~]{1,10}".prop_filter("is no blank", |text| !text.trim().is_empty());
+    let column = || "[ -~]{1,10}".prop_filter("is not blank", |text| !text.trim().is_empty());
     prop_oneof![
         (path(), any::<bool>()).prop_map(|(root, sessionless)| (
             SessionSource::Dicom,
@@ -155,12 +155,12 @@ fn any_answers() -> impl Strategy<Value = Answers> {
 
 proptest! {
     #[test]
-    fn answers_come_back_as_they_were_given(answers in any_answers()) {
+    fn answers_are_read_back_unchanged(answers in any_answers()) {
         let dir = Path::new("/study");
         let text = files(&answers, dir).unwrap().remove(0).text;
         let config = match load(&text, dir) {
             Ok(config) => config,
-            // Two of the places may be the same file, which is a problem by right.
+            // Two of the paths may be the same file, which is an error.
             Err(error) => {
                 let is_same_file = error.to_string().contains("same");
                 prop_assert!(is_same_file, "{error}\n{text}");

@@ -249,7 +249,7 @@ fn d5_every_failure_has_words() {
 
 #[test]
 fn only_failures_have_words_and_each_reason_of_one_does() {
-    for &reason in Reason::ALL {
+    for reason in Reason::ALL {
         for status in TaskStatus::ALL {
             let has = failure_text(&row("a", status, reason)).is_some();
             let is_failure = status == TaskStatus::Failed && reason.fits(status);

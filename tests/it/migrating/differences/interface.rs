@@ -35,8 +35,8 @@ fn strict_configuration() {
     let (study, _) = study(STEPS, &["sub-01/ses-01"]);
     let step = |more: &str| format!("  - {{name: a, output_dir: a, script: job.sh{more}}}\n");
     for (steps, words) in [
-        (step(", depends_on: [a]"), "circle"),
-        (step("") + &step(""), "already the name"),
+        (step(", depends_on: [a]"), "dependency cycle"),
+        (step("") + &step(""), "already used in line"),
         (step(", scope: sesion"), "did you mean 'session'?"),
         (step(", completion_marker: /abs/x"), "/abs/x"),
         (step(", completion_marker: ../x"), "../x"),

@@ -1,4 +1,4 @@
-//! What stands at the places that a site gives: sessions, kinds of data, roots that are missing. Changes nothing.
+//! Surveys a site's data for `init`: sessions, datatypes, missing directories. Changes nothing.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,57 +14,56 @@ use crate::model::config::Config;
 use crate::setup::catalogue::{App, DESCRIPTION};
 use crate::setup::place::{self, Place};
 
-/// So many sessions are looked into, spread over the dataset.
+/// Number of sessions whose datatypes are read, spread over the dataset.
 const SAMPLE: usize = 50;
 
-/// So many names are shown of what is no subject.
+/// Number of invalid names to show.
 const SHOWN: usize = 3;
 
-/// What is known of the data.
+/// The result of a survey.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Data {
-    /// All of them.
     pub cohort: Vec<Session>,
     pub subjects: usize,
     pub sessions: usize,
-    /// Of the subject that has the most.
+    /// The largest number of sessions of a subject.
     pub most_sessions: usize,
-    /// BIDS datatypes, and how many of the sessions looked at have them.
+    /// BIDS datatypes, and the number of sampled sessions that have them.
     pub datatypes: BTreeMap<String, usize>,
-    /// 0: there is no converted dataset yet.
-    pub looked_at: usize,
-    /// Subjects have no `ses-*` below `dicom_root`.
+    /// Number of sampled sessions; 0 if there is no converted dataset yet.
+    pub sampled: usize,
+    /// Subjects in `dicom_root` have no `ses-*` directories.
     pub is_sessionless: bool,
-    /// What is odd, a line each.
+    /// Remarks, one line each.
     pub notes: Vec<String>,
 }
 
 impl Data {
-    /// Says why an app would never have anything to do; none if it fits, or if nothing is known.
+    /// Why an app would never be applicable; `None` if it is, or if that is unknown.
     pub fn obstacle(&self, app: &App) -> Option<String> {
         let needed = app.min_sessions();
         if self.sessions > 0 && self.most_sessions < needed {
             return Some(format!("no subject has {needed} sessions"));
         }
-        if self.looked_at == 0 {
+        if self.sampled == 0 {
             return None;
         }
         let is_there = |kind: &&str| self.datatypes.contains_key(*kind);
         let missing = app.reads.iter().find(|group| !group.iter().any(is_there))?;
-        let among = match self.looked_at {
+        let among = match self.sampled {
             count if count == self.sessions => "no session has".to_owned(),
-            count => format!("none of {count} sessions looked at has"),
+            count => format!("none of {count} sampled sessions has"),
         };
         Some(format!("{among} {}", missing.join(" or ")))
     }
 }
 
-/// Expects a directory that is there.
+/// Checks an existing directory.
 ///
 /// # Errors
-/// What stands in the way, with a name nearby that may have been meant.
+/// It does not exist (with a similar name that does) or cannot be read.
 pub fn source(option: &'static str, path: &Path) -> Result<(), InitError> {
-    match place::look(path) {
+    match place::inspect(path) {
         Place::Missing => Err(missing(option, path)),
         _ => target(option, path).and_then(|_| {
             let read = place::is_empty(path).map(drop);
@@ -73,12 +72,12 @@ pub fn source(option: &'static str, path: &Path) -> Result<(), InitError> {
     }
 }
 
-/// Expects a directory that is there, or can be made in one that is. True: it is to be made.
+/// Checks a directory that exists or can be created in an existing one. Returns true if it must be created.
 ///
 /// # Errors
 /// As [`source`].
 pub fn target(option: &'static str, path: &Path) -> Result<bool, InitError> {
-    match place::look(path) {
+    match place::inspect(path) {
         Place::Directory => Ok(false),
         Place::Missing if first_missing(path) == path => Ok(true),
         Place::Missing => Err(missing(option, path)),
@@ -86,15 +85,15 @@ pub fn target(option: &'static str, path: &Path) -> Result<bool, InitError> {
         Place::Other => Err(InitError::wrong(
             option,
             format!("{} is not a directory", shown(path)),
-            "give a directory",
+            "use a directory",
         )),
     }
 }
 
-/// Looks for sessions below `dicom_root`.
+/// Finds sessions in `dicom_root`.
 ///
 /// # Errors
-/// It is not there, cannot be read, or holds directories of which none is a subject's.
+/// It does not exist, cannot be read, or contains directories, but no subjects.
 pub fn dicom(root: &Path) -> Result<Data, InitError> {
     const OPTION: &str = "--dicom-root";
     source(OPTION, root)?;
@@ -108,7 +107,7 @@ pub fn dicom(root: &Path) -> Result<Data, InitError> {
     let mut data = search(false)?.0;
     if place::is_there(&root.join(DESCRIPTION)) {
         data.notes.push(format!(
-            "there is a {DESCRIPTION} in {}: a dataset that is converted already is given as --bids-root alone",
+            "{} contains a {DESCRIPTION}: for a dataset that is already converted, use only --bids-root",
             root.display()
         ));
     }
@@ -126,7 +125,7 @@ pub fn dicom(root: &Path) -> Result<Data, InitError> {
             return Err(not_in_bids_layout(root, &names));
         }
         data.notes.push(format!(
-            "there are no sessions below {} yet: nothing is due until there are",
+            "{} does not contain any sessions yet, so no tasks are due",
             root.display()
         ));
     }
@@ -143,24 +142,24 @@ fn not_in_bids_layout(root: &Path, names: &[String]) -> InitError {
     InitError::wrong(
         "",
         format!(
-            "nothing below dicom_root {} is named sub-<label>: there are {}",
+            "dicom_root {} contains no directories named sub-<label>, but {}",
             shown(root),
             few.join(", ")
         ),
-        "either name the directories <dicom_root>/sub-<label>/ses-<label> (links will do), or list them in a CSV file with \
-         the columns UID, ScanID and dicom_path and give it by --sessions-file FILE (--subject-col, --session-col for \
-         other names)",
+        "rename the directories to <dicom_root>/sub-<label>/ses-<label> (or create links), or list them in a CSV file with \
+         the columns UID, ScanID and dicom_path and pass it with --sessions-file FILE (--subject-col and --session-col \
+         for other columns)",
     )
     .or_in_dialogue(
-        "name the directories sub-<label>/ses-<label> (links will do); for another layout, begin again and choose a CSV \
-         file",
+        "rename the directories to sub-<label>/ses-<label> (or create links); for another layout, start again and choose \
+         a CSV file",
     )
 }
 
-/// Looks for sessions below `bids_root`, and for what kinds of data they have. `is_source`: they must be there.
+/// Finds sessions and their datatypes in `bids_root`. With `is_source`, there must be sessions.
 ///
 /// # Errors
-/// It is not there or cannot be read; or there are none.
+/// It does not exist, cannot be read, or has no sessions.
 pub fn bids(root: &Path, is_source: bool) -> Result<Data, InitError> {
     const OPTION: &str = "--bids-root";
     if is_source {
@@ -173,18 +172,18 @@ pub fn bids(root: &Path, is_source: bool) -> Result<Data, InitError> {
         config.sessions = SessionSource::Bids;
     })?;
     if data.sessions == 0 && is_source {
-        const HOLDS: &str = "a dataset that is converted already holds sub-<label> directories with anat, func, dwi, ...; \
-             if it is still to be made from DICOM files,";
+        const LAYOUT: &str = "a converted dataset contains sub-<label> directories with anat, func, dwi, ...; to convert \
+             DICOM files,";
         let root = shown(root);
         return Err(InitError::wrong(
             "",
-            format!("no subject of bids_root {root} has data: nothing in it is named sub-<label>"),
-            format!("{HOLDS} give them by --dicom-root"),
+            format!("bids_root {root} contains no directories named sub-<label>"),
+            format!("{LAYOUT} pass them with --dicom-root"),
         )
-        .or_in_dialogue(format!("{HOLDS} begin again and choose those")));
+        .or_in_dialogue(format!("{LAYOUT} start again and choose DICOM files")));
     }
     for session in place::sample(&found.sessions, SAMPLE) {
-        data.looked_at += 1;
+        data.sampled += 1;
         let dir = root.join(&session.subject).join(&session.session);
         for name in names_of_directories(&dir).unwrap_or_default() {
             *data.datatypes.entry(name).or_default() += 1;
@@ -199,7 +198,7 @@ pub fn bids(root: &Path, is_source: bool) -> Result<Data, InitError> {
 /// Reads a CSV or TSV file of sessions.
 ///
 /// # Errors
-/// It cannot be understood.
+/// It is not valid.
 pub fn list(file: &Path, subject_col: &str, session_col: &str) -> Result<Data, InitError> {
     let (data, _) = sessions(|config| {
         config.sessions = SessionSource::Csv {
@@ -211,7 +210,7 @@ pub fn list(file: &Path, subject_col: &str, session_col: &str) -> Result<Data, I
     Ok(data)
 }
 
-/// Looks for sessions as a configuration says that differs in these points from the built-in defaults.
+/// Finds sessions with changes to the default configuration.
 fn sessions(set: impl FnOnce(&mut Config)) -> Result<(Data, Discovery), InitError> {
     let mut config = defaults()?;
     set(&mut config);
@@ -232,58 +231,60 @@ fn sessions(set: impl FnOnce(&mut Config)) -> Result<(Data, Discovery), InitErro
     Ok((data, found))
 }
 
-/// Returns the built-in configuration.
+/// The built-in configuration.
 ///
 /// # Errors
-/// It has some, so that no caller needs to know better.
+/// A bug in the defaults.
 pub fn defaults() -> Result<Config, InitError> {
     let none = Overrides::default();
     interpret(b"", None, false, &|_| None, &none, Path::new("/"))
         .map_err(|error| InitError::wrong("", error.to_string(), "report this as a bug"))
 }
 
-/// Returns the first part of a path that is not there.
+/// The first ancestor of a path that does not exist.
 pub fn first_missing(path: &Path) -> &Path {
     let missing = path.ancestors().take_while(|part| !place::is_there(part));
     missing.last().unwrap_or(path)
 }
 
-/// Returns the names of directories that are not hidden, sorted.
+/// The names of directories that are not hidden, sorted.
 fn names_of_directories(dir: &Path) -> io::Result<Vec<String>> {
     let paths = place::entries(dir)?.into_iter();
-    let directories = paths.filter(|path| place::look(path) == Place::Directory);
+    let directories = paths.filter(|path| place::inspect(path) == Place::Directory);
     let names =
         directories.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
     Ok(names.filter(|name| !name.starts_with('.')).collect())
 }
 
-/// A path that is not there, with a directory beside it whose name is nearly the same.
+/// The error for a missing path, with a similar existing one.
 fn missing(option: &'static str, path: &Path) -> InitError {
     let first = first_missing(path);
-    let near = || {
+    let similar = || {
         let (parent, name) = (first.parent()?, first.file_name()?.to_str()?);
         let names = names_of_directories(parent).ok()?;
         nearest(name, names.iter().map(String::as_str)).map(|nearest| parent.join(nearest))
     };
     let rest = path.strip_prefix(first).unwrap_or(Path::new(""));
-    let meant: Option<PathBuf> = near().map(|near| near.join(rest).components().collect());
-    let hint = match &meant {
-        Some(meant) => format!("did you mean {}?", shown(meant)),
-        None => "is its file system mounted? make it, or correct the path".to_owned(),
+    let similar: Option<PathBuf> =
+        similar().map(|similar| similar.join(rest).components().collect());
+    let hint = match &similar {
+        Some(similar) => format!("did you mean {}?", shown(similar)),
+        None => "check that its file system is mounted, create the directory, or correct the path"
+            .to_owned(),
     };
     let nor = match first == path {
         true => "",
-        false => ", nor does the directory that it would lie in",
+        false => ", and neither does its parent directory",
     };
     InitError::wrong(option, format!("{} does not exist{nor}", shown(path)), hint)
-        .meaning(meant.and_then(|meant| Some(meant.to_str()?.to_owned())))
+        .suggesting(similar.and_then(|similar| Some(similar.to_str()?.to_owned())))
 }
 
 fn unreadable(option: &'static str, path: &Path, error: &str) -> InitError {
     InitError::wrong(
         option,
         format!("{} cannot be read: {error}", shown(path)),
-        "the user who runs the scheduler needs read and search permission on it",
+        "give the user who runs the scheduler read and search permission on it",
     )
 }
 

@@ -1,4 +1,4 @@
-//! Directories that were meant, and those that were not.
+//! Valid and invalid data directories.
 
 use super::*;
 use crate::setup::catalogue;
@@ -18,27 +18,27 @@ fn tree(entries: &[&str]) -> tempfile::TempDir {
 }
 
 #[test]
-fn layouts_of_dicom_roots_are_told_apart() {
-    let look = |entries: &[&str]| dicom(tree(entries).path());
-    let data = look(&["sub-1/ses-1/1.dcm", "sub-1/ses-2/", "sub-2/ses-1/"]).unwrap();
+fn layouts_of_dicom_roots_are_recognized() {
+    let survey = |entries: &[&str]| dicom(tree(entries).path());
+    let data = survey(&["sub-1/ses-1/1.dcm", "sub-1/ses-2/", "sub-2/ses-1/"]).unwrap();
     assert_eq!(
         (data.subjects, data.sessions, data.most_sessions),
         (2, 3, 2)
     );
     assert!(!data.is_sessionless && data.notes.is_empty());
-    assert!(look(&["sub-1/1.dcm"]).unwrap().is_sessionless);
-    let data = look(&[]).unwrap();
-    assert!(data.notes[0].contains("no sessions"), "{:?}", data.notes);
-    let told = look(&["P1/1.dcm", "P2/", "P3/", "P4/", "x.csv"]).unwrap_err();
+    assert!(survey(&["sub-1/1.dcm"]).unwrap().is_sessionless);
+    let data = survey(&[]).unwrap();
+    assert!(data.notes[0].contains("any sessions"), "{:?}", data.notes);
+    let error = survey(&["P1/1.dcm", "P2/", "P3/", "P4/", "x.csv"]).unwrap_err();
     assert!(
-        told.to_string().ends_with("there are P1, P2, P3, ..."),
-        "{told}"
+        error.to_string().ends_with("but P1, P2, P3, ..."),
+        "{error}"
     );
-    assert!(told.hint().contains("--sessions-file"));
+    assert!(error.hint().contains("--sessions-file"));
 }
 
 #[test]
-fn kinds_of_data_are_counted_in_a_converted_dataset() {
+fn datatypes_of_a_converted_dataset_are_counted() {
     let dir = tree(&[
         "sub-1/ses-1/anat/x",
         "sub-1/ses-2/dwi/x",
@@ -46,13 +46,13 @@ fn kinds_of_data_are_counted_in_a_converted_dataset() {
         "derivatives/a/",
     ]);
     let data = bids(dir.path(), true).unwrap();
-    assert_eq!((data.sessions, data.looked_at), (3, 3));
+    assert_eq!((data.sessions, data.sampled), (3, 3));
     assert_eq!(
         data.datatypes,
         [("anat".to_owned(), 2), ("dwi".to_owned(), 1)].into()
     );
-    let told = bids(&dir.path().join("derivatives"), true).unwrap_err();
-    assert!(told.hint().contains("--dicom-root"), "{told}");
+    let error = bids(&dir.path().join("derivatives"), true).unwrap_err();
+    assert!(error.hint().contains("--dicom-root"), "{error}");
     assert_eq!(
         bids(&dir.path().join("new"), false).unwrap(),
         Data::default()
@@ -60,7 +60,7 @@ fn kinds_of_data_are_counted_in_a_converted_dataset() {
 }
 
 #[test]
-fn a_wrong_path_is_told_with_the_right_one() {
+fn a_wrong_path_suggests_the_right_one() {
     let dir = tree(&["study/dicom/", "file"]);
     let at = |path: &str| dir.path().join(path);
     let hint = |path: &str| source("--dicom-root", &at(path)).unwrap_err().hint();
@@ -70,7 +70,7 @@ fn a_wrong_path_is_told_with_the_right_one() {
     );
     assert_eq!(hint("stdy/dicom"), hint("study/dicm"));
     assert!(hint("study/other").contains("mounted"));
-    assert_eq!(hint("file"), "give a directory");
+    assert_eq!(hint("file"), "use a directory");
     assert!(target("--bids-root", &at("study/bids")).unwrap());
     assert!(!target("--bids-root", &at("study")).unwrap());
     assert!(target("--bids-root", &at("no/bids")).is_err());
@@ -81,31 +81,28 @@ fn named(name: &str) -> App {
 }
 
 #[test]
-fn apps_whose_data_is_missing_are_left_out() {
+fn apps_without_data_have_an_obstacle() {
     let data = Data {
         subjects: 2,
         sessions: 2,
         most_sessions: 1,
-        looked_at: 2,
+        sampled: 2,
         datatypes: [("anat".to_owned(), 2)].into(),
         ..Data::default()
     };
     assert_eq!(data.obstacle(&named("mriqc")), None);
     assert_eq!(data.obstacle(&named("dcm2niix")), None);
-    let told = |name, data: &Data| data.obstacle(&named(name)).unwrap();
-    assert_eq!(told("fmriprep", &data), "no session has func");
-    assert_eq!(told("xcp_d", &data), "no session has func");
+    let obstacle = |name, data: &Data| data.obstacle(&named(name)).unwrap();
+    assert_eq!(obstacle("fmriprep", &data), "no session has func");
+    assert_eq!(obstacle("xcp_d", &data), "no session has func");
     let sample = Data {
         sessions: 300,
         ..data.clone()
     };
     assert_eq!(
-        told("qsiprep", &sample),
-        "none of 2 sessions looked at has dwi"
+        obstacle("qsiprep", &sample),
+        "none of 2 sampled sessions has dwi"
     );
-    let unknown = Data {
-        looked_at: 0,
-        ..data
-    };
+    let unknown = Data { sampled: 0, ..data };
     assert_eq!(unknown.obstacle(&named("qsiprep")), None);
 }
