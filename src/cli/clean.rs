@@ -1,7 +1,7 @@
-//! `clean`: takes out what is old: rows of tasks that are no more, logs of complete tasks, old events.
+//! `clean`: removes old rows of tasks that no longer exist, old logs of complete tasks, and old events.
 //!
-//! Rows go to the attempts file and events to archives beside the log; only logs are gone for good.
-//! `--dry-run` tells the same and writes nothing.
+//! Rows go to the attempts file and events to archives beside the audit log; only logs are deleted.
+//! `--dry-run` reports the same and writes nothing.
 
 mod purge;
 
@@ -25,14 +25,14 @@ use crate::model::state::{State, TaskRow};
 use crate::store::audit_log::archive::{Archived, OldEvents};
 use crate::store::audit_log::{Event, EventKind};
 
-/// What there is to do.
+/// What can be cleaned.
 struct Found {
     rows: Vec<TaskRow>,
     logs: Vec<OldLogs>,
     events: Option<OldEvents>,
 }
 
-/// What was asked for.
+/// What the options select.
 struct Parts {
     rows: bool,
     logs: bool,
@@ -74,7 +74,7 @@ pub fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result
             old.remove().map_err(unremoved)?;
         }
     }
-    // Now, since the events of the rows are in the log.
+    // Only now, after the events of the rows were appended to the log.
     let events = match parts.events {
         true => OldEvents::find(&context.config.log_file, before)?,
         false => None,
@@ -86,11 +86,11 @@ pub fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result
         }
         append(context, summary_event(&found, now).as_slice())?;
     }
-    tell(context, (args.dry_run, older_than), &found, printer);
+    report(context, (args.dry_run, older_than), &found, printer);
     Ok(exit)
 }
 
-/// Finds rows that nothing stands for any more. What is missing because it cannot be seen is not gone.
+/// The rows of tasks that no longer exist. A task whose data cannot be seen may still exist.
 fn rows(
     context: &Context,
     state: &State,
@@ -108,12 +108,15 @@ fn rows(
     if found.unreadable.is_empty() {
         stops.extend(drop::judge(config, &counts, &state.meta.baselines));
     } else {
-        printer.warning("rows stay: not all sessions can be seen");
+        printer.warning("rows are not cleaned: not all sessions can be read");
         *exit = Exit::Unreadable;
         return Ok(Vec::new());
     }
     if !stops.is_empty() {
-        printer.warning(&format!("rows stay: {}", safety::message(&stops)));
+        printer.warning(&format!(
+            "rows are not cleaned: {}",
+            safety::message(&stops)
+        ));
         printer.hint(&safety::hints(&stops));
         *exit = Exit::Safety;
         return Ok(Vec::new());
@@ -141,7 +144,7 @@ fn unremoved(error: LogsError) -> Failure {
     match error {
         LogsError::BelowData { .. } => Failure::usage(
             format!("logs are not cleaned: {error}"),
-            "'--rows --events' cleans the rest; remove logs that lie in the data by hand",
+            "`--rows --events` cleans the rest; delete logs in the data directories yourself",
         ),
         LogsError::Io(error) => Failure::State(error.into()),
     }
@@ -156,12 +159,12 @@ fn append(context: &Context, events: &[Event]) -> Result<(), Failure> {
 
 fn row_event(row: &TaskRow, at: DateTime<Utc>) -> Event {
     Event {
-        detail: Some("its session or procedure is gone".to_owned()),
+        detail: Some("its session or procedure no longer exists".to_owned()),
         ..Event::of(row, at, EventKind::Pruned)
     }
 }
 
-/// Tells what went that no other event tells of. None: nothing.
+/// The event for what other events do not cover; `None` for nothing.
 fn summary_event(found: &Found, at: DateTime<Utc>) -> Option<Event> {
     let (files, bytes) = logs_of(found);
     let archives = archives_of(found);
@@ -192,7 +195,7 @@ fn archives_of(found: &Found) -> Vec<Archived> {
     found.events.iter().flat_map(OldEvents::archives).collect()
 }
 
-fn tell(
+fn report(
     context: &Context,
     (is_dry_run, older_than): (bool, Duration),
     found: &Found,
@@ -203,18 +206,18 @@ fn tell(
     let verb = |would: &'static str, did: &'static str| if is_dry_run { would } else { did };
     if found.rows.is_empty() && files == 0 && archives.is_empty() {
         let age = duration::format(older_than);
-        printer.talk(&format!("nothing to clean is older than {age}"));
+        printer.info(&format!("nothing to clean: nothing is older than {age}"));
         return;
     }
     if !found.rows.is_empty() {
-        printer.talk(&format!(
-            "{} {} of sessions or procedures that are gone to {}",
+        printer.info(&format!(
+            "{} {} of sessions or procedures that no longer exist to {}",
             verb("would move", "moved"),
             plural(found.rows.len(), "row"),
             context.store.paths.attempts.display()
         ));
         for row in &found.rows {
-            printer.data_detail(&format!(
+            printer.detail_line(&format!(
                 "{}: {} ({})",
                 row.key,
                 row.status,
@@ -223,7 +226,7 @@ fn tell(
         }
     }
     if files > 0 {
-        printer.talk(&format!(
+        printer.info(&format!(
             "{} {} of complete tasks, {}",
             verb("would remove", "removed"),
             plural(files, "log"),
@@ -232,12 +235,12 @@ fn tell(
         for old in &found.logs {
             for (name, bytes) in &old.files {
                 let path = old.directory.join(name);
-                printer.data_detail(&format!("{}, {}", path.display(), size(*bytes)));
+                printer.detail_line(&format!("{}, {}", path.display(), size(*bytes)));
             }
         }
     }
     for archived in archives {
-        printer.talk(&format!(
+        printer.info(&format!(
             "{} {}, {}, in {}",
             verb("would archive", "archived"),
             plural(archived.events, "event"),

@@ -1,8 +1,8 @@
-//! Completion of the command line while it is typed: the shell calls the program with the words so far.
+//! Completion of the command line: the shell starts the program with the words so far.
 //! ([`crate::gather::completion`] is about outputs.)
 //!
-//! Must never print an error, never take long and never write: a slow or broken study simply has no
-//! candidates. What is on the line is read by [`line`], what the study holds by [`found`].
+//! Must never print an error, take long or write: a slow or broken study has no candidates. [`line`] parses the command
+//! line, [`found`] reads the study.
 
 mod found;
 mod line;
@@ -21,11 +21,11 @@ use crate::setup::catalogue;
 use found::Study;
 use line::Line;
 
-/// The variable by which the shell asks for candidates. Not the usual `COMPLETE`: a variable of that name
-/// in somebody's environment must not keep cron's `run` from running.
+/// Variable with which the shell requests candidates. Not the usual `COMPLETE`: a variable of that name in someone's
+/// environment must not keep cron's `run` from running.
 pub const VARIABLE: &str = "_SNBB_SCHEDULER_COMPLETE";
 
-/// Says what may stand at a place.
+/// Kind of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Subject,
@@ -33,29 +33,29 @@ enum Kind {
     Procedure,
 }
 
-/// Answers a shell that asks for candidates. True: that was all that this call was for.
+/// Answers a shell that requests candidates; true if one did.
 pub fn answer() -> bool {
     let words: Vec<OsString> = std::env::args_os().collect();
     let working_dir = std::env::current_dir().ok();
-    // bash and zsh say where the cursor is.
+    // bash and zsh pass the position of the cursor.
     let typed = sys::env("_CLAP_COMPLETE_INDEX").and_then(|at| at.to_str()?.parse().ok());
     let factory = || {
         let study = Arc::new(Study::new(Line::read(&words, typed), working_dir.clone()));
         let mut command = Cli::command();
-        // What every command has by itself (--help) is to be dressed too.
+        // Building adds options such as --help, which get completers too.
         command.build();
-        dress(command, &study)
+        with_completers(command, &study)
     };
-    // Whatever went wrong, the shell is told nothing: it would stand in the middle of what is typed.
+    // An error message would appear in the middle of the typed line.
     CompleteEnv::with_factory(factory)
         .var(VARIABLE)
         .try_complete(words.clone(), working_dir.as_deref())
         .unwrap_or(true)
 }
 
-/// Tells each argument what it can be completed with.
-fn dress(command: Command, study: &Arc<Study>) -> Command {
-    // Options would drown what a command is about, so they are only shown to those who begin one.
+/// Adds its completer to each argument.
+fn with_completers(command: Command, study: &Arc<Study>) -> Command {
+    // Options would hide the more useful candidates, so they are only offered after a `-`.
     let is_init = command.get_name() == "init";
     let hides_options = !study.line.begins_option && offers_words(&command, study);
     let command = command.mut_args(|arg| {
@@ -76,12 +76,11 @@ fn dress(command: Command, study: &Arc<Study>) -> Command {
     });
     command.mut_subcommands(|command| {
         let is_hidden = command.is_hide_set() || command.get_name() == "help";
-        dress(command.hide(is_hidden), study)
+        with_completers(command.hide(is_hidden), study)
     })
 }
 
-/// True if something can be offered beside options. clap shows all options, even those that are hidden,
-/// where nothing else is left.
+/// True if there are candidates besides options. Without others, clap offers all options, even hidden ones.
 fn offers_words(command: &Command, study: &Study) -> bool {
     let names_task = command
         .get_positionals()
@@ -109,7 +108,7 @@ fn completer(arg: &Arg, study: &Arc<Study>) -> Option<ArgValueCompleter> {
         "subjects" | "subject" => study(&[Subject]),
         "sessions" => study(&[Session]),
         "procedures" => study(&[Procedure]),
-        // The words that name a task may stand in any order.
+        // The words that name a task may come in any order.
         "session" => study(&[Session, Procedure]),
         "procedure" => study(&[Procedure, Session]),
         "like" => study(&[Subject, Session, Procedure]),
@@ -117,12 +116,12 @@ fn completer(arg: &Arg, study: &Arc<Study>) -> Option<ArgValueCompleter> {
     }
 }
 
-/// Returns what the study has of these kinds, but of none that the line names already.
+/// The study's names of these kinds, except kinds already on the line.
 fn candidates(study: &Study, kinds: &[Kind], current: &OsStr) -> Vec<CompletionCandidate> {
     let Some(current) = current.to_str() else {
         return Vec::new();
     };
-    // One kind: an option, which may be repeated.
+    // A single kind means an option, which may be repeated.
     let is_option = kinds.len() == 1;
     let mut found = Vec::new();
     for kind in kinds {
@@ -137,7 +136,7 @@ fn candidates(study: &Study, kinds: &[Kind], current: &OsStr) -> Vec<CompletionC
     found.into_iter().map(CompletionCandidate::new).collect()
 }
 
-/// The labels that begin as what is typed, with the prefix, or without if it is typed without.
+/// The labels that begin with the typed text, with the prefix, or without it if it is typed without.
 fn fitting(prefix: &str, current: &str, labels: &BTreeSet<String>) -> Vec<String> {
     let begin = |labels: &mut dyn Iterator<Item = &str>| -> Vec<String> {
         let fitting = labels.filter(|label| label.starts_with(current));
@@ -156,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_label_is_completed_as_it_was_begun() {
+    fn labels_are_completed_with_or_without_their_prefix() {
         let labels = || {
             ["sub-0001", "sub-0002", "sub-su1"]
                 .map(str::to_owned)
@@ -176,11 +175,11 @@ mod tests {
         assert!(fitting("", "x", &["bids".to_owned()].into()).is_empty());
     }
 
-    /// An option that is renamed must not lose its candidates without a word.
+    /// A renamed option must not silently lose its candidates.
     #[test]
     fn every_selection_of_every_command_is_completed() {
         let study = Arc::new(Study::new(Line::default(), None));
-        let command = dress(Cli::command(), &study);
+        let command = with_completers(Cli::command(), &study);
         let mut bare = Vec::new();
         let mut stack: Vec<&Command> = command.get_subcommands().collect();
         while let Some(command) = stack.pop() {

@@ -1,4 +1,4 @@
-//! `config show`: every effective value with its origin. Reads the configuration and nothing else.
+//! `config show`: every effective value with its origin. Reads only the configuration.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use polars::prelude::{DataFrame, IntoColumn, NamedFrom, Series};
 use serde_json::{Value as Json, json};
 
 use super::args::{ConfigArgs, ConfigCommand, ConfigShowArgs, Global, TextFormat};
-use super::context::asked;
+use super::context::config_source;
 use super::error::Failure;
 use super::output::{Format, Printer};
 use crate::base::exit::Exit;
@@ -24,7 +24,7 @@ pub fn run(global: &Global, args: &ConfigArgs, printer: &mut Printer) -> Result<
 }
 
 fn show(global: &Global, args: &ConfigShowArgs, printer: &mut Printer) -> Result<Exit, Failure> {
-    let (source, overrides, working_dir) = asked(global, &sys::env);
+    let (source, overrides, working_dir) = config_source(global, &sys::env);
     let (config, mut settings) = load_settings(&source, &sys::env, &overrides, &working_dir)?;
     for warning in &config.warnings {
         printer.warning(warning);
@@ -40,7 +40,7 @@ fn show(global: &Global, args: &ConfigShowArgs, printer: &mut Printer) -> Result
         selection.is_everything()
             || procedure.is_some_and(|name| selection.contains_procedure(name))
     });
-    // The pipeline stands in the middle of the table of keys.
+    // Procedures come last although they are in the middle of the table of keys.
     settings.sort_by_key(|setting| setting.procedure.is_some());
     let file = config.file.as_deref();
     match args.format {
@@ -53,8 +53,8 @@ fn show(global: &Global, args: &ConfigShowArgs, printer: &mut Printer) -> Result
             printer.line(&text);
         }
         TextFormat::Text => {
-            printer.talk(&match (file, &global.config) {
-                (None, _) => "no configuration file: the built-in defaults apply".to_owned(),
+            printer.info(&match (file, &global.config) {
+                (None, _) => "no configuration file: using the built-in defaults".to_owned(),
                 (Some(file), Some(_)) => format!("{} (--config)", file.display()),
                 (Some(file), None) => format!("{} ({FILE_VARIABLE})", file.display()),
             });
@@ -64,7 +64,7 @@ fn show(global: &Global, args: &ConfigShowArgs, printer: &mut Printer) -> Result
     Ok(Exit::Done)
 }
 
-/// On a terminal, where whole keys would leave no room, each procedure has a heading.
+/// On a terminal, where complete keys would be too wide, each procedure has a heading.
 fn print(
     settings: &[Setting],
     file: Option<&Path>,
@@ -91,7 +91,7 @@ fn print(
     Ok(())
 }
 
-/// `prefix`: what all keys begin with, and is left out.
+/// `prefix`: common beginning of all keys, which is omitted.
 fn frame(settings: &[Setting], prefix: &str, file: Option<&Path>) -> Result<DataFrame, TableError> {
     let key = |setting: &Setting| setting.path.strip_prefix(prefix).map(str::to_owned);
     let column =
@@ -108,7 +108,7 @@ fn frame(settings: &[Setting], prefix: &str, file: Option<&Path>) -> Result<Data
     Ok(DataFrame::new(settings.len(), columns)?)
 }
 
-/// Returns a value as it could be written. None: nothing.
+/// A value as it could be written; `None` if there is none.
 fn text(value: &Json) -> Option<String> {
     let inner = |value: &Json| text(value).unwrap_or_default();
     Some(match value {

@@ -1,4 +1,4 @@
-//! The one place where errors become words, hints and exit codes.
+//! The error of a command, with its hint and exit code.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -18,13 +18,13 @@ use crate::show::tables::TableError;
 use crate::store::lock::LockError;
 use crate::store::state_file::StateError;
 
-use super::output::{Printer, in_plain_words};
+use super::output::{Printer, without_error_numbers};
 
-/// Says the way out for what a command writes for its caller.
+/// For files that a command writes at the user's request.
 const TOO_LARGE_OUTPUT_HINT: &str =
-    "a limit on the size of files stands in the way: call `ulimit -f unlimited` before the program";
+    "a limit on file sizes is in effect: run `ulimit -f unlimited` before the program";
 
-/// Is any error that ends a command.
+/// Any error that ends a command.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     #[error(transparent)]
@@ -33,7 +33,7 @@ pub enum Failure {
     Selection(#[from] SelectionError),
     #[error("{message}")]
     Usage { message: String, hint: String },
-    /// What was asked for is not there.
+    /// A requested item that does not exist.
     #[error("{message}")]
     NotFound { message: String, hint: String },
     #[error("cannot read {}: {source}", .path.display())]
@@ -71,7 +71,7 @@ pub enum Failure {
     },
     #[error("safety stop: {message}; nothing was submitted")]
     Safety { message: String, hint: String },
-    #[error("the queue does not answer: {message}; nothing was done")]
+    #[error("the queue is not responding: {message}; nothing was done")]
     QueueUnknown { message: String },
 }
 
@@ -81,8 +81,8 @@ impl From<PassError> for Failure {
             PassError::QueueUnknown(message) => Self::QueueUnknown { message },
             PassError::Unnamed(_) => Self::Safety {
                 message: error.to_string(),
-                hint: "run again once accounting answers and has the job, or once it has ended; if it is another one, `accounting: off` \
-                       for one run begins the study beside it"
+                hint: "run again once accounting responds and lists the job, or once the job has ended; if it belongs to another \
+                       study, `accounting: off` for one run starts this study beside it"
                     .to_owned(),
             },
             PassError::State(error) => Self::State(error),
@@ -158,9 +158,9 @@ impl Failure {
         printer.hints(self.hint());
     }
 
-    /// Returns the error in words for people.
+    /// The error without the numbers of system errors.
     pub fn sentence(&self) -> String {
-        in_plain_words(&self.to_string(), sys::file_size_limit())
+        without_error_numbers(&self.to_string(), sys::file_size_limit())
     }
 
     pub fn hint(&self) -> Option<String> {
@@ -179,20 +179,20 @@ impl Failure {
             Self::Spec(error) => error.hint().to_owned(),
             Self::Lock(error) => error.hint().to_owned(),
             Self::Mail(error) => error.hint().to_owned(),
-            Self::Read { .. } => "the user who calls this needs permission to read it".to_owned(),
+            Self::Read { .. } => "make it readable for the user who runs this command".to_owned(),
             Self::Write { source, .. } if source.kind() == ErrorKind::FileTooLarge => {
                 TOO_LARGE_OUTPUT_HINT.to_owned()
             }
             Self::Write { .. } => {
-                "make the directory writable and see that the disk has room, then call the command again"
+                "make the directory writable and check that the disk has free space, then run the command again"
                     .to_owned()
             }
             Self::LogDir { .. } => {
-                "make the directory writable, or name another one as slurm_log_dir in the configuration"
+                "make the directory writable, or set `slurm_log_dir` to another one"
                     .to_owned()
             }
             Self::QueueUnknown { .. } => {
-                "jobs that may live cannot be seen now, and nothing is submitted twice: the next run tries again"
+                "running jobs cannot be seen now, so nothing is submitted, to avoid duplicates; the next run tries again"
                     .to_owned()
             }
         })

@@ -1,9 +1,9 @@
-//! What `run` does about the safety stop: judges, tells, saves what is known, submits nothing.
+//! The safety stop of `run`: evaluates it, saves what is known and submits nothing.
 
 use super::args::RunArgs;
 use super::context::Context;
 use super::error::Failure;
-use super::monitor::tell;
+use super::monitor::report_changes;
 use super::output::Printer;
 use crate::act::pass::{Decided, Looked, Pass};
 use crate::decide::safety;
@@ -12,13 +12,13 @@ use crate::executor::Executor;
 use crate::model::state::State;
 use crate::store::state_file::LockedStore;
 
-/// Stands between a run and what it would do by data that looks wrong.
+/// Checks that keep a run from acting on data that looks wrong.
 pub struct Guard<'a> {
     context: &'a Context,
     args: &'a RunArgs,
-    /// None: a dry run, which writes nothing.
+    /// `None` in a dry run, which writes nothing.
     locked: Option<&'a LockedStore>,
-    /// What a person goes on in spite of.
+    /// Stops that the user accepts with `--accept-drop`.
     accepted: Vec<SafetyStop>,
 }
 
@@ -32,8 +32,8 @@ impl<'a> Guard<'a> {
         }
     }
 
-    /// Stops a run before the scan if a root is gone that the state knows results of. What became
-    /// of the jobs is saved all the same, without a look at outputs.
+    /// Stops a run before the scan if a root is missing that had results. The status of jobs is still saved, without
+    /// checking outputs.
     pub fn before_scan(
         &mut self,
         executor: &mut dyn Executor,
@@ -53,11 +53,11 @@ impl<'a> Guard<'a> {
         } else {
             pass.look(state)
         };
-        tell(&looked, printer);
+        report_changes(&looked, printer);
         Err(self.stop(&pass, state, (&looked, None), &stops, printer))
     }
 
-    /// Stops a run before it submits, or takes its figures as those to compare with from now on.
+    /// Stops a run before it submits, or keeps its numbers as the baseline of later runs.
     pub fn before_submission(
         &mut self,
         pass: &Pass<'_>,
@@ -75,7 +75,7 @@ impl<'a> Guard<'a> {
         let mut baselines = state.meta.baselines.clone();
         roots::settle(config, &mut baselines, roots::look, accepts);
         drop::settle(config, &decided.counts, &mut baselines, accepts);
-        // Sessions that could not be seen were not looked at.
+        // Sessions that could not be seen were not checked.
         if decided.counts.sessions.is_some() {
             decided.trust.settle(&mut baselines);
         }
@@ -91,7 +91,7 @@ impl<'a> Guard<'a> {
         Ok(())
     }
 
-    /// Keeps what a person accepts apart, and returns what stops the run all the same.
+    /// Sets the accepted stops aside and returns the others.
     fn without_accepted(&mut self, stops: Vec<SafetyStop>) -> Vec<SafetyStop> {
         let (accepted, stops) = stops
             .into_iter()
@@ -111,7 +111,7 @@ impl<'a> Guard<'a> {
         if let Some(locked) = self.locked
             && let Err(error) = pass.stop(locked, state, looked, decided, stops)
         {
-            printer.warning(&format!("what became of jobs could not be saved: {error}"));
+            printer.warning(&format!("cannot save the status of the jobs: {error}"));
         }
         Failure::Safety {
             message: safety::message(stops),

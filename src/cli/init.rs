@@ -1,7 +1,7 @@
 //! `init`: writes a commented configuration and job scripts for a site.
 //!
-//! Looks at the data and at Slurm, asks for what is missing where there is somebody to ask, and writes all files or
-//! none. What the files say is made in [`crate::setup::init`].
+//! Examines the data and Slurm, asks for missing answers if there is a terminal, and writes all files or none. Their
+//! contents come from [`crate::setup::init`].
 
 mod add;
 mod ask;
@@ -29,8 +29,8 @@ pub fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Ex
     if let Some(file) = global.config.as_ref().filter(|_| args.add.is_none()) {
         let (file, config) = (file.display(), init::CONFIG);
         return Err(Failure::Usage {
-            message: format!("init reads no configuration (--config {file}), it writes one"),
-            hint: format!("name the directory: snbb-scheduler init DIR makes DIR/{config}"),
+            message: format!("init does not read a configuration (--config {file}), it writes one"),
+            hint: format!("name the directory: `snbb-scheduler init DIR` creates DIR/{config}"),
         });
     }
     let cwd = std::env::current_dir().map_err(|source| Failure::Read {
@@ -42,16 +42,19 @@ pub fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Ex
         return add::run((global, args), names, (&dir, &cwd), printer);
     }
     if !args.dry_run {
-        // Before any question is asked in vain.
+        // Before asking questions in vain.
         write::none_in_the_way(&[dir.join(init::CONFIG)])?;
     }
     let asker = ask::Asker::new(args.yes);
     if asker.is_none() && !args.yes {
-        printer.note("there is no terminal, so nothing is asked: options and what is found decide, as with --yes");
+        printer.note(
+            "not asking questions without a terminal: using options and defaults, as with --yes",
+        );
     }
     if asker.is_some() {
-        printer.talk(&format!(
-            "A study in {}. Enter takes what stands in brackets; Ctrl-C ends, and nothing is written before the last answer.",
+        printer.info(&format!(
+            "Setting up a study in {}. Press Enter to accept the value in brackets, Ctrl-C to quit. Nothing is written before \
+             the last answer.",
             dir.display()
         ));
     }
@@ -75,7 +78,7 @@ pub fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Ex
     if args.dry_run {
         printer.data(files.first().map_or("", |config| &config.text).as_bytes());
         report::listed(
-            ["would make", "would write"],
+            ["would create", "would write"],
             &files,
             &to_make,
             &dir,
@@ -86,17 +89,17 @@ pub fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Ex
     if let Some(asker) = &asker {
         report::listed(["directory", "file"], &files, &to_make, &dir, printer);
         if !asker.agrees("Write them?")? {
-            printer.talk("nothing was written");
+            printer.info("nothing was written");
             return Ok(Exit::Done);
         }
     }
     write::write(&files, &to_make, &dir)?;
-    report::listed(["made", "wrote"], &files, &to_make, &dir, printer);
+    report::listed(["created", "wrote"], &files, &to_make, &dir, printer);
     report::next(&dir, &config, printer);
     Ok(Exit::Done)
 }
 
-/// Reads what is to be written as every other command will: nothing is written that would not load.
+/// Reads a new configuration as every other command will, so that nothing is written that would not load.
 fn load(text: &str, file: &Path, dir: &Path) -> Result<Config, Failure> {
     let none = Overrides::default();
     Ok(interpret(

@@ -1,4 +1,4 @@
-//! `man`: the manual pages, made of what `--help` says and of the table of the configuration's keys.
+//! `man`: manual pages, generated from the help texts and the table of configuration keys.
 
 #![expect(clippy::disallowed_methods, reason = "starts `man`")]
 
@@ -24,7 +24,7 @@ pub fn run(global: &Global, args: &ManArgs, printer: &mut Printer) -> Result<Exi
     match (&args.output, &args.page) {
         (Some(dir), _) => {
             let count = write(global, dir)?;
-            printer.talk(&format!(
+            printer.info(&format!(
                 "{count} pages written to {}; `man -l {}` shows the main one",
                 dir.display(),
                 dir.join("snbb-scheduler.1").display()
@@ -36,7 +36,7 @@ pub fn run(global: &Global, args: &ManArgs, printer: &mut Printer) -> Result<Exi
     Ok(Exit::Done)
 }
 
-/// Shows a page through `man` on a terminal, as `git help` does; elsewhere, and without `man`, prints its source.
+/// Shows a page through `man` on a terminal, as `git help` does. Elsewhere, or without `man`, prints its source.
 fn show(page: &[u8], printer: &mut Printer) {
     if !printer.is_terminal() || through_man(page).is_err() {
         printer.data(page);
@@ -57,11 +57,11 @@ fn through_man(page: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Returns the page of a command, such as `run` or `state-verify`, or that of the configuration.
+/// The page of a command, such as `run` or `state-verify`, or of the configuration.
 fn chosen(wanted: &str) -> Result<Vec<u8>, Failure> {
     let pages = pages();
     let full = format!("{NAME}-{wanted}");
-    // The page of the file before that of the command of this name.
+    // The page of the configuration file takes precedence over that of the command `config`.
     let page = pages.iter().rev().find(|(name, _)| {
         name.rsplit_once('.')
             .is_some_and(|(name, _)| name == full || name == wanted)
@@ -71,7 +71,7 @@ fn chosen(wanted: &str) -> Result<Vec<u8>, Failure> {
         None => Err(Failure::usage(
             format!("there is no manual page '{wanted}'"),
             format!(
-                "name a command, or {}; pages: {}",
+                "name a command, or {}; available pages: {}",
                 keys::PAGE,
                 pages
                     .iter()
@@ -94,14 +94,14 @@ fn root() -> Command {
     root.mut_subcommands(with_own_help)
 }
 
-/// Writes all pages and returns how many there are.
+/// Writes all pages and returns their number.
 fn write(global: &Global, dir: &Path) -> Result<usize, Failure> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |source| Failure::Write { path, source }
     };
     let pages = pages();
-    // The pages need no configuration; where one can be read, its data is spared.
+    // The pages need no configuration; if there is one, nothing is written to its data.
     let config = read_config(global, &sys::env).ok();
     for (name, _) in &pages {
         let path = dir.join(name);
@@ -118,7 +118,7 @@ fn write(global: &Global, dir: &Path) -> Result<usize, Failure> {
     Ok(pages.len())
 }
 
-/// Returns all pages with the names of their files.
+/// All pages with their file names.
 fn pages() -> Vec<(String, Vec<u8>)> {
     let root = root();
     let mut pages = vec![(format!("{NAME}.1"), main_page(&root))];
@@ -140,11 +140,11 @@ fn name(command: &Command) -> &str {
         .unwrap_or_else(|| command.get_name())
 }
 
-/// Renders what every page has.
+/// The sections that every page has.
 fn page(command: &Command) -> Vec<u8> {
     let man = Man::new(command.clone());
     let version = env!("CARGO_PKG_VERSION");
-    // Pages of one version are the same whenever they are made, so they bear no date.
+    // Without a date, the pages of one version are reproducible.
     let title = format!(
         ".TH \"{}\" 1 \"\" \"snbb-scheduler {version}\" \"snbb-scheduler\"\n",
         name(command).to_uppercase()
@@ -159,14 +159,14 @@ fn page(command: &Command) -> Vec<u8> {
     if command.has_subcommands() {
         let _ = man.render_subcommands_section(&mut page);
     }
-    // The exit codes of the main page stand below a heading of their own.
+    // The main page has its own section for exit codes.
     if command.get_name() != NAME && has_more.is_some() {
         let _ = man.render_extra_section(&mut page);
     }
     page
 }
 
-/// Renders the page of the program, with what belongs to no command.
+/// The page of the program, with the sections that belong to no command.
 fn main_page(root: &Command) -> Vec<u8> {
     let mut page = page(root);
     // Writing to memory cannot fail.
@@ -175,29 +175,29 @@ fn main_page(root: &Command) -> Vec<u8> {
 }
 
 const NAME: &str = "snbb-scheduler";
-/// In the first line of each page.
+/// Part of the first line of each page.
 const MARK: &str = "\"snbb-scheduler\"\n";
 
 const ENVIRONMENT: [(&str, &str); 2] = [
     (
         "SNBB_CONFIG",
-        "The configuration file, where --config is not given.",
+        "Configuration file, if --config is not given.",
     ),
-    ("NO_COLOR", "If it is set, nothing is coloured."),
+    ("NO_COLOR", "If set, output is not coloured."),
 ];
 
 const FILES: [(&str, &str); 3] = [
     (
         "state_file",
-        "The state, one row per task, as the configuration names it: a Parquet file.",
+        "The state file named in the configuration (Parquet), one row per task.",
     ),
     (
         "scheduler_audit.jsonl",
-        "The audit log beside it (or log_file): one line per event.",
+        "The audit log beside the state file (or log_file), one line per event.",
     ),
     (
         "<slurm_log_dir>/<procedure>/<job name>_<job id>.out, .err",
-        "What jobs wrote.",
+        "Output and errors of the jobs.",
     ),
 ];
 

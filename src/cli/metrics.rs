@@ -1,4 +1,4 @@
-//! `metrics`: figures for Prometheus, printed or written to a file.
+//! `metrics`: metrics for Prometheus, printed or written to a file.
 
 use super::args::MetricsArgs;
 use super::context::Context;

@@ -1,4 +1,4 @@
-//! `clean --purge --subject X`: a subject has withdrawn consent, and leaves all files of the state.
+//! `clean --purge --subject X`: removes a subject who withdrew consent from all files of the state.
 
 use crate::base::exit::Exit;
 use crate::base::sys;
@@ -22,31 +22,31 @@ pub fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result
     let (locked, mut state) =
         context.lock_or_read_state("clean", args.dry_run, &args.write, printer)?;
     let held = purge.look(&context.store, &state)?;
-    may_go(context, &subject, &held, &state, printer)?;
+    check_removable(context, &subject, &held, &state, printer)?;
     if let Some(locked) = locked {
         purge.carry_out(&locked, &mut state, &held)?;
         if !held.is_nothing() {
             super::append(context, &[event(&held)])?;
         }
     }
-    tell(&subject, &held, args.dry_run, printer);
+    report(&subject, &held, args.dry_run, printer);
     Ok(Exit::Done)
 }
 
-/// One whole label: a pattern would take out more than a person has in mind.
+/// One complete label: a pattern could remove more than intended.
 fn label(text: &str) -> Result<SubjectLabel, Failure> {
-    let whole = match text.starts_with(SubjectLabel::PREFIX) {
+    let label = match text.starts_with(SubjectLabel::PREFIX) {
         true => text.to_owned(),
         false => format!("{}{text}", SubjectLabel::PREFIX),
     };
-    SubjectLabel::new(&whole).map_err(|error| Failure::Usage {
+    SubjectLabel::new(&label).map_err(|error| Failure::Usage {
         message: format!("--subject '{text}': {error}"),
-        hint: "--purge takes the whole label of one subject".to_owned(),
+        hint: "--purge requires the complete label of one subject".to_owned(),
     })
 }
 
-/// Refuses while the subject would come back, or while its jobs need what is known of them.
-fn may_go(
+/// Refuses if the subject would reappear, or if its jobs still need its records.
+fn check_removable(
     context: &Context,
     subject: &SubjectLabel,
     held: &Held,
@@ -56,30 +56,30 @@ fn may_go(
     if !state.is_stored() {
         return Err(Failure::Usage {
             message: format!(
-                "there is no state file {}: the copies beside it are all that is known",
+                "the state file {} does not exist, only copies beside it",
                 context.store.paths.state.display()
             ),
-            hint: "`snbb-scheduler state repair --yes` rebuilds it; then purge".to_owned(),
+            hint: "rebuild it with `snbb-scheduler state repair --yes`, then purge".to_owned(),
         });
     }
-    let alive = state
+    let in_flight = state
         .rows()
         .iter()
         .filter(|row| *row.key.subject == *subject.as_str() && row.is_in_flight())
         .count();
-    if alive > 0 {
+    if in_flight > 0 {
         return Err(Failure::Usage {
-            message: format!("{} of {subject} in flight", plural(alive, "task")),
+            message: format!("{} of {subject} in flight", plural(in_flight, "task")),
             hint: format!(
-                "end the jobs by `snbb-scheduler cancel --subject {subject}`, and purge when \
-                 `snbb-scheduler monitor` has seen their end"
+                "run `snbb-scheduler cancel --subject {subject}`, and purge when `snbb-scheduler monitor` has recorded \
+                 the end of the jobs"
             ),
         });
     }
     if let Some(file) = held.in_use(&context.store, state) {
         return Err(Failure::Usage {
             message: format!(
-                "{subject} stands in {}, which jobs of others in flight need (an array's task list, or a job's script)",
+                "{subject} appears in {}, which other jobs in flight still need (an array's task list or a job's script)",
                 file.display()
             ),
             hint: "purge when they have ended".to_owned(),
@@ -90,7 +90,7 @@ fn may_go(
     if let Some(unseen) = found.unreadable.first() {
         return Err(Failure::Usage {
             message: format!(
-                "not all sessions can be seen ({}), so {subject} may still have some",
+                "not all sessions can be read ({}), so {subject} may still have some",
                 unseen.path.display()
             ),
             hint: "purge when everything is mounted and readable".to_owned(),
@@ -111,7 +111,7 @@ fn may_go(
 
 fn event(held: &Held) -> Event {
     Event {
-        detail: Some("a subject was taken out (clean --purge)".to_owned()),
+        detail: Some("a subject was removed (clean --purge)".to_owned()),
         extra: vec![
             ("rows", held.rows.into()),
             ("attempts", held.attempts.into()),
@@ -121,17 +121,17 @@ fn event(held: &Held) -> Event {
     }
 }
 
-fn tell(subject: &SubjectLabel, held: &Held, is_dry_run: bool, printer: &mut Printer) {
+fn report(subject: &SubjectLabel, held: &Held, is_dry_run: bool, printer: &mut Printer) {
     if held.is_nothing() {
-        printer.talk(&format!("no file of the state names {subject}"));
+        printer.info(&format!("no file of the state mentions {subject}"));
         return;
     }
-    let (removed, wrote) = match is_dry_run {
-        true => ("would remove", "would write"),
-        false => ("removed", "wrote"),
+    let (removed, deleted) = match is_dry_run {
+        true => ("would remove", "would delete"),
+        false => ("removed", "deleted"),
     };
-    printer.talk(&format!(
-        "{removed} {}, {}, {} of {subject}; {wrote} it out of {}; {removed} {}",
+    printer.info(&format!(
+        "{removed} {}, {}, {} of {subject}, and its name from {}; {deleted} {}",
         plural(held.rows, "row"),
         plural(held.attempts, "earlier attempt"),
         plural(held.events, "event"),
@@ -140,10 +140,9 @@ fn tell(subject: &SubjectLabel, held: &Held, is_dry_run: bool, printer: &mut Pri
     ));
     let texts = held.texts.iter().map(|(path, ..)| path);
     for path in texts.chain(&held.copies) {
-        printer.data_detail(&path.display().to_string());
+        printer.detail_line(&path.display().to_string());
     }
     printer.hint(
-        "data, logs of jobs and Slurm's accounting are not the scheduler's: docs/cron.md names \
-         what else to look through",
+        "data, job logs and Slurm's accounting are not part of this: see docs/cron.md for what else to check",
     );
 }

@@ -1,6 +1,6 @@
-//! What the study holds for the line: procedures, subjects, sessions, from the data and from the rows.
+//! Candidates from the study: procedures, subjects and sessions, from the data and from the rows.
 //!
-//! Never waits long: what is slow or broken is simply not there.
+//! Never waits long: slow or broken sources yield nothing.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use crate::model::bids::{SessionLabel, SessionSource, SubjectLabel};
 use crate::model::config::Config;
 use crate::store::state_file::Store;
 
-/// How long the shell waits at most. A file system that hangs must not hold up a terminal.
-const PATIENCE: Duration = Duration::from_millis(1500);
+/// Time limit, so that a hanging file system does not block the terminal.
+const TIME_LIMIT: Duration = Duration::from_millis(1500);
 
-/// What the line is about. Each question is asked at most once, and only if something needs it.
+/// The study of the line. Everything is read at most once, and only if needed.
 pub struct Study {
     pub line: Line,
     working_dir: Option<PathBuf>,
@@ -45,7 +45,7 @@ impl Study {
         self.subjects.get_or_init(|| self.search(subjects))
     }
 
-    /// Of the subjects on the line, if there are any.
+    /// Sessions of the subjects on the line, if any, else all.
     pub fn sessions(&self) -> &BTreeSet<String> {
         self.sessions.get_or_init(|| self.search(sessions))
     }
@@ -56,7 +56,7 @@ impl Study {
         procedures.map(|(_, one)| one.name.to_string()).collect()
     }
 
-    /// True if a procedure is on the line, beside the command.
+    /// True if a procedure is on the line, apart from the command.
     pub fn names_procedure(&self) -> bool {
         let words = self.line.words.get(1..).unwrap_or_default();
         self.procedures().iter().any(|name| words.contains(name))
@@ -64,7 +64,7 @@ impl Study {
 
     fn config(&self) -> Option<&Arc<Config>> {
         let load = || {
-            // The shell has not expanded it yet.
+            // The shell has not expanded `~` yet.
             let home = |path: PathBuf| match (path.strip_prefix("~"), sys::env("HOME")) {
                 (Ok(rest), Some(home)) => PathBuf::from(home).join(rest),
                 _ => path,
@@ -85,11 +85,11 @@ impl Study {
         found.unwrap_or_default()
     }
 
-    /// Leaves the work to a thread, and does not wait for it longer than the shell may.
+    /// Does the work in a thread, and gives up after the time limit.
     fn in_time<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || sender.send(work()));
-        let left = PATIENCE.saturating_sub(self.begin.elapsed());
+        let left = TIME_LIMIT.saturating_sub(self.begin.elapsed());
         receiver.recv_timeout(left).ok()
     }
 }
@@ -124,7 +124,7 @@ fn sessions(config: &Config, subjects: &[String]) -> BTreeSet<String> {
     all
 }
 
-/// Where subjects are directories.
+/// The directory whose entries are subjects, if there is one.
 fn root(config: &Config) -> Option<&Path> {
     match &config.sessions {
         SessionSource::Dicom => Some(&config.dicom_root),
@@ -147,7 +147,7 @@ fn rows(config: &Config) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The names in a directory that are wanted; none if it cannot be read.
+/// The wanted names in a directory; none if it cannot be read.
 fn names(dir: &Path, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
     let entries = walkdir::WalkDir::new(dir).min_depth(1).max_depth(1);
     let entries = entries.follow_root_links(true).into_iter();

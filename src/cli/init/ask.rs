@@ -1,4 +1,4 @@
-//! Questions to a person at a terminal, on stderr. Never where there is none.
+//! Questions at a terminal, on stderr; never without one.
 
 use std::io::IsTerminal as _;
 
@@ -8,15 +8,15 @@ use crate::cli::error::Failure;
 use crate::model::bids::suggest;
 use crate::setup::init::InitError;
 
-/// Asks. In hand only if somebody can answer.
+/// A dialogue; exists only if there is a terminal.
 pub struct Asker {
     theme: SimpleTheme,
 }
 
-/// Why an answer is asked again.
+/// A rejected answer.
 pub struct Rejected {
     pub why: String,
-    /// What was probably meant, as the next default; `None`: the answer itself.
+    /// The probably intended answer, as the next default; `None`: the answer itself.
     pub instead: Option<String>,
 }
 
@@ -36,14 +36,14 @@ impl From<InitError> for Rejected {
 }
 
 impl Asker {
-    /// Returns one if stdin and stderr are a terminal, and questions are wanted.
+    /// `None` unless stdin and stderr are terminals and questions are wanted.
     pub fn new(is_silent: bool) -> Option<Self> {
         let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
         (is_terminal && !is_silent).then_some(Self { theme: SimpleTheme })
     }
 
-    /// Asks until `check` has nothing against the answer. Without a default, an answer may be empty if `check`
-    /// takes it. A rejected answer, or what was probably meant, is the default of the next question.
+    /// Repeats a question until `check` accepts the answer. Without a default, an answer may be empty if `check` accepts
+    /// that. A rejected answer, or the probably intended one, is the default of the next question.
     pub fn text(
         &self,
         question: &str,
@@ -51,7 +51,7 @@ impl Asker {
         check: impl Fn(&str) -> Result<(), Rejected>,
     ) -> Result<String, Failure> {
         let ended = |error: &dyn std::fmt::Display| Failure::Usage {
-            message: format!("the dialogue ended ({error}); nothing was written"),
+            message: format!("no answer ({error}); nothing was written"),
             hint: "give the answers as options (snbb-scheduler init --help)".to_owned(),
         };
         let mut default = default.map(str::to_owned);
@@ -74,7 +74,7 @@ impl Asker {
         }
     }
 
-    /// Asks for one of some words, or its number in the list.
+    /// Asks for one of several words, or its number in the list.
     pub fn one_of(&self, question: &str, words: &[&str], default: &str) -> Result<String, Failure> {
         let answer = self.text(question, Some(default), |answer| {
             if words.contains(&picked(words, answer)) {
@@ -108,7 +108,7 @@ impl Asker {
     }
 }
 
-/// The word of a list, counted from 1, that a number names; any other answer as it is.
+/// The word that a number names, counted from 1; any other answer unchanged.
 pub fn picked<'a>(words: &[&'a str], answer: &'a str) -> &'a str {
     let number = answer.parse::<usize>().ok();
     let at = number.and_then(|number| number.checked_sub(1));

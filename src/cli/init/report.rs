@@ -1,4 +1,4 @@
-//! What `init` says: what it wrote, and what to type next.
+//! The messages of `init`: what it wrote and the next commands.
 
 use std::path::Path;
 
@@ -10,7 +10,6 @@ use crate::setup::init::existing::Existing;
 use crate::setup::init::{self, NewFile};
 use crate::setup::{catalogue, place};
 
-/// Lists the catalogue.
 pub fn catalogue(printer: &mut Printer) {
     let apps = catalogue::apps();
     let width = apps.iter().map(|app| app.name.len()).max().unwrap_or(0);
@@ -24,7 +23,7 @@ pub fn catalogue(printer: &mut Printer) {
     }
 }
 
-/// Names directories and files, each with its word before it.
+/// Lists directories and files, each after its word.
 pub fn listed(
     [for_directory, for_file]: [&str; 2],
     files: &[NewFile],
@@ -33,10 +32,10 @@ pub fn listed(
     printer: &mut Printer,
 ) {
     for path in directories {
-        printer.talk(&format!("{for_directory} {}", shown(path)));
+        printer.info(&format!("{for_directory} {}", shown(path)));
     }
     for file in files {
-        printer.talk(&format!("{for_file} {}", shown(&dir.join(&file.path))));
+        printer.info(&format!("{for_file} {}", shown(&dir.join(&file.path))));
     }
 }
 
@@ -54,9 +53,9 @@ pub fn next(dir: &Path, config: &Config, printer: &mut Printer) {
         words.extend(rest);
         shell::join(&words)
     };
-    printer.line("# next: look through the configuration and the scripts, then run the checks");
+    printer.line("# next: read the configuration and the scripts, then run the checks");
     printer.line(&command("snbb-scheduler", &["check"]));
-    printer.line("# what would be submitted:");
+    printer.line("# show what would be submitted:");
     printer.line(&command("snbb-scheduler", &["run", "--dry-run"]));
     printer.line(match config.executor.has_cluster() {
         true => "# for `crontab -e` on the login node:",
@@ -67,18 +66,18 @@ pub fn next(dir: &Path, config: &Config, printer: &mut Printer) {
     printer.line(&cron_line(&line));
 }
 
-/// Makes a line of a crontab: cron takes `%` for a line break.
+/// A line of a crontab, in which `%` would be a line break.
 fn cron_line(command: &str) -> String {
     format!("*/15 * * * * {}", command.replace('%', "\\%"))
 }
 
-/// Tells what results are there already.
+/// Reports existing results.
 pub fn existing(existing: &Existing, printer: &mut Printer) {
     for note in &existing.notes {
         printer.note(note);
     }
     for found in &existing.found {
-        printer.talk(&format!("found results: {}", found.text));
+        printer.info(&format!("found results: {}", found.text));
     }
 }
 
@@ -87,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_percent_sign_is_no_line_break_for_cron() {
+    fn percent_signs_are_escaped_for_cron() {
         assert_eq!(cron_line("run '/a%b'"), "*/15 * * * * run '/a\\%b'");
     }
 }

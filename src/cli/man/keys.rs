@@ -1,14 +1,14 @@
-//! The manual page of the configuration file, made of the table of its keys.
+//! The manual page of the configuration file, generated from the table of its keys.
 
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
 use super::NAME;
 use crate::config::keys::{Key, Section};
 
-/// The page's name, and what `man` is asked for it by.
+/// Name of the page, and the argument of `man` for it.
 pub const PAGE: &str = "config";
 
-/// Renders the page of section 5.
+/// The page, in section 5 of the manual.
 pub fn page() -> Vec<u8> {
     let version = env!("CARGO_PKG_VERSION");
     let title = format!(
@@ -29,13 +29,13 @@ pub fn page() -> Vec<u8> {
     ]);
     roff.control("SH", ["DESCRIPTION"]);
     roff.text([roman(
-        "A YAML file, named by --config or the environment variable SNBB_CONFIG; init writes one and check looks it \
-         through. Relative paths are relative to its directory; a leading ~ and ${VARIABLE} or ${VARIABLE:-default} are \
-         expanded. A key that is not known is an error.",
+        "A YAML file, named by --config or the environment variable SNBB_CONFIG. `init` writes one, and `check` checks it. \
+         Relative paths are relative to its directory; a leading ~ and ${VARIABLE} or ${VARIABLE:-default} are expanded. \
+         Unknown keys are errors.",
     )]);
     roff.control("SH", ["OPTIONS"]);
     roff.text([roman(
-        "All keys, by the mapping that they belong to, each with what is written after it, its default, and its meaning.",
+        "All keys, grouped by the mapping they belong to, each with its type, default and meaning.",
     )]);
     for section in Section::ALL {
         roff.control("SS", [section.place()]);
@@ -65,7 +65,7 @@ fn tag(key: &Key) -> Vec<Inline> {
     tag
 }
 
-/// Takes the marks of the other form, Markdown, away.
+/// The text without Markdown's marks.
 fn plain(text: &str) -> String {
     text.replace('`', "")
 }

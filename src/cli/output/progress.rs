@@ -1,4 +1,4 @@
-//! How far a command is: a bar while it works, lines for what is watched.
+//! Progress of a command: a bar, or one line per watched procedure.
 
 use std::io::Write as _;
 
@@ -10,7 +10,7 @@ use crate::cli::progress::{DELAY, Lines, Progress, View};
 use crate::show::tables::Tally;
 
 impl Printer {
-    /// Starts to show progress, if stderr is a terminal and there is no `-q`.
+    /// Shows progress if stderr is a terminal, unless with `-q`.
     pub fn progress(&mut self, total: Option<u64>, message: &str) -> Progress {
         if self.view.is_some() {
             return Progress::default();
@@ -24,9 +24,8 @@ impl Printer {
         progress
     }
 
-    /// From now on, [`Self::show_progress`] shows how far each procedure is: where progress can be drawn by live lines,
-    /// which take the place of bars, else by a line whenever one has come further.
-    /// Returns what is to be drawn again while nothing else happens.
+    /// From now on, [`Self::show_progress`] shows the progress of each procedure: by live lines, which replace bars, where
+    /// they can be drawn, else by a line per change. Returns what must be redrawn during pauses.
     pub fn watch(&mut self) -> Option<ProgressBar> {
         let lines = (self.options.progress && !self.is_quiet())
             .then(|| Lines::start(ProgressDrawTarget::stderr_with_hz(2)));
@@ -35,7 +34,7 @@ impl Printer {
         self.bar.clone()
     }
 
-    /// Shows how far each procedure is, if it is watched.
+    /// Shows the progress of each procedure, if watched.
     pub fn show_progress(&mut self, tallies: impl FnOnce() -> Vec<Tally>) {
         match &mut self.view {
             None => {}
@@ -46,20 +45,20 @@ impl Printer {
                 let before = std::mem::replace(shown, tallies.clone());
                 let time = sys::local_time(sys::now());
                 for tally in tallies.iter().filter(|tally| !before.contains(tally)) {
-                    self.talk(&format!("{time} {tally}"));
+                    self.info(&format!("{time} {tally}"));
                 }
             }
         }
     }
 
-    /// Ends what [`Self::watch`] began; the last lines stay on the screen.
+    /// Ends [`Self::watch`]; the last lines stay on the screen.
     pub fn stop_watching(&mut self, is_interrupted: bool) {
         if let Some(View::Live(lines)) = self.view.take() {
             lines.finish(is_interrupted);
             if is_interrupted {
                 let _ = self.err.write_all(b"\n");
             }
-            // What is written from now on follows them.
+            // Later output goes below these lines.
             self.bar = None;
         }
     }

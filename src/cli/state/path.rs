@@ -1,4 +1,4 @@
-//! `state path`: where the files of the state are, for scripts. Reads none of them and takes no lock.
+//! `state path`: the paths of the state's files, for scripts. Reads none of them and takes no lock.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::show::tables::health::paths_frame;
 
 pub fn run(context: &Context, args: &PathArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     match args.file {
-        // Bytes as they are: a path need not be UTF-8.
+        // A path need not be UTF-8.
         Some(file) => {
             let mut line = path(context, file).as_os_str().as_bytes().to_vec();
             line.push(b'\n');

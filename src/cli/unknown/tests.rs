@@ -14,7 +14,7 @@ fn known() -> Known<'static> {
 }
 
 #[test]
-fn what_is_not_there_is_named_with_what_may_have_been_meant() {
+fn unknown_names_are_refused_with_suggestions() {
     for (subjects, sessions, message, hint) in [
         (
             "99",
@@ -91,7 +91,7 @@ fn what_is_not_there_is_named_with_what_may_have_been_meant() {
 }
 
 #[test]
-fn d19_what_may_be_there_is_not_refused() {
+fn d19_names_that_may_exist_are_not_refused() {
     let values = |text: &str| vec![text.to_owned()];
     let all = known();
     assert!(all.refuse(&[], &[]).is_ok());
