@@ -218,7 +218,7 @@ fn end_forgotten(context: &Context, selection: &Selection, state: &mut State, lo
 /// The event of a request. The status changes when Slurm confirms the end.
 fn cancelled_event(row: &TaskRow, failed: Option<&str>) -> Event {
     let by = sys::user_name();
-    let who = format!("requested by {by}");
+    let who = format!("asked for by {by}");
     Event {
         detail: Some(match failed {
             None => who,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use polars::prelude::{DataFrame, IntoColumn, NamedFrom, Series};
+use polars::prelude::DataFrame;
 use serde_json::{Value as Json, json};
 
 use super::args::{ConfigArgs, ConfigCommand, ConfigShowArgs, Global, TextFormat};
@@ -16,7 +16,7 @@ use crate::config::keys::Fallback;
 use crate::config::load::FILE_VARIABLE;
 use crate::config::{Origin, Setting, load_settings};
 use crate::decide::manifest::Selection;
-use crate::show::tables::TableError;
+use crate::show::tables::{TableError, frame, texts};
 
 pub fn run(global: &Global, args: &ConfigArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let ConfigCommand::Show(args) = &args.command;
@@ -71,7 +71,7 @@ fn print(
     printer: &mut Printer,
 ) -> Result<(), TableError> {
     if !printer.is_terminal() {
-        return printer.frame(&frame(settings, "", file)?, Format::Table, &[], &[]);
+        return printer.frame(&table(settings, "", file)?, Format::Table, &[], &[]);
     }
     for (at, group) in settings
         .chunk_by(|a, b| a.procedure == b.procedure)
@@ -86,26 +86,19 @@ fn print(
             printer.line(&heading);
         }
         let prefix = maybe("", procedure.map(|_| &heading), ".");
-        printer.frame(&frame(group, &prefix, file)?, Format::Table, &[], &[])?;
+        printer.frame(&table(group, &prefix, file)?, Format::Table, &[], &[])?;
     }
     Ok(())
 }
 
 /// `prefix`: common beginning of all keys, which is omitted.
-fn frame(settings: &[Setting], prefix: &str, file: Option<&Path>) -> Result<DataFrame, TableError> {
-    let key = |setting: &Setting| setting.path.strip_prefix(prefix).map(str::to_owned);
-    let column =
-        |name: &str, texts: Vec<Option<String>>| Series::new(name.into(), texts).into_column();
+fn table(settings: &[Setting], prefix: &str, file: Option<&Path>) -> Result<DataFrame, TableError> {
     let all = || settings.iter();
-    let columns = vec![
-        column("key", all().map(key).collect()),
-        column("value", all().map(|setting| text(&setting.value)).collect()),
-        column(
-            "origin",
-            all().map(|setting| Some(origin(setting, file))).collect(),
-        ),
-    ];
-    Ok(DataFrame::new(settings.len(), columns)?)
+    frame(vec![
+        texts("key", all().map(|one| one.path.strip_prefix(prefix))),
+        texts("value", all().map(|one| text(&one.value))),
+        texts("origin", all().map(|one| Some(origin(one, file)))),
+    ])
 }
 
 /// A value as it could be written; `None` if there is none.

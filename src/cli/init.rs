@@ -6,7 +6,6 @@
 mod add;
 mod ask;
 mod gather;
-mod report;
 
 use std::path::{Path, PathBuf};
 
@@ -14,16 +13,18 @@ use super::args::{Global, InitArgs};
 use super::error::Failure;
 use super::output::Printer;
 use crate::base::exit::Exit;
-use crate::base::sys;
+use crate::base::{shell, sys};
 use crate::config::Overrides;
 use crate::config::load::interpret;
 use crate::model::config::Config;
-use crate::setup::init;
-use crate::setup::init::write;
+use crate::setup::init::error::shown;
+use crate::setup::init::existing::Existing;
+use crate::setup::init::{self, NewFile, write};
+use crate::setup::{catalogue, place};
 
 pub fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     if args.list {
-        report::catalogue(printer);
+        print_catalogue(printer);
         return Ok(Exit::Done);
     }
     if let Some(file) = global.config.as_ref().filter(|_| args.add.is_none()) {
@@ -77,7 +78,7 @@ pub fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Ex
     let to_make: Vec<&Path> = to_make.iter().map(PathBuf::as_path).collect();
     if args.dry_run {
         printer.data(files.first().map_or("", |config| &config.text).as_bytes());
-        report::listed(
+        list_files(
             ["would create", "would write"],
             &files,
             &to_make,
@@ -87,15 +88,15 @@ pub fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Ex
         return Ok(Exit::Done);
     }
     if let Some(asker) = &asker {
-        report::listed(["directory", "file"], &files, &to_make, &dir, printer);
+        list_files(["directory", "file"], &files, &to_make, &dir, printer);
         if !asker.agrees("Write them?")? {
             printer.info("nothing was written");
             return Ok(Exit::Done);
         }
     }
     write::write(&files, &to_make, &dir)?;
-    report::listed(["created", "wrote"], &files, &to_make, &dir, printer);
-    report::next(&dir, &config, printer);
+    list_files(["created", "wrote"], &files, &to_make, &dir, printer);
+    print_next_steps(&dir, &config, printer);
     Ok(Exit::Done)
 }
 
@@ -110,4 +111,85 @@ fn load(text: &str, file: &Path, dir: &Path) -> Result<Config, Failure> {
         &none,
         dir,
     )?)
+}
+
+fn print_catalogue(printer: &mut Printer) {
+    let apps = catalogue::apps();
+    let width = apps.iter().map(|app| app.name.len()).max().unwrap_or(0);
+    for app in apps {
+        printer.line(&format!("{:<width$}  {}", app.name, app.about));
+        let groups: Vec<String> = app.needs.iter().map(|group| group.join(" or ")).collect();
+        if !groups.is_empty() {
+            printer.line(&format!("{:<width$}  after {}", "", groups.join(", ")));
+        }
+        printer.line(&format!("{:<width$}  {}", "", app.docs));
+    }
+}
+
+/// Lists directories and files, each after its word.
+fn list_files(
+    [for_directory, for_file]: [&str; 2],
+    files: &[NewFile],
+    directories: &[&Path],
+    dir: &Path,
+    printer: &mut Printer,
+) {
+    for path in directories {
+        printer.info(&format!("{for_directory} {}", shown(path)));
+    }
+    for file in files {
+        printer.info(&format!("{for_file} {}", shown(&dir.join(&file.path))));
+    }
+}
+
+/// Prints the next three commands.
+fn print_next_steps(dir: &Path, config: &Config, printer: &mut Printer) {
+    let file = dir.join(init::CONFIG).to_string_lossy().into_owned();
+    let program = std::env::current_exe().ok();
+    let for_cron = program
+        .as_deref()
+        .filter(|path| !path.parent().is_some_and(place::is_on_cron_path))
+        .and_then(Path::to_str)
+        .unwrap_or("snbb-scheduler");
+    let command = |program: &str, rest: &[&str]| {
+        let mut words = vec![program, "--config", &file];
+        words.extend(rest);
+        shell::join(&words)
+    };
+    printer.line("# next: read the configuration and the scripts, then run the checks");
+    printer.line(&command("snbb-scheduler", &["check"]));
+    printer.line("# show what would be submitted:");
+    printer.line(&command("snbb-scheduler", &["run", "--dry-run"]));
+    printer.line(match config.executor.has_cluster() {
+        true => "# for `crontab -e` on the login node:",
+        false => "# for `crontab -e` on this machine:",
+    });
+    let log = shell::quote(&dir.join("cron.log").to_string_lossy());
+    let line = format!("{} >> {log} 2>&1", command(for_cron, &["-q", "run"]));
+    printer.line(&cron_line(&line));
+}
+
+/// A line of a crontab, in which `%` would be a line break.
+fn cron_line(command: &str) -> String {
+    format!("*/15 * * * * {}", command.replace('%', "\\%"))
+}
+
+/// Reports existing results.
+fn report_existing(existing: &Existing, printer: &mut Printer) {
+    for note in &existing.notes {
+        printer.note(note);
+    }
+    for found in &existing.found {
+        printer.info(&format!("found results: {}", found.text));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percent_signs_are_escaped_for_cron() {
+        assert_eq!(cron_line("run '/a%b'"), "*/15 * * * * run '/a\\%b'");
+    }
 }

@@ -2,15 +2,13 @@
 
 #![expect(clippy::disallowed_methods, reason = "starts `man`")]
 
-mod keys;
-
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::process;
 
 use clap::{Command, CommandFactory as _};
 use clap_mangen::Man;
-use clap_mangen::roff::{Roff, bold, roman};
+use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
 use super::args::{Cli, Global, ManArgs, with_own_help};
 use super::context::read_config;
@@ -19,6 +17,7 @@ use super::output::Printer;
 use super::output_file::{refuse_data, refuse_foreign};
 use crate::base::exit::Exit;
 use crate::base::sys;
+use crate::config::keys::{Key, Section};
 
 pub fn run(global: &Global, args: &ManArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     match (&args.output, &args.page) {
@@ -72,7 +71,7 @@ fn chosen(wanted: &str) -> Result<Vec<u8>, Failure> {
             format!("there is no manual page '{wanted}'"),
             format!(
                 "name a command, or {}; available pages: {}",
-                keys::PAGE,
+                CONFIG_PAGE,
                 pages
                     .iter()
                     .filter_map(|(name, _)| Some(
@@ -130,7 +129,7 @@ fn pages() -> Vec<(String, Vec<u8>)> {
         commands.extend(command.get_subcommands());
         pages.push((format!("{}.1", name(command)), page(command)));
     }
-    pages.push((format!("{NAME}-{}.5", keys::PAGE), keys::page()));
+    pages.push((format!("{NAME}-{}.5", CONFIG_PAGE), config_page()));
     pages
 }
 
@@ -222,7 +221,7 @@ fn surroundings() -> Roff {
     }
     roff.control("SH", ["SEE ALSO"]);
     roff.text([
-        bold(format!("{NAME}-{}", keys::PAGE)),
+        bold(format!("{NAME}-{}", CONFIG_PAGE)),
         roman("(5), "),
         bold("sbatch"),
         roman("(1), "),
@@ -234,4 +233,69 @@ fn surroundings() -> Roff {
         roman("(5)"),
     ]);
     roff
+}
+
+/// Name of the page, and the argument of `man` for it.
+const CONFIG_PAGE: &str = "config";
+
+/// The page, in section 5 of the manual.
+fn config_page() -> Vec<u8> {
+    let version = env!("CARGO_PKG_VERSION");
+    let title = format!(
+        ".TH \"{}-CONFIG\" 5 \"\" \"{NAME} {version}\" \"{NAME}\"\n",
+        NAME.to_uppercase()
+    );
+    let mut roff = Roff::new();
+    roff.control("SH", ["NAME"]);
+    roff.text([roman(format!(
+        "{NAME}-{CONFIG_PAGE} - the configuration file of {NAME}"
+    ))]);
+    roff.control("SH", ["SYNOPSIS"]);
+    roff.text([
+        bold(format!("{NAME} --config")),
+        roman(" "),
+        italic("config.yaml"),
+        roman(" ..."),
+    ]);
+    roff.control("SH", ["DESCRIPTION"]);
+    roff.text([roman(
+        "A YAML file, named by --config or the environment variable SNBB_CONFIG. `init` writes one, and `check` checks it. \
+         Relative paths are relative to its directory; a leading ~ and ${VARIABLE} or ${VARIABLE:-default} are expanded. \
+         Unknown keys are errors.",
+    )]);
+    roff.control("SH", ["OPTIONS"]);
+    roff.text([roman(
+        "All keys, grouped by the mapping they belong to, each with its type, default and meaning.",
+    )]);
+    for section in Section::ALL {
+        roff.control("SS", [section.place()]);
+        for key in section.keys() {
+            roff.control("TP", []);
+            roff.text(tag(key));
+            roff.text([roman(format!("{}.", plain(key.doc)))]);
+        }
+    }
+    roff.control("SH", ["SEE ALSO"]);
+    roff.text([bold(NAME), roman("(1)")]);
+    let mut page = title.into_bytes();
+    // Writing to memory cannot fail.
+    let _ = roff.to_writer(&mut page);
+    page
+}
+
+fn tag(key: &Key) -> Vec<Inline> {
+    let mut tag = vec![
+        bold(key.name),
+        roman(": "),
+        italic(plain(&key.kind.words())),
+    ];
+    if let Some(default) = key.default.words() {
+        tag.push(roman(format!(" (default: {})", plain(&default))));
+    }
+    tag
+}
+
+/// The text without Markdown's marks.
+fn plain(text: &str) -> String {
+    text.replace('`', "")
 }

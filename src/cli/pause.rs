@@ -32,31 +32,23 @@ pub fn pause(context: &Context, args: &PauseArgs, printer: &mut Printer) -> Resu
     let mut events = Vec::new();
     for name in &names {
         let switch = control.switch_mut(name.as_ref());
+        // An earlier note stays unless there is a new one.
+        if let Some(old) = &switch.paused
+            && (note.is_none()
+                || matches!(&old.cause, PauseCause::Person { note: old, .. } if *old == note))
+        {
+            printer.info(&format!("{} is already paused", title(name.as_ref())));
+            continue;
+        }
+        let since = switch.paused.as_ref().map_or(now, |pause| pause.since);
         let cause = PauseCause::Person {
             by: sys::user_name(),
             note: note.clone(),
         };
-        let since = switch.paused.as_ref().map(|pause| pause.since);
-        match &switch.paused {
-            // An earlier note stays unless there is a new one.
-            Some(old) if note.is_none() || note.as_deref() == note_of(old) => {
-                printer.info(&format!("{} is already paused", title(name.as_ref())));
-                continue;
-            }
-            _ => {
-                let since = since.unwrap_or(now);
-                let pause = switch.paused.insert(Pause { since, cause });
-                let kind = EventKind::Paused;
-                events.push(event(now, kind, name.as_ref(), Some(pause)));
-            }
-        }
+        let pause = switch.paused.insert(Pause { since, cause });
+        events.push(event(now, EventKind::Paused, name.as_ref(), Some(pause)));
     }
-    save(context, &locked, &mut control, &events)?;
-    let pauses = Pauses {
-        control,
-        ..Pauses::default()
-    };
-    report_pauses(context, &pauses, None, Tense::NextRun, printer);
+    save(context, &locked, control, &events, printer)?;
     Ok(Exit::Done)
 }
 
@@ -97,32 +89,32 @@ pub fn resume(
             "{title} is resumed: the next `run` submits its jobs"
         ));
     }
-    save(context, &locked, &mut control, &events)?;
-    let was_resumed = !events.is_empty();
-    let pauses = Pauses {
-        control,
-        ..Pauses::default()
-    };
-    report_pauses(context, &pauses, None, Tense::NextRun, printer);
-    if was_resumed {
+    save(context, &locked, control, &events, printer)?;
+    if !events.is_empty() {
         hint_at_failures(&state, context, printer);
     }
     Ok(Exit::Done)
 }
 
-/// Writes the events before the control file, so that a crash in between repeats an event and loses none.
+/// Writes the events before the control file, so that a crash in between repeats an event and loses none. Reports all
+/// pauses.
 fn save(
     context: &Context,
     locked: &LockedStore,
-    control: &mut Control,
+    mut control: Control,
     events: &[Event],
+    printer: &mut Printer,
 ) -> Result<(), Failure> {
-    if events.is_empty() {
-        return Ok(());
+    if !events.is_empty() {
+        context.open_audit()?.append(events)?;
+        control.forget_before(breaker::horizon(sys::now()));
+        locked.save_control(&mut control)?;
     }
-    context.open_audit()?.append(events)?;
-    control.forget_before(breaker::horizon(sys::now()));
-    locked.save_control(control)?;
+    let pauses = Pauses {
+        control,
+        ..Pauses::default()
+    };
+    report_pauses(context, &pauses, None, Tense::NextRun, printer);
     Ok(())
 }
 
@@ -150,13 +142,6 @@ fn chosen(
     }
     known.retain(|name| selection.contains_procedure(name));
     Ok(known.into_iter().map(Some).collect())
-}
-
-fn note_of(pause: &Pause) -> Option<&str> {
-    match &pause.cause {
-        PauseCause::Person { note, .. } => note.as_deref(),
-        PauseCause::Failures { .. } => None,
-    }
 }
 
 fn title(name: Option<&Arc<str>>) -> String {

@@ -2,14 +2,14 @@
 //!
 //! Without `--yes`, nothing takes a lock or writes.
 
-mod path;
-
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
+use clap::ValueEnum as _;
 
-use super::args::{RepairArgs, StateArgs, StateCommand, VerifyArgs};
+use super::args::{PathArgs, RepairArgs, StateArgs, StateCommand, StateFile, VerifyArgs};
 use super::context::{Access, Context};
 use super::error::Failure;
 use super::monitor::report_queue;
@@ -24,7 +24,7 @@ use crate::decide::reconcile::strays;
 use crate::decide::reconcile::strays::{Records, Strays};
 use crate::decide::safety;
 use crate::model::state::{State, TaskKey};
-use crate::show::tables::health::{Repaired, findings_frame, repair_frame};
+use crate::show::tables::health::{Repaired, findings_frame, paths_frame, repair_frame};
 use crate::store::audit_log::{Event, EventKind};
 use crate::store::repair::{Origin, Rebuilt};
 use crate::store::sources::Sources;
@@ -36,7 +36,7 @@ pub fn run(context: &Context, args: &StateArgs, printer: &mut Printer) -> Result
     match &args.command {
         StateCommand::Verify(args) => verify(context, args, printer),
         StateCommand::Repair(args) => repair(context, args, printer),
-        StateCommand::Path(args) => path::run(context, args, printer),
+        StateCommand::Path(args) => print_paths(context, args, printer),
     }
 }
 
@@ -295,4 +295,45 @@ fn repaired_event(at: DateTime<Utc>, damage: &[String], rows: usize) -> Event {
         extra: vec![("rows", rows.into())],
         ..Event::new(at, EventKind::Repaired)
     }
+}
+
+/// Prints the paths of the state's files. Reads none of them.
+fn print_paths(context: &Context, args: &PathArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+    match args.file {
+        // A path need not be UTF-8.
+        Some(file) => {
+            let mut line = path_of(context, file).as_os_str().as_bytes().to_vec();
+            line.push(b'\n');
+            printer.data(&line);
+        }
+        None => {
+            let all: Vec<(String, String)> = StateFile::value_variants()
+                .iter()
+                .map(|&file| (name_of(file), path_of(context, file).display().to_string()))
+                .collect();
+            printer.frame(&paths_frame(&all)?, args.format, &[], &[])?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn path_of(context: &Context, file: StateFile) -> &Path {
+    let paths = &context.store.paths;
+    match file {
+        StateFile::State => &paths.state,
+        StateFile::Attempts => &paths.attempts,
+        StateFile::Audit => &context.config.log_file,
+        StateFile::Backup => &paths.backup,
+        StateFile::Journal => &paths.journal,
+        StateFile::Control => &paths.control,
+        StateFile::Calls => &paths.calls,
+        StateFile::Lock => &paths.lock,
+        StateFile::Local => &paths.local,
+        StateFile::Arrays => &paths.arrays,
+    }
+}
+
+fn name_of(file: StateFile) -> String {
+    file.to_possible_value()
+        .map_or_else(String::new, |value| value.get_name().to_owned())
 }

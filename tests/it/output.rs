@@ -341,7 +341,7 @@ fn nothing_to_show_is_an_empty_table_for_scripts_and_a_word_for_people() {
     for (what, words, header) in [
         (
             0,
-            "note: no tasks on record (`snbb-scheduler manifest` shows what is due)\n",
+            "note: no tasks on record (`snbb-scheduler manifest` lists the tasks that are due)\n",
             "subject,session,procedure,status,",
         ),
         (

@@ -258,7 +258,7 @@ fn a_submission_in_doubt_is_found_again_and_never_doubled() {
     let (study, slurm) = study();
     slurm.silent(2);
     let said = study.ok(&["run"]);
-    assert!(said.err.contains("nobody knows yet"), "{}", said.err);
+    assert!(said.err.contains("it is not yet known"), "{}", said.err);
     assert!(
         study
             .statuses()
@@ -288,7 +288,7 @@ fn a_deleted_state_does_not_double_jobs() {
     let said = study.ok(&["run"]);
     assert_eq!(slurm.calls("sbatch"), 3, "{}", said.err);
     assert_eq!(
-        said.err.matches("adopted its living job").count(),
+        said.err.matches("adopted its job").count(),
         3,
         "{}",
         said.err

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{load, report};
+use super::{load, report_existing};
 use crate::base::exit::Exit;
 use crate::base::{durable, regular, sys};
 use crate::cli::args::{Global, InitArgs};
@@ -123,7 +123,7 @@ fn existing(config: &Config, names: &[String], printer: &mut Printer) -> Existin
         |found| found.sessions,
     );
     let existing = Existing::look(config, &sessions, Some(names));
-    report::existing(&existing, printer);
+    report_existing(&existing, printer);
     existing
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 
 const MISSING: &str = "is missing although a copy of it is there";
-const ANEW: &str = "the state was begun anew on ";
+const ANEW: &str = "the state was started anew on ";
 
 #[test]
 fn a_lost_state_file_is_told_by_all_until_it_is_repaired() {
@@ -84,7 +84,7 @@ fn a_study_that_begins_has_lost_nothing() {
     study.script("prep.sh", "true");
     study.scan(&["sub-01/ses-01"]);
     assert!(!study.ok(&["status"]).err.contains("is missing"));
-    assert!(study.ok(&["run"]).err.contains("a new one is started"));
+    assert!(study.ok(&["run"]).err.contains("starting a new one"));
     for command in ["run", "status"] {
         let said = study.ok(&[command]);
         assert!(

@@ -9,7 +9,7 @@ fn cancel_ends_what_is_selected_and_rows_follow_once_it_is_confirmed() {
     let said = study.call(&["cancel"]);
     assert_eq!(said.code, 2, "{}", said.err);
     assert!(
-        said.err.contains("cancel needs a selection"),
+        said.err.contains("cancel requires a selection"),
         "{}",
         said.err
     );
@@ -150,7 +150,9 @@ fn rows_that_the_plan_no_longer_holds_are_named() {
     .unwrap();
     let said = study.ok(&["run", "--max-jobs", "0"]).err;
     assert!(
-        said.contains("note: 1 session on record is gone from the data: sub-02 ses-01 (renamed?)"),
+        said.contains(
+            "note: 1 session on record is missing from the data: sub-02 ses-01 (renamed?)"
+        ),
         "{said}"
     );
     study.configure(&PIPELINE.replace("convert", "other"));

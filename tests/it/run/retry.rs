@@ -81,7 +81,7 @@ fn retry_never_frees_a_task_while_a_part_of_its_job_lives() {
     assert_eq!(said.code, 1, "{}", said.err);
     assert!(
         said.err
-            .contains("convert sub-01 ses-01: job 1001 may be alive"),
+            .contains("convert sub-01 ses-01: job 1001 may still be running"),
         "{}",
         said.err
     );
@@ -94,7 +94,7 @@ fn retry_says_what_is_complete_on_disk_and_never_frees_a_living_job() {
     study.ok(&["run"]);
     let said = study.call(&["retry", "--status", "all"]);
     assert_eq!(said.code, 1, "{}", said.err);
-    assert!(said.err.contains("may be alive"), "{}", said.err);
+    assert!(said.err.contains("may still be running"), "{}", said.err);
     assert_eq!(study.statuses().len(), 3);
 
     slurm.set_all("TIMEOUT");
@@ -155,7 +155,7 @@ fn retry_frees_no_job_because_the_queue_is_silent_once() {
     let said = study.call(&["retry", "--status", "all"]);
     assert_eq!(said.code, 1);
     assert!(
-        said.err.contains("counts as gone after lost_grace"),
+        said.err.contains("counts as lost after `lost_grace`"),
         "{}",
         said.err
     );

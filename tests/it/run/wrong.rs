@@ -110,7 +110,7 @@ fn a_state_file_that_was_moved_does_not_double_the_living_jobs_at_once() {
     let said = study.ok(&["run"]);
     assert_eq!(slurm.calls("sbatch"), 3, "{}", said.err);
     assert!(
-        said.err.contains("put it there before the next run"),
+        said.err.contains("move it there before the next run"),
         "{}",
         said.err
     );
@@ -125,7 +125,7 @@ fn a_state_file_that_was_moved_does_not_double_the_living_jobs_at_once() {
     study.write("config.yaml", &format!("project: other\n{moved}"));
     let said = study.ok(&["run"]);
     assert_eq!(
-        said.err.matches("adopted its living job").count(),
+        said.err.matches("adopted its job").count(),
         3,
         "{}",
         said.err
@@ -329,7 +329,7 @@ fn results_that_have_gone_are_named_before_they_are_made_again() {
     let said = study.ok(&["run", "-q"]);
     assert_eq!(
         said.err,
-        "warning: 2 tasks were complete and have lost their outputs: submitted again \
+        "warning: 2 complete tasks have lost their outputs: submitted again \
          (prep sub-01 ses-01, prep sub-01 ses-02)\n"
     );
     assert_eq!(study.ok(&["run", "-q"]).err, "");
@@ -386,7 +386,7 @@ fn without_a_configuration_nothing_is_written_and_the_way_out_is_said() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{command:?}: {said}");
         assert!(
-            said.contains("error: no configuration, and the built-in defaults do not fit: dicom_root /data/snbb/dicom does not exist"),
+            said.contains("error: no configuration file, and the built-in defaults do not match this site: dicom_root /data/snbb/dicom does not exist"),
             "{command:?}: {said}"
         );
         assert!(
@@ -424,7 +424,7 @@ fn a_state_that_is_begun_is_said_even_to_cron_and_none_is_begun_behind_a_broken_
     assert_eq!(slurm.calls("sbatch"), 0);
     fs::create_dir_all(study.at("volume/deep")).unwrap();
     let said = study.ok(&["-q", "run"]);
-    assert!(said.err.contains("a new one is started"), "{}", said.err);
+    assert!(said.err.contains("starting a new one"), "{}", said.err);
     assert_eq!(study.ok(&["-q", "run"]).err, "");
     assert_eq!(slurm.calls("sbatch"), 3);
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::Gatherer;
 use crate::cli::error::Failure;
 use crate::cli::init::ask::{Asker, Rejected, picked};
-use crate::cli::init::report;
+use crate::cli::init::report_existing;
 use crate::model::bids::SessionSource;
 use crate::model::config::Config;
 use crate::setup::catalogue::{App, DESCRIPTION, apps};
@@ -27,7 +27,7 @@ impl Gatherer<'_> {
             ..look::defaults()?
         };
         let existing = Existing::look(&config, &data.cohort, None);
-        report::existing(&existing, self.printer);
+        report_existing(&existing, self.printer);
         let catalogue = existing.catalogue();
         let converts = *sessions != SessionSource::Bids;
         let mut fitting: Vec<&App> = Vec::new();
