@@ -6,7 +6,7 @@
 //! to its job), [`act`] for submission without losing a job, [`cli`] for the output. `docs/architecture.md` describes every
 //! module, `docs/glossary.md` every term. The most important ones:
 //!
-//! - **Task**: a procedure of a session or subject. **Attempt**: one submission of it; the row is that of the newest one.
+//! - **Task**: a procedure of a session or subject. **Attempt**: one submission of it; the row describes the newest one.
 //! - **Invocation**: one start of the program. **Pass**: look, decide, submit; `run` makes one, `monitor` its first half.
 //! - **Submission in doubt**: sbatch was started but has not answered. Until this is resolved, the task counts as in flight.
 //!   **Adopted**: its job was found. **Released**: there certainly is none.
@@ -16,7 +16,7 @@
 //! - **Pause**: submission stopped by the user, or by the circuit breaker after repeated failures. **Safety stop**: nothing
 //!   is submitted because the disk cannot be trusted.
 //! - **Folded**: events of the journal that are in the saved rows.
-//! - **Superseded**: an attempt whose row was replaced by that of a later one. **Overtaken**: an attempt in the journal
+//! - **Superseded**: an attempt whose row was replaced by a later attempt's. **Overtaken**: an attempt in the journal
 //!   whose row already belongs to a later one. Both go to the attempts file.
 //! - **Gate**: what holds back sessions whose data is still arriving. **Cohort**: the sessions that the site includes.
 

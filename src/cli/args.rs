@@ -160,13 +160,13 @@ pub enum Command {
 /// A selection of tasks; without any option, all of them.
 #[derive(Debug, Args, Default)]
 pub struct SelectArgs {
-    /// Select only this subject, with or without `sub-`; globs allowed; repeatable
+    /// Select this subject, with or without `sub-`; globs allowed; repeatable
     #[arg(long = "subject", value_name = "LABEL")]
     pub subjects: Vec<String>,
-    /// Select only this session, with or without `ses-`; globs allowed; repeatable
+    /// Select this session, with or without `ses-`; globs allowed; repeatable
     #[arg(long = "session", value_name = "LABEL")]
     pub sessions: Vec<String>,
-    /// Select only this procedure; globs allowed; repeatable
+    /// Select this procedure; globs allowed; repeatable
     #[arg(long = "procedure", value_name = "NAME")]
     pub procedures: Vec<String>,
 }

@@ -22,6 +22,7 @@ use crate::show::audit::{Part, html, saved_reports, text};
 use crate::show::failures::patterns::Patterns;
 use crate::show::mail;
 use crate::show::mail::Message;
+use crate::show::tables::TableError;
 
 pub fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let report_dir = report_dir(context, args, printer)?;
@@ -34,7 +35,7 @@ pub fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result
             .map(drop)
             .map_err(Failure::from);
     }
-    let bytes = rendered(&report, args, printer.width())?;
+    let bytes = rendered(&report, args, printer.options().width)?;
     match &args.output {
         Some(file) => match saved_reports::replace(file, &bytes).map_err(Failure::from) {
             Ok(()) => printer.info(&format!("wrote the report to {}", file.display())),
@@ -194,9 +195,7 @@ fn rendered(report: &Report, args: &AuditArgs, width: Option<u16>) -> Result<Vec
             text::table(report, width).into_bytes()
         }
         AuditFormat::Markdown => text::markdown(report).into_bytes(),
-        AuditFormat::Json => report
-            .to_json()
-            .map_err(crate::show::tables::TableError::from)?,
+        AuditFormat::Json => report.to_json().map_err(TableError::from)?,
         AuditFormat::Html => html::render(report).into_bytes(),
     })
 }

@@ -75,6 +75,13 @@ impl Block {
         }
     }
 
+    /// Adds lines below one label.
+    pub fn entries(&mut self, label: &str, texts: impl IntoIterator<Item = impl AsRef<str>>) {
+        for (at, text) in texts.into_iter().enumerate() {
+            self.entry(if at == 0 { label } else { "" }, text.as_ref());
+        }
+    }
+
     /// Adds a line to copy, which is never wrapped.
     pub fn verbatim(&mut self, label: &str, text: &str) {
         let label = format!("  {label:<width$}", width = INDENT - 2);

@@ -100,7 +100,7 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
     Ok(exit)
 }
 
-/// Separates the jobs of the configured executor from those of the other one.
+/// Separates the jobs of the configured executor from the other executor's.
 fn split<'a>(context: &Context, rows: &'a [TaskRow]) -> (Vec<&'a TaskRow>, Vec<OtherExecutor<'a>>) {
     let other = |row: &'a TaskRow| OtherExecutor::of(row, context.config.executor);
     (

@@ -33,13 +33,6 @@ struct Found {
     events: Option<OldEvents>,
 }
 
-/// What the options select.
-struct Parts {
-    rows: bool,
-    logs: bool,
-    events: bool,
-}
-
 pub fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let Some(older_than) = args.older_than else {
         return purge(context, args, printer);
@@ -48,19 +41,14 @@ pub fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result
     let now = sys::now();
     let before = now - age;
     let is_all = !(args.rows || args.logs || args.events);
-    let parts = Parts {
-        rows: args.rows || is_all,
-        logs: args.logs || is_all,
-        events: args.events || is_all,
-    };
     let (locked, mut state) =
         context.lock_or_read_state("clean", args.dry_run, &args.write, printer)?;
     let mut exit = Exit::Done;
-    let rows = match parts.rows {
+    let rows = match args.rows || is_all {
         true => rows(context, &state, before, &mut exit, printer)?,
         false => Vec::new(),
     };
-    let logs = match parts.logs {
+    let logs = match args.logs || is_all {
         true => old_logs(context, &state, before)?,
         false => Vec::new(),
     };
@@ -76,7 +64,7 @@ pub fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result
         }
     }
     // Only now, after the events of the rows were appended to the log.
-    let events = match parts.events {
+    let events = match args.events || is_all {
         true => OldEvents::find(&context.config.log_file, before)?,
         false => None,
     };
@@ -292,58 +280,49 @@ fn check_removable(
     state: &State,
     printer: &mut Printer,
 ) -> Result<(), Failure> {
+    let refuse = |message: String, hint: &str| Err(Failure::usage(message, hint));
     if !state.is_stored() {
-        return Err(Failure::Usage {
-            message: format!(
-                "the state file {} does not exist, only copies beside it",
-                context.store.paths.state.display()
-            ),
-            hint: "rebuild it with `snbb-scheduler state repair --yes`, then purge".to_owned(),
-        });
+        let file = context.store.paths.state.display();
+        return refuse(
+            format!("the state file {file} does not exist, only copies beside it"),
+            "rebuild it with `snbb-scheduler state repair --yes`, then purge",
+        );
     }
-    let in_flight = state
-        .rows()
-        .iter()
-        .filter(|row| *row.key.subject == *subject.as_str() && row.is_in_flight())
-        .count();
-    if in_flight > 0 {
-        return Err(Failure::Usage {
-            message: format!("{} of {subject} in flight", plural(in_flight, "task")),
-            hint: format!(
+    let rows = state.rows().iter();
+    let rows = rows.filter(|row| *row.key.subject == *subject.as_str() && row.is_in_flight());
+    if let in_flight @ 1.. = rows.count() {
+        return Err(Failure::usage(
+            format!("{} of {subject} in flight", plural(in_flight, "task")),
+            format!(
                 "run `snbb-scheduler cancel --subject {subject}`, and purge when `snbb-scheduler monitor` has recorded \
                  the end of the jobs"
             ),
-        });
+        ));
     }
     if let Some(file) = held.in_use(&context.store, state) {
-        return Err(Failure::Usage {
-            message: format!(
-                "{subject} appears in {}, which other jobs in flight still need (an array's task list or a job's script)",
-                file.display()
+        let file = file.display();
+        return refuse(
+            format!(
+                "{subject} appears in {file}, which other jobs in flight still need (an array's task list or a job's script)"
             ),
-            hint: "purge when they have ended".to_owned(),
-        });
+            "purge when they have ended",
+        );
     }
     let cohort = lists::load(&context.config.cohort)?;
     let found = context.discover(printer)?;
     if let Some(unseen) = found.unreadable.first() {
-        return Err(Failure::Usage {
-            message: format!(
-                "not all sessions can be read ({}), so {subject} may still have some",
-                unseen.path.display()
-            ),
-            hint: "purge when everything is mounted and readable".to_owned(),
-        });
+        let path = unseen.path.display();
+        return refuse(
+            format!("not all sessions can be read ({path}), so {subject} may still have some"),
+            "purge when everything is mounted and readable",
+        );
     }
-    let is_found = found
-        .sessions
-        .iter()
-        .any(|session| session.subject == *subject && !cohort.excludes(session));
-    if is_found {
-        return Err(Failure::Usage {
-            message: format!("{subject} still has sessions: its tasks would be submitted again"),
-            hint: "remove its data, or list it in `exclude`; then purge".to_owned(),
-        });
+    let mut sessions = found.sessions.iter();
+    if sessions.any(|session| session.subject == *subject && !cohort.excludes(session)) {
+        return refuse(
+            format!("{subject} still has sessions: its tasks would be submitted again"),
+            "remove its data, or list it in `exclude`; then purge",
+        );
     }
     Ok(())
 }

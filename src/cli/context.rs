@@ -5,7 +5,7 @@ mod place;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-pub use place::warn_stops;
+pub use place::{config_beside, warn_stops};
 use place::{print_warnings, refuse_ambiguous_link};
 
 use super::args::{Global, SelectArgs, WriteArgs};
@@ -208,7 +208,7 @@ impl Context {
         error.into()
     }
 
-    /// The name that distinguishes this study's jobs from those of others.
+    /// The name that distinguishes this study's jobs from other jobs.
     pub fn project(&self, state: &State) -> String {
         let stored = state.meta.project.clone();
         let stored = stored.or_else(|| self.store.meta_of_copies()?.project);
@@ -256,7 +256,7 @@ impl Context {
         discover_by(&self.reader, &self.config.search())
     }
 
-    /// Finds the sessions and warns of what cannot be read.
+    /// Finds the sessions and warns of unreadable directories.
     pub fn discover(&self, printer: &mut Printer) -> Result<Discovery, Failure> {
         let found = self.find_sessions();
         let found = found.map_err(|error| self.no_sessions(error))?;
@@ -298,13 +298,13 @@ impl Context {
     }
 
     pub fn selection(&self, args: &SelectArgs) -> Result<Selection, Failure> {
-        match self.selection_among(args, None) {
-            Err(Failure::Selection(error)) => Err(match self.store.read() {
-                Ok(state) => removed_procedure(error, &state),
-                Err(_) => error.into(),
-            }),
-            selection => selection,
-        }
+        self.selection_among(args, None)
+            .map_err(|failure| match failure {
+                Failure::Selection(error) => {
+                    removed_procedure(error, &self.store.read().unwrap_or_default())
+                }
+                other => other,
+            })
     }
 
     /// A selection that may also name procedures that only the state knows.
@@ -350,15 +350,6 @@ pub fn all_attempts<'a>(
 ) -> impl Iterator<Item = &'a TaskRow> + Clone {
     let superseded = earlier.iter().chain(state.superseded());
     superseded.chain(state.rows())
-}
-
-/// A configuration in the working directory, which a user may expect to be read.
-pub fn config_beside() -> Option<PathBuf> {
-    let working_dir = std::env::current_dir().ok()?;
-    ["config.yaml", "config.yml"]
-        .map(|name| working_dir.join(name))
-        .into_iter()
-        .find(|file| file.symlink_metadata().is_ok())
 }
 
 /// Reads the configuration that the command line and an environment name.

@@ -46,7 +46,7 @@ impl Context {
         Ok((found, manifest))
     }
 
-    /// [`Context::decide`], with a report of what the next run will hold back: for commands that show what is due.
+    /// [`Context::decide`], with a report of the pauses that hold tasks back: for commands that show what is due.
     pub fn plan(
         &self,
         selection: Selection,
@@ -54,12 +54,12 @@ impl Context {
         printer: &mut Printer,
     ) -> Result<(Discovery, Manifest), Failure> {
         let (found, manifest, pauses) = self.decide(selection, recheck, printer)?;
-        let odd = found.notes.len() + found.near.len();
+        let unusual = found.notes.len() + found.near.len();
         if found.sessions.is_empty() {
             // They may explain why.
             self.report_unusual_names(&found, printer);
-        } else if odd > 0 {
-            let notes = plural(odd, "note");
+        } else if unusual > 0 {
+            let notes = plural(unusual, "note");
             printer.note(&format!(
                 "{notes} about names in the data: `snbb-scheduler check` shows them"
             ));

@@ -1,7 +1,7 @@
 //! The error of a command, with its hint and exit code.
 
-use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
 
 use crate::act::pass::PassError;
 use crate::base::exit::Exit;
@@ -37,10 +37,7 @@ pub enum Failure {
     #[error("{message}")]
     NotFound { message: String, hint: String },
     #[error("cannot read {}: {source}", .path.display())]
-    Read {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Discover(#[from] DiscoverError),
     #[error(transparent)]
@@ -60,15 +57,9 @@ pub enum Failure {
     #[error("the mail was not sent: {0}")]
     Mail(#[from] MailError),
     #[error("cannot write {}: {source}", .path.display())]
-    Write {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
     #[error("jobs could not write their logs to {}: {source}; nothing was submitted", .path.display())]
-    LogDir {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    LogDir { path: PathBuf, source: io::Error },
     #[error("safety stop: {message}; nothing was submitted")]
     Safety { message: String, hint: String },
     #[error("the queue is not responding: {message}; nothing was done")]
@@ -92,8 +83,8 @@ impl From<PassError> for Failure {
     }
 }
 
-impl From<(PathBuf, std::io::Error)> for Failure {
-    fn from((path, source): (PathBuf, std::io::Error)) -> Self {
+impl From<(PathBuf, io::Error)> for Failure {
+    fn from((path, source): (PathBuf, io::Error)) -> Self {
         Self::Write { path, source }
     }
 }
@@ -113,6 +104,22 @@ impl Failure {
         }
     }
 
+    /// For `map_err`: the failure to read a path.
+    pub fn read(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        |source| Self::Read {
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    /// For `map_err`: the failure to write a path.
+    pub fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        |source| Self::Write {
+            path: path.to_owned(),
+            source,
+        }
+    }
+
     pub fn exit(&self) -> Exit {
         match self {
             Self::Config(_)
@@ -129,27 +136,13 @@ impl Failure {
             Self::Init(error) if error.is_usage => Exit::Usage,
             Self::Lock(LockError::Held { .. }) => Exit::Locked,
             Self::Discover(DiscoverError::RootMissing { .. }) => Exit::Safety,
-            Self::Discover(_)
-            | Self::NotFound { .. }
-            | Self::Read { .. }
-            | Self::Init(_)
-            | Self::State(_)
-            | Self::Lock(_)
-            | Self::Table(_)
-            | Self::Mail(_)
-            | Self::LogDir { .. }
-            | Self::Write { .. } => Exit::Error,
-            Self::Executor(error) => match error {
-                ExecutorError::ProgramMissing { .. } | ExecutorError::Failed { .. } => {
-                    Exit::Unreachable
-                }
-                ExecutorError::ScriptMissing { .. } | ExecutorError::ScriptUnfit { .. } => {
-                    Exit::Refused
-                }
-                ExecutorError::Io(_) => Exit::Error,
-            },
+            Self::Executor(ExecutorError::ProgramMissing { .. } | ExecutorError::Failed { .. })
+            | Self::QueueUnknown { .. } => Exit::Unreachable,
+            Self::Executor(
+                ExecutorError::ScriptMissing { .. } | ExecutorError::ScriptUnfit { .. },
+            ) => Exit::Refused,
             Self::Safety { .. } => Exit::Safety,
-            Self::QueueUnknown { .. } => Exit::Unreachable,
+            _ => Exit::Error,
         }
     }
 
@@ -179,7 +172,7 @@ impl Failure {
             Self::Spec(error) => error.hint().to_owned(),
             Self::Lock(error) => error.hint().to_owned(),
             Self::Mail(error) => error.hint().to_owned(),
-            Self::Read { .. } => "make it readable for the user who runs this command".to_owned(),
+            Self::Read { .. } => "make it readable for the user of this command".to_owned(),
             Self::Write { source, .. } if source.kind() == ErrorKind::FileTooLarge => {
                 TOO_LARGE_OUTPUT_HINT.to_owned()
             }

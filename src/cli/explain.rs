@@ -92,20 +92,20 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
         now: sys::now(),
         reader: sys::effective_uid(),
     };
-    let mut meant: Vec<Explanation> = tasks
+    let mut explanations: Vec<Explanation> = tasks
         .iter()
         .filter(|planned| named.contains(&planned.key))
         .map(|planned| view.explain(planned))
         .collect();
     let gone = view.gone().into_iter();
     let gone = gone.filter(|row| named.contains(&row.key));
-    meant.extend(gone.map(|row| view.explain_gone(row)));
-    if meant.is_empty() {
+    explanations.extend(gone.map(|row| view.explain_gone(row)));
+    if explanations.is_empty() {
         return Err(no_task(&named, &found));
     }
-    print(&meant, args.format, view.queue.is_some(), printer)?;
+    print(&explanations, args.format, view.queue.is_some(), printer)?;
     if exit == Exit::Done
-        && meant
+        && explanations
             .iter()
             .any(|task| task.decision == Some(TaskState::Unreadable))
     {
@@ -158,8 +158,8 @@ fn decide(
     let mut decided = decide(state, sessions)?;
     let mut counts = Counts::default();
     let tasks = decided.manifest.tasks.iter();
-    let meant = tasks.filter(|planned| named.contains(&planned.key));
-    if depends_on_others(&context.config, meant) {
+    let named_tasks = tasks.filter(|planned| named.contains(&planned.key));
+    if depends_on_others(&context.config, named_tasks) {
         *state = rows;
         decided = decide(state, &found.sessions)?;
         counts.procedures = std::mem::take(&mut decided.counts.procedures);
@@ -239,7 +239,7 @@ fn no_task(named: &Named, found: &Discovery) -> Failure {
         return failure;
     }
     Failure::usage(
-        format!("there is no task {named}"),
+        format!("no task {named}"),
         "`snbb-scheduler session-status` lists the tasks of the study, `snbb-scheduler status` those on record",
     )
 }
@@ -258,7 +258,7 @@ fn print(
     }
     let is_detailed = tasks.len() == 1 || printer.verbosity() >= Verbosity::Verbose;
     for (at, task) in tasks.iter().enumerate() {
-        let mut block = Block::new(printer.width(), printer.is_colored());
+        let mut block = Block::new(printer.options().width, printer.options().out_color);
         if is_detailed {
             if at > 0 {
                 block.gap();

@@ -71,7 +71,7 @@ pub fn print(
             group.first().map(|(row, _)| missing(context, &probe, row))
         });
         for (group, missing) in groups.iter().zip(missing) {
-            let mut block = Block::new(printer.width(), printer.is_colored());
+            let mut block = Block::new(printer.options().width, printer.options().out_color);
             block.gap();
             describe(&mut block, group, &missing.unwrap_or_default());
             printer.data(block.finish().as_bytes());
@@ -196,9 +196,7 @@ fn describe(block: &mut Block, group: &[&Failed], missing: &[String]) {
         "why",
         shared(&|(row, note)| failure_text_with_log(row, reader, note.line.as_deref())),
     );
-    for text in missing {
-        entry(block, "", Some(text.clone()));
-    }
+    block.entries("", missing);
     entry(block, "used", shared(&|(row, _)| used_text(row)));
     let ended = |row: &TaskRow| row.facts.ended_at.or(row.updated_at);
     entry(
@@ -283,10 +281,10 @@ pub fn hint_at_failures(state: &State, context: &Context, printer: &mut Printer)
     let again = Some(again).filter(|count| *count > 0);
     let again = maybe(" (", again, " will be retried automatically)");
     let log_dir = context.config.slurm.log_dir.as_deref();
-    let logs = maybe("; their logs are below ", log_dir.map(Path::display), "");
+    let logs = maybe(" (logs below ", log_dir.map(Path::display), ")");
     let failed = plural(failed, "failed task");
     printer.hint(&format!(
-        "`snbb-scheduler status --failed` shows the {failed}{again}{logs}; \
-         once the cause is fixed, `snbb-scheduler retry` makes them due again"
+        "{failed}{again}: `snbb-scheduler status --failed` shows why{logs}; after fixing the cause, run \
+         `snbb-scheduler retry`"
     ));
 }

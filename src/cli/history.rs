@@ -14,7 +14,7 @@ use crate::show::tables::{TableError, utc_time};
 use crate::store::audit_log;
 use crate::store::audit_log::Record;
 
-/// Columns of the table; those of the task only if there are several.
+/// Columns of the table. The task's name is shown only if there are several.
 const COLUMNS: &str = "time procedure session event attempt job_id new_status by detail";
 
 pub fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) -> Result<Exit, Failure> {
@@ -22,10 +22,7 @@ pub fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) -> Resu
     let named = context.named(args.task.words(), &state)?;
     let earlier = context.store.read_attempts()?;
     let log = &context.config.log_file;
-    let contents = audit_log::read(log).map_err(|source| Failure::Read {
-        path: log.clone(),
-        source,
-    })?;
+    let contents = audit_log::read(log).map_err(Failure::read(log))?;
     let mut contents = contents.unwrap_or_default();
     contents.leave_to_others(&context.project(&state));
     if !contents.bad_lines.is_empty() {

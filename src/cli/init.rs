@@ -14,12 +14,12 @@ use super::error::Failure;
 use super::output::Printer;
 use crate::base::exit::Exit;
 use crate::base::{shell, sys};
-use crate::config::Overrides;
 use crate::config::load::interpret;
+use crate::config::{Overrides, paths};
 use crate::model::config::Config;
 use crate::setup::init::error::shown;
 use crate::setup::init::existing::Existing;
-use crate::setup::init::{self, NewFile, write};
+use crate::setup::init::{self, InitError, NewFile, write};
 use crate::setup::{catalogue, place};
 
 pub fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Exit, Failure> {
@@ -34,11 +34,8 @@ pub fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Ex
             hint: format!("name the directory: `snbb-scheduler init DIR` creates DIR/{config}"),
         });
     }
-    let cwd = std::env::current_dir().map_err(|source| Failure::Read {
-        path: ".".into(),
-        source,
-    })?;
-    let dir = gather::absolute("DIR", &args.dir, &cwd)?;
+    let cwd = std::env::current_dir().map_err(Failure::read(Path::new(".")))?;
+    let dir = absolute("DIR", &args.dir, &cwd)?;
     if let Some(names) = &args.add {
         return add::run((global, args), names, (&dir, &cwd), printer);
     }
@@ -182,6 +179,29 @@ fn report_existing(existing: &Existing, printer: &mut Printer) {
     for found in &existing.found {
         printer.info(&format!("found results: {}", found.text));
     }
+}
+
+/// Parses a path as the configuration does: `~` and `${VAR}` are expanded, a relative one is relative to the working
+/// directory.
+fn absolute(option: &'static str, given: &Path, cwd: &Path) -> Result<PathBuf, InitError> {
+    let value = |why: &str, hint: Option<String>| {
+        let text = format!("'{}': {why}", given.display().to_string().escape_debug());
+        InitError::wrong(
+            option,
+            text,
+            hint.unwrap_or_else(|| "give a path".to_owned()),
+        )
+    };
+    if given.as_os_str().is_empty() {
+        return Err(value("is empty", None));
+    }
+    let Some(text) = given.to_str() else {
+        let why = "is not UTF-8, which a configuration must be";
+        return Err(InitError::unfit_path(option, given, why));
+    };
+    let expanded = paths::expand(text, &sys::env);
+    let expanded = expanded.map_err(|error| value(&error.to_string(), error.hint()))?;
+    Ok(paths::absolute(cwd, &expanded))
 }
 
 #[cfg(test)]

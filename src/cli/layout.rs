@@ -153,7 +153,7 @@ pub fn least_width_of(frame: &DataFrame) -> usize {
 const GAP: u16 = 2;
 const NARROW_GAP: u16 = 1;
 
-/// Names are copied and searched, so they stay whole as long as all other columns keep [`LEAST`] letters.
+/// Columns of names, which are copied and searched, so they stay whole as long as all other columns keep [`LEAST`] letters.
 const LABELS: [&str; 4] = ["decision", "procedure", "subject", "session"];
 const LEAST: usize = 5;
 

@@ -126,7 +126,12 @@ fn show_one(
         }
         return Ok(Exit::Done);
     }
-    printer.note(&about(row, &job));
+    printer.note(&format!(
+        "{}, attempt {}, job {job}: {}",
+        row.key,
+        number(row),
+        row_text(row)
+    ));
     let followers = show(&files, row, args, printer)?;
     if args.follow {
         return follow(context, &job, followers, row.is_in_flight(), printer);
@@ -200,16 +205,7 @@ fn number(row: &TaskRow) -> i32 {
     row.attempt.unwrap_or(1)
 }
 
-fn about(row: &TaskRow, job: &JobId) -> String {
-    format!(
-        "{}, attempt {}, job {job}: {}",
-        row.key,
-        number(row),
-        row_text(row)
-    )
-}
-
-/// Shows the last lines of each log, and returns the readers of what follows.
+/// Shows the last lines of each log, and returns readers for new lines.
 fn show(
     files: &LogFiles,
     row: &TaskRow,
@@ -218,10 +214,7 @@ fn show(
 ) -> Result<Vec<Follower>, Failure> {
     let mut followers = Vec::new();
     for (what, path) in files.iter() {
-        let end = logs::end(path, args.lines).map_err(|source| Failure::Read {
-            path: path.to_owned(),
-            source,
-        })?;
+        let end = logs::end(path, args.lines).map_err(Failure::read(path))?;
         let Some(end) = end else {
             followers.push(Follower::new(path, 0));
             let text = format!(
@@ -287,10 +280,8 @@ fn follow(
         }
         readings = readings.wrapping_add(1);
         for (at, follower) in followers.iter_mut().enumerate() {
-            let mut lines = follower.next_lines().map_err(|source| Failure::Read {
-                path: follower.path().to_owned(),
-                source,
-            })?;
+            let lines = follower.next_lines();
+            let mut lines = lines.map_err(Failure::read(follower.path()))?;
             if !is_live {
                 lines.extend(follower.finish());
             }

@@ -60,7 +60,7 @@ fn through_man(page: &[u8]) -> io::Result<()> {
 fn chosen(wanted: &str) -> Result<Vec<u8>, Failure> {
     let pages = pages();
     let full = format!("{NAME}-{wanted}");
-    // The page of the configuration file takes precedence over that of the command `config`.
+    // The page of the configuration file takes precedence over the command `config`.
     let page = pages.iter().rev().find(|(name, _)| {
         name.rsplit_once('.')
             .is_some_and(|(name, _)| name == full || name == wanted)
@@ -68,7 +68,7 @@ fn chosen(wanted: &str) -> Result<Vec<u8>, Failure> {
     match page {
         Some((_, page)) => Ok(page.clone()),
         None => Err(Failure::usage(
-            format!("there is no manual page '{wanted}'"),
+            format!("no manual page '{wanted}'"),
             format!(
                 "name a command, or {}; available pages: {}",
                 CONFIG_PAGE,
@@ -95,10 +95,6 @@ fn root() -> Command {
 
 /// Writes all pages and returns their number.
 fn write(global: &Global, dir: &Path) -> Result<usize, Failure> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| Failure::Write { path, source }
-    };
     let pages = pages();
     // The pages need no configuration; if there is one, nothing is written to its data.
     let config = read_config(global, &sys::env).ok();
@@ -109,10 +105,10 @@ fn write(global: &Global, dir: &Path) -> Result<usize, Failure> {
         }
         refuse_foreign(&path, MARK)?;
     }
-    std::fs::create_dir_all(dir).map_err(failed(dir))?;
+    std::fs::create_dir_all(dir).map_err(Failure::write(dir))?;
     for (name, page) in &pages {
         let path = dir.join(name);
-        std::fs::write(&path, page).map_err(failed(&path))?;
+        std::fs::write(&path, page).map_err(Failure::write(&path))?;
     }
     Ok(pages.len())
 }
@@ -220,18 +216,17 @@ fn surroundings() -> Roff {
         }
     }
     roff.control("SH", ["SEE ALSO"]);
-    roff.text([
-        bold(format!("{NAME}-{}", CONFIG_PAGE)),
-        roman("(5), "),
-        bold("sbatch"),
-        roman("(1), "),
-        bold("squeue"),
-        roman("(1), "),
-        bold("sacct"),
-        roman("(1), "),
-        bold("crontab"),
-        roman("(5)"),
-    ]);
+    let config = format!("{NAME}-{CONFIG_PAGE}");
+    let pages = [
+        (&*config, "(5), "),
+        ("sbatch", "(1), "),
+        ("squeue", "(1), "),
+    ];
+    let pages = pages
+        .into_iter()
+        .chain([("sacct", "(1), "), ("crontab", "(5)")]);
+    let pages = pages.flat_map(|(name, section)| [bold(name), roman(section)]);
+    roff.text(pages.collect::<Vec<_>>());
     roff
 }
 

@@ -17,7 +17,7 @@ pub fn run(context: &Context, args: &ManifestArgs, printer: &mut Printer) -> Res
     Ok(warn_unreadable(&manifest, &found, printer))
 }
 
-/// Warns of what could not be read, and returns the exit code for that.
+/// Warns of unreadable paths, and returns the exit code for them.
 pub fn warn_unreadable(manifest: &Manifest, found: &Discovery, printer: &mut Printer) -> Exit {
     let unreadable = manifest
         .tasks

@@ -17,8 +17,7 @@ use crate::base::exit::Exit;
 use crate::base::sys;
 use crate::base::text::{few, maybe, plural, plural_of};
 use crate::executor::accounting_hint;
-use crate::model::job::JobId;
-use crate::model::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
+use crate::model::state::{Reason, State, TaskRow, TaskStatus};
 use crate::show::notify::events::is_tried_again;
 use crate::show::tables::failure_text;
 
@@ -160,7 +159,13 @@ pub fn report_changes(looked: &Looked, printer: &mut Printer) {
             word(row.status, row.reason),
         ));
     }
-    for (reason, jobs) in by_reason(&looked.held) {
+    // Grouped, so that a thousand held jobs take one line.
+    let mut held: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (key, id, reason) in &looked.held {
+        let jobs = held.entry(reason).or_default();
+        jobs.push(format!("{key} (job {id})"));
+    }
+    for (reason, jobs) in held {
         printer.warning(&format!(
             "{} will not start unless someone intervenes (Slurm: {reason}): {}",
             plural(jobs.len(), "job"),
@@ -175,7 +180,7 @@ pub fn report_changes(looked: &Looked, printer: &mut Printer) {
     }
 }
 
-/// Names in one line the tasks that this invocation is the first to see failed, unless the retry rules submit them
+/// Warns in one line of the tasks that this invocation is the first to see failed, unless the retry rules submit them
 /// again: for invocations with no other report of failures.
 pub fn report_new_failures(
     looked: &Looked,
@@ -213,16 +218,4 @@ pub fn report_new_failures(
         first.key
     ));
     printer.hint("`snbb-scheduler status --failed` shows the cause of each failure");
-}
-
-/// Groups held jobs by Slurm's reason, so that a thousand of them take one line.
-fn by_reason(held: &[(TaskKey, JobId, String)]) -> BTreeMap<&str, Vec<String>> {
-    let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for (key, id, reason) in held {
-        groups
-            .entry(reason)
-            .or_default()
-            .push(format!("{key} (job {id})"));
-    }
-    groups
 }

@@ -54,7 +54,7 @@ impl Named {
         }
         if let Some(word) = rest.next() {
             let message = format!(
-                "there is no procedure '{word}' (available: {})",
+                "no procedure '{word}' (available: {})",
                 procedures.join(", ")
             );
             return Err(match suggest::nearest(word, procedures.iter().copied()) {
@@ -144,7 +144,7 @@ mod tests {
             ("01 02 01", "sub-01 ses-02 01"),
             (
                 "1 a bidz",
-                "there is no procedure 'bidz' (available: bids, qsiprep, 01)",
+                "no procedure 'bidz' (available: bids, qsiprep, 01)",
             ),
             ("sub-1 sub-2", "both 'sub-1' and 'sub-2' are given"),
             ("ses-1", "missing subject"),

@@ -10,12 +10,13 @@ use std::collections::HashSet;
 use std::io::{self, ErrorKind, Write};
 use std::sync::LazyLock;
 
-use anstyle::{AnsiColor, Style};
+use anstyle::Style;
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use polars::prelude::DataFrame;
 use regex::{Captures, Regex};
 
 pub use clap::ColorChoice;
+use options::Label;
 pub use options::{Format, PrinterOptions, Verbosity};
 
 use super::layout::{Layout, least_width_of, render, width_of};
@@ -25,22 +26,13 @@ use crate::base::sys;
 use crate::base::text::{maybe, plural};
 use crate::show::tables::{TableError, Tally, to_csv, to_json};
 
-/// Kind of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Label {
-    Note,
-    Warning,
-    Error,
-    Hint,
-}
-
 /// Printer of the data and messages of one command.
 pub struct Printer {
     out: Box<dyn Write + Send>,
     err: Box<dyn Write + Send>,
     options: PrinterOptions,
     bar: Option<ProgressBar>,
-    /// Progress of what is watched.
+    /// Progress of watched procedures.
     view: Option<View>,
     /// Messages printed so far, if repeats are suppressed.
     printed: Option<HashSet<String>>,
@@ -87,15 +79,6 @@ impl Printer {
 
     pub fn verbosity(&self) -> Verbosity {
         self.options.verbosity
-    }
-
-    /// Width of the terminal; `None` if stdout is not one.
-    pub fn width(&self) -> Option<u16> {
-        self.options.width
-    }
-
-    pub fn is_colored(&self) -> bool {
-        self.options.out_color
     }
 
     pub fn options(&self) -> PrinterOptions {
@@ -232,7 +215,7 @@ impl Printer {
         self.remark(Label::Hint, text);
     }
 
-    /// Holds warnings, errors and hints until the known warnings are loaded.
+    /// Keeps back warnings, errors and hints until the known warnings are loaded.
     pub fn hold_warnings(&mut self) {
         self.warned.clear();
         self.held.get_or_insert_default();
@@ -379,17 +362,6 @@ impl Printer {
         match self.failure {
             Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
             _ => Ok(()),
-        }
-    }
-}
-
-impl Label {
-    fn word(self) -> (&'static str, AnsiColor) {
-        match self {
-            Self::Note => ("note", AnsiColor::Cyan),
-            Self::Warning => ("warning", AnsiColor::Yellow),
-            Self::Error => ("error", AnsiColor::Red),
-            Self::Hint => ("hint", AnsiColor::Green),
         }
     }
 }

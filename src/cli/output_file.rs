@@ -1,6 +1,5 @@
 //! Checks of output paths: outside the data, and not over files of the study or of others.
 
-use std::io;
 use std::path::Path;
 
 use super::error::Failure;
@@ -8,7 +7,7 @@ use crate::base::durable;
 use crate::config::{file_of_study, root_above};
 use crate::model::config::Config;
 
-/// Refuses a path below a data root, and one of a file of the study other than that of the key `but`.
+/// Refuses a path below a data root, and a file of the study other than the one of the key `but`.
 pub fn refuse_data(config: &Config, path: &Path, but: &str) -> Result<(), Failure> {
     let usage = |why: String, hint: &str| {
         Failure::usage(format!("{} {why}", path.display()), hint.to_owned())
@@ -37,8 +36,5 @@ pub fn refuse_foreign(path: &Path, mark: &str) -> Result<(), Failure> {
         }
         checked => checked.map(drop),
     };
-    checked.map_err(|source: io::Error| Failure::Write {
-        path: path.to_owned(),
-        source,
-    })
+    checked.map_err(Failure::write(path))
 }

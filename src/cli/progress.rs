@@ -143,7 +143,7 @@ impl Lines {
         }
     }
 
-    /// Ends the lines; those of the procedures stay on the screen. After Ctrl-C nothing more is drawn.
+    /// Ends the display; the procedures' lines stay on the screen. After Ctrl-C nothing more is drawn.
     pub fn finish(&self, is_interrupted: bool) {
         if is_interrupted {
             self.all.set_draw_target(ProgressDrawTarget::hidden());

@@ -35,7 +35,7 @@ enum Verdict {
     MayLive,
     /// The job has ended, but its outputs cannot be read now.
     Unread,
-    /// The job may have been requeued: there is no answer about it.
+    /// The job may have been requeued, because the queue gave no answer.
     Unasked,
 }
 
@@ -152,7 +152,7 @@ fn clear(
         let is_gone = looked.queue_failed.is_none() && is_gone(&row, looked, disk.config);
         let verdict = match may_be_requeued {
             true => Verdict::Unasked,
-            false => judge(&row, found, accept_outputs, is_gone),
+            false => verdict(&row, found, accept_outputs, is_gone),
         };
         match verdict {
             Verdict::MayLive => outcome.kept.push(still_running(&row, disk.config)),
@@ -272,7 +272,7 @@ fn update(
 }
 
 /// True if the job of a row in flight is known to have ended, if queue and accounting both respond without it, or if a
-/// pass would give it up for being missing from the queue so long but accounting is not responding.
+/// pass would give it up for being missing from the queue too long but accounting is not responding.
 fn is_gone(row: &TaskRow, looked: &Looked, config: &Config) -> bool {
     let has_waited = |since: chrono::DateTime<chrono::Utc>| {
         (sys::now() - since)
@@ -288,7 +288,7 @@ fn is_gone(row: &TaskRow, looked: &Looked, config: &Config) -> bool {
         }
 }
 
-fn judge(row: &TaskRow, found: Outputs, accept_outputs: bool, is_gone: bool) -> Verdict {
+fn verdict(row: &TaskRow, found: Outputs, accept_outputs: bool, is_gone: bool) -> Verdict {
     if row.is_in_flight() {
         if !is_gone {
             return Verdict::MayLive;

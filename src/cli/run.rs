@@ -13,7 +13,6 @@ use super::context::{Access, Context};
 use super::decide::subjects_progress;
 use super::error::Failure;
 use super::failed::hint_at_failures;
-use super::guard::Guard;
 use super::manifest::warn_unreadable;
 use super::monitor::{report_changes, report_new_failures};
 use super::output::{Printer, Verbosity};
@@ -27,7 +26,8 @@ use crate::base::sys;
 use crate::decide::manifest::Policy;
 use crate::decide::manifest::prospects::moving;
 use crate::decide::request::{Batch, batch};
-use crate::executor::Answer;
+use crate::decide::safety::{self, Blind, SafetyStop, drop, roots};
+use crate::executor::{Answer, Executor};
 use crate::gather::sessions::discover::Discovery;
 use crate::model::procedure::{ArrayMode, ProcedureDag};
 use crate::model::state::State;
@@ -88,7 +88,7 @@ pub fn run(
     let project = context.project(&state);
     let mut pass = context.pass(executor.as_mut(), &probe, &project);
 
-    let looked = look(context, args, &mut pass, &mut state, printer)?;
+    let looked = update(context, args, &mut pass, &mut state, printer)?;
     let options = RunOptions {
         policy,
         max_jobs: args.max_jobs,
@@ -143,7 +143,7 @@ pub fn run(
 }
 
 /// Updates the rows in memory. Without the queue's answer a run ends here, unless it is a dry run.
-fn look(
+fn update(
     context: &Context,
     args: &RunArgs,
     pass: &mut Pass<'_>,
@@ -251,5 +251,113 @@ fn hint_at_arrays(batches: &[Batch], dag: &ProcedureDag, printer: &mut Printer) 
             "many single jobs ({}): with `array: auto`, each of these groups becomes one job array",
             many.join(", ")
         ));
+    }
+}
+
+/// Checks that keep a run from acting on data that looks wrong.
+struct Guard<'a> {
+    context: &'a Context,
+    args: &'a RunArgs,
+    /// `None` in a dry run, which writes nothing.
+    locked: Option<&'a LockedStore>,
+    /// Stops that the user accepts with `--accept-drop`.
+    accepted: Vec<SafetyStop>,
+}
+
+impl<'a> Guard<'a> {
+    fn new(context: &'a Context, args: &'a RunArgs, locked: Option<&'a LockedStore>) -> Self {
+        Self {
+            context,
+            args,
+            locked,
+            accepted: Vec::new(),
+        }
+    }
+
+    /// Stops a run before the scan if a root is missing that had results. The status of jobs is still saved, without
+    /// checking outputs.
+    fn before_scan(
+        &mut self,
+        executor: &mut dyn Executor,
+        state: &mut State,
+        printer: &mut Printer,
+    ) -> Result<(), Failure> {
+        let stops = roots::judge(&self.context.config, state, roots::look);
+        let stops = self.without_accepted(stops);
+        if stops.is_empty() {
+            return Ok(());
+        }
+        let blind = Blind::because(&stops);
+        let project = self.context.project(state);
+        let mut pass = self.context.pass(executor, &blind, &project);
+        let looked = if self.args.skip_monitor {
+            Looked::default()
+        } else {
+            pass.look(state)
+        };
+        report_changes(&looked, printer);
+        Err(self.stop(&pass, state, (&looked, None), &stops, printer))
+    }
+
+    /// Stops a run before it submits, or keeps its numbers as the baseline of later runs.
+    fn before_submission(
+        &mut self,
+        pass: &Pass<'_>,
+        state: &mut State,
+        (looked, decided): (&Looked, &mut Decided),
+        printer: &mut Printer,
+    ) -> Result<(), Failure> {
+        let config = &self.context.config;
+        let accepts = self.args.accept_drop;
+        let stops = safety::before_submission(config, &decided.counts, state);
+        let stops = self.without_accepted(stops);
+        if !stops.is_empty() {
+            return Err(self.stop(pass, state, (looked, Some(decided)), &stops, printer));
+        }
+        let mut baselines = state.meta.baselines.clone();
+        roots::settle(config, &mut baselines, roots::look, accepts);
+        drop::settle(config, &decided.counts, &mut baselines, accepts);
+        // Sessions that could not be seen were not checked.
+        if decided.counts.sessions.is_some() {
+            decided.trust.settle(&mut baselines);
+        }
+        if baselines != state.meta.baselines {
+            state.meta.baselines = baselines;
+            state.mark_changed();
+        }
+        safety::note_stops(state, &[]);
+        if !self.accepted.is_empty() {
+            decided.note_accepted(&self.accepted, (pass.clock)());
+            printer.note(&format!("accepted: {}", safety::message(&self.accepted)));
+        }
+        Ok(())
+    }
+
+    /// Sets the accepted stops aside and returns the others.
+    fn without_accepted(&mut self, stops: Vec<SafetyStop>) -> Vec<SafetyStop> {
+        let (accepted, stops) = stops
+            .into_iter()
+            .partition(|stop| self.args.accept_drop && stop.can_be_accepted);
+        self.accepted.extend::<Vec<SafetyStop>>(accepted);
+        stops
+    }
+
+    fn stop(
+        &self,
+        pass: &Pass<'_>,
+        state: &mut State,
+        (looked, decided): (&Looked, Option<&Decided>),
+        stops: &[SafetyStop],
+        printer: &mut Printer,
+    ) -> Failure {
+        if let Some(locked) = self.locked
+            && let Err(error) = pass.stop(locked, state, looked, decided, stops)
+        {
+            printer.warning(&format!("cannot save the status of the jobs: {error}"));
+        }
+        Failure::Safety {
+            message: safety::message(stops),
+            hint: safety::hints(stops),
+        }
     }
 }

@@ -14,7 +14,7 @@ use crate::model::bids::{SessionLabel, SessionSource, SubjectLabel, suggest};
 use crate::model::procedure::Scope;
 use crate::model::state::{State, TaskKey};
 
-/// Names shown of a long list.
+/// Number of names shown of a long list.
 const SHOWN: usize = 3;
 
 /// The subjects and sessions that can be named.
@@ -181,7 +181,7 @@ impl<'a> Known<'a> {
         let place = self.place;
         let message = match label.contains(['*', '?', '[', '{']) {
             true => format!("no {what}{of} {place} matches {label}"),
-            false => format!("there is no {what} {label}{of} {place}"),
+            false => format!("no {what} {label}{of} {place}"),
         };
         let known: Vec<&str> = known.iter().copied().filter(|l| !l.is_empty()).collect();
         let similar = suggest::similar(label, known.iter().copied(), SHOWN);

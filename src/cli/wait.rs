@@ -17,11 +17,9 @@ use crate::model::state::{Reason, State, TaskRow, TaskStatus};
 use crate::show::explain::all_awaiting;
 
 pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<Exit, Failure> {
-    let state = context.read_state(printer)?;
-    let selection = context.selection_among(&args.select, Some(&state))?;
+    let (state, selection) = context.select_rows(&args.select, printer)?;
     let started = sys::now();
-    let mut before = count(&state, &selection);
-    context.refuse_off_record(&state, &args.select)?;
+    let mut before = Counts::of(&state, &selection);
     if before.all() == 0 && selection.is_everything() {
         printer.warning("no tasks on record: nothing to wait for");
     } else if before.all() == 0 {
@@ -38,7 +36,7 @@ pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<
     printer.detail(&before.text());
     let step = || {
         let (looked, state) = update_or_read(context, "wait", &args.write, printer, no_more)?;
-        let counts = count(&state, &selection);
+        let counts = Counts::of(&state, &selection);
         if counts.in_flight == 0 {
             progress.finish();
             let without_row = looked.map_or(0, |looked| {
@@ -62,11 +60,9 @@ pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<
         }
         progress.set_total(counts.all() as u64);
         progress.inc(ended(&counts).saturating_sub(ended(&before)));
-        let selected = state
-            .rows()
-            .iter()
-            .filter(|row| is_selected(&selection, row));
-        let awaited: Vec<_> = selected.filter(|row| row.is_in_flight()).collect();
+        let awaited: Vec<_> = selected(&state, &selection)
+            .filter(|row| row.is_in_flight())
+            .collect();
         // Only outputs are still awaited: report how long that can take.
         if awaited
             .iter()
@@ -99,11 +95,7 @@ pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<
     repeat(step, || {})
 }
 
-fn is_selected(selection: &Selection, row: &TaskRow) -> bool {
-    selection.contains(&row.key.subject, &row.key.session, &row.key.procedure)
-}
-
-#[derive(PartialEq, Eq)]
+#[derive(Default, PartialEq, Eq)]
 struct Counts {
     in_flight: usize,
     complete: usize,
@@ -111,6 +103,18 @@ struct Counts {
 }
 
 impl Counts {
+    fn of(state: &State, selection: &Selection) -> Self {
+        let mut counts = Self::default();
+        for row in selected(state, selection) {
+            match row.status {
+                TaskStatus::Complete => counts.complete += 1,
+                TaskStatus::Failed => counts.failed += 1,
+                TaskStatus::Pending | TaskStatus::Running => counts.in_flight += 1,
+            }
+        }
+        counts
+    }
+
     fn all(&self) -> usize {
         self.in_flight + self.complete + self.failed
     }
@@ -123,17 +127,7 @@ impl Counts {
     }
 }
 
-fn count(state: &State, selection: &Selection) -> Counts {
-    let of = |status: fn(TaskStatus) -> bool| {
-        state
-            .rows()
-            .iter()
-            .filter(|row| is_selected(selection, row) && status(row.status))
-            .count()
-    };
-    Counts {
-        in_flight: of(TaskStatus::is_in_flight),
-        complete: of(|status| status == TaskStatus::Complete),
-        failed: of(|status| status == TaskStatus::Failed),
-    }
+fn selected<'a>(state: &'a State, selection: &'a Selection) -> impl Iterator<Item = &'a TaskRow> {
+    let rows = state.rows().iter();
+    rows.filter(|row| selection.contains_key(&row.key))
 }

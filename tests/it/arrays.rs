@@ -182,7 +182,7 @@ fn a_lost_answer_of_an_array_is_found_task_by_task() {
     let said = study.ok(&["run"]);
     assert!(
         said.err
-            .contains("4 tasks of prep: it is not yet known whether their jobs were accepted"),
+            .contains("4 tasks of prep: it is not yet known whether Slurm accepted their jobs"),
         "{}",
         said.err
     );

@@ -278,7 +278,7 @@ fn what_is_not_there_is_answered_with_what_is() {
         (
             &["01", "01", "prepp"],
             2,
-            "there is no procedure 'prepp' (available: bids, prep, table",
+            "no procedure 'prepp' (available: bids, prep, table",
         ),
         (
             &["sub-01", "sub-02"],

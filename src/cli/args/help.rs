@@ -75,7 +75,7 @@ pub fn with_own_help(command: Command) -> Command {
         [one] => format!("Example:\n{one}\n"),
         all => format!("Examples:\n{}\n", all.concat()),
     };
-    after.push_str("Global options, such as --config and -v: snbb-scheduler --help");
+    after.push_str("See snbb-scheduler --help for global options such as --config and -v.");
     if let Some(own) = command.get_after_help() {
         after.push_str(&format!("\n\n{own}"));
     }

@@ -5,9 +5,7 @@ use std::path::PathBuf;
 use chrono::{DateTime, Utc};
 use clap::{Args, ValueEnum};
 
-use super::values::{
-    column, language, reason, row_order, session_order, since, status, task_state,
-};
+use super::values::{column, one_of, reason, since, status};
 use super::{LengthArgs, OutputCheckArgs, SelectArgs, TaskArgs, TextFormat};
 use crate::cli::output::Format;
 use crate::model::state::{Reason, TaskStatus};
@@ -42,7 +40,7 @@ pub struct StatusArgs {
     #[arg(long, value_name = "TIME", value_parser = since)]
     pub since: Option<DateTime<Utc>>,
     /// Sort the rows: failed ones first (status), newest first (updated), longest first (elapsed)
-    #[arg(long, value_name = "KEY", value_parser = row_order())]
+    #[arg(long, value_name = "KEY", value_parser = one_of::<RowOrder>(RowOrder::ALL.map(RowOrder::as_str)))]
     pub sort: Option<RowOrder>,
     /// Show these columns, comma-separated
     #[arg(long, value_name = "COLUMN", value_delimiter = ',', value_parser = column(), conflicts_with = "failed")]
@@ -117,10 +115,10 @@ pub struct SessionStatusArgs {
     #[command(flatten)]
     pub check: OutputCheckArgs,
     /// Show only sessions with this status in their row, such as failed, blocked or due; repeatable
-    #[arg(long = "status", value_name = "STATUS", value_parser = task_state())]
+    #[arg(long = "status", value_name = "STATUS", value_parser = one_of::<TaskState>(TaskState::ALL.map(TaskState::as_str)))]
     pub statuses: Vec<TaskState>,
     /// Sort by subject, session or status (attention needed first)
-    #[arg(long, value_name = "KEY", value_parser = session_order())]
+    #[arg(long, value_name = "KEY", value_parser = one_of::<SessionOrder>(SessionOrder::ALL.map(SessionOrder::as_str)))]
     pub sort: Option<SessionOrder>,
     #[command(flatten)]
     pub length: LengthArgs,
@@ -136,7 +134,7 @@ pub struct GraphArgs {
     #[command(flatten)]
     pub check: OutputCheckArgs,
     /// Draw in this language
-    #[arg(long, value_name = "LANGUAGE", value_parser = language(), default_value = "mermaid")]
+    #[arg(long, value_name = "LANGUAGE", value_parser = one_of::<Language>(Language::ALL.map(Language::as_str)), default_value = "mermaid")]
     pub format: Language,
 }
 

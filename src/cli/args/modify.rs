@@ -87,10 +87,10 @@ pub struct WaitArgs {
 
 #[derive(Debug, Args)]
 pub struct PauseArgs {
-    /// Only this procedure, not the whole study; globs allowed; repeatable
+    /// Pause this procedure instead of the whole study; globs allowed; repeatable
     #[arg(long = "procedure", value_name = "NAME")]
     pub procedures: Vec<String>,
-    /// Record why, for everyone who asks
+    /// Record a reason, shown with the pause
     #[arg(long, value_name = "TEXT")]
     pub note: Option<String>,
     #[command(flatten)]
@@ -99,7 +99,7 @@ pub struct PauseArgs {
 
 #[derive(Debug, Args)]
 pub struct ResumeArgs {
-    /// Only this procedure, not the whole study; globs allowed; repeatable
+    /// Resume this procedure instead of the whole study; globs allowed; repeatable
     #[arg(long = "procedure", value_name = "NAME")]
     pub procedures: Vec<String>,
     #[command(flatten)]
@@ -118,7 +118,7 @@ pub struct RetryArgs {
     /// Clear only rows with this reason, such as timeout; repeatable
     #[arg(long = "reason", value_name = "REASON", value_parser = reason())]
     pub reasons: Vec<Reason>,
-    /// Clear only failures like that of this task: same procedure, reason, exit code and log excerpt, as in `status --failed`
+    /// Clear only failures similar to this task's: same procedure, reason, exit code and log excerpt, as in `status --failed`
     #[arg(long, num_args = 1..=3, value_names = ["SUBJECT", "SESSION", "PROCEDURE"], conflicts_with = "status")]
     pub like: Vec<String>,
     /// Show what would be cleared; change nothing

@@ -13,8 +13,7 @@ use crate::base::sys;
 use crate::model::bids::suggest;
 use crate::model::procedure::MemSize;
 use crate::model::state::{Reason, TaskStatus, UnknownWord};
-use crate::show::graph::Language;
-use crate::show::tables::{RowOrder, SessionOrder, TaskState, row_columns};
+use crate::show::tables::{TaskState, row_columns};
 
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     crate::config::duration::parse(text).map_err(|error| error.to_string())
@@ -118,23 +117,9 @@ pub(super) fn column() -> impl TypedValueParser<Value = String> {
     PossibleValuesParser::new(row_columns())
 }
 
-pub(super) fn row_order() -> impl TypedValueParser<Value = RowOrder> {
-    one_of(RowOrder::ALL.map(RowOrder::as_str))
-}
-
-pub(super) fn session_order() -> impl TypedValueParser<Value = SessionOrder> {
-    one_of(SessionOrder::ALL.map(SessionOrder::as_str))
-}
-
-pub(super) fn task_state() -> impl TypedValueParser<Value = TaskState> {
-    one_of(TaskState::ALL.map(TaskState::as_str))
-}
-
-pub(super) fn language() -> impl TypedValueParser<Value = Language> {
-    one_of(Language::ALL.map(Language::as_str))
-}
-
-fn one_of<T>(values: impl IntoIterator<Item = &'static str>) -> impl TypedValueParser<Value = T>
+pub(super) fn one_of<T>(
+    values: impl IntoIterator<Item = &'static str>,
+) -> impl TypedValueParser<Value = T>
 where
     T: FromStr<Err = UnknownWord> + Clone + Send + Sync + 'static,
 {

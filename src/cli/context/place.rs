@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{Context, config_beside};
+use super::Context;
 use crate::base::shell::quote;
 use crate::base::sys;
 use crate::cli::error::Failure;
@@ -72,7 +72,7 @@ impl Context {
         )
     }
 
-    /// Notes that there is no state file yet, which for an old study means that it was lost.
+    /// Reports a missing state file, which for an old study means that it was lost.
     pub(super) fn report_new_state(&self, command: &str, state: &State, printer: &mut Printer) {
         if !state.is_stored() && !self.warn_if_lost(state, printer) {
             let text = format!(
@@ -114,6 +114,15 @@ impl Context {
             &|name| self.config.procedures.find(name).is_some(),
         )
     }
+}
+
+/// A configuration in the working directory, which a user may expect to be read.
+pub fn config_beside() -> Option<PathBuf> {
+    let working_dir = std::env::current_dir().ok()?;
+    ["config.yaml", "config.yml"]
+        .map(|name| working_dir.join(name))
+        .into_iter()
+        .find(|file| file.symlink_metadata().is_ok())
 }
 
 pub(super) fn print_warnings(state: &State, printer: &mut Printer) {

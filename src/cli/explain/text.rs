@@ -27,9 +27,7 @@ pub fn detailed(block: &mut Block, task: &Explanation, is_queue_known: bool) {
         block.entry("", &format!("because {link}"));
     }
     block.entry("to do", &task.todo);
-    for (at, held) in task.held_by.iter().enumerate() {
-        block.entry(if at == 0 { "held by" } else { "" }, held);
-    }
+    block.entries("held by", &task.held_by);
     dependencies(block, task);
     if let Some(dicom) = &task.dicom {
         let missing = if dicom.exists { "" } else { " (missing)" };
@@ -43,10 +41,7 @@ pub fn detailed(block: &mut Block, task: &Explanation, is_queue_known: bool) {
     on_record(block, task, is_queue_known);
     // The newest attempt is the row.
     if task.attempts.len() > usize::from(task.row.is_some()) {
-        for (at, attempt) in task.attempts.iter().enumerate() {
-            let label = if at == 0 { "attempts" } else { "" };
-            block.entry(label, &attempt_text(attempt));
-        }
+        block.entries("attempts", task.attempts.iter().map(attempt_text));
     }
     if let Some(retry) = &task.retry {
         let newest = task.row.as_ref().map_or(0, |row| row.attempt);
@@ -142,19 +137,18 @@ fn outputs(block: &mut Block, outputs: &Findings, is_in_flight: bool) {
         Verdict::NotApplicable => "not needed",
         Verdict::Unreadable => "unreadable",
     };
-    let live = if is_in_flight && outputs.verdict == Verdict::Complete {
+    let caveat = if is_in_flight && outputs.verdict == Verdict::Complete {
         ", not trusted until the job finishes"
     } else {
         ""
     };
     block.entry(
         "outputs",
-        &format!("{verdict}{live}, in {}", outputs.directory),
+        &format!("{verdict}{caveat}, in {}", outputs.directory),
     );
     let base = Path::new(&outputs.directory);
-    for finding in outputs.required.iter().chain(&outputs.forbidden) {
-        block.entry("", &finding_text(finding, base));
-    }
+    let findings = outputs.required.iter().chain(&outputs.forbidden);
+    block.entries("", findings.map(|finding| finding_text(finding, base)));
 }
 
 /// Reasons why a task's outputs are incomplete.
@@ -321,9 +315,7 @@ fn upcoming(block: &mut Block, next: &Next) {
         text.push_str(&format!(", in one job array of {count}"));
     }
     block.entry("next", &text);
-    for change in next.changes.iter().chain(&next.reduced) {
-        block.entry("", change);
-    }
+    block.entries("", next.changes.iter().chain(&next.reduced));
     if let Some(problem) = &next.script_problem {
         block.entry("", &format!("cannot be submitted: {problem}"));
     }

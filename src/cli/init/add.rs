@@ -30,14 +30,9 @@ pub fn run(
     };
     // A link to the configuration stays a link.
     let (file, named) = (std::fs::canonicalize(&file).unwrap_or(file.clone()), file);
-    let unread = |source| Failure::Read {
-        path: file.clone(),
-        source,
-    };
-    let before = durable::read(&file).map_err(unread)?;
-    let Some(before) = before else {
+    let Some(before) = durable::read(&file).map_err(Failure::read(&file))? else {
         return Err(Failure::Usage {
-            message: format!("there is no configuration {} to add to", file.display()),
+            message: format!("no configuration {} to add to", file.display()),
             hint: "name it: snbb-scheduler --config FILE init --add APP; `init` writes a new one"
                 .to_owned(),
         });

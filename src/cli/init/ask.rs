@@ -13,28 +13,6 @@ pub struct Asker {
     theme: SimpleTheme,
 }
 
-/// A rejected answer.
-pub struct Rejected {
-    pub why: String,
-    /// The probably intended answer, as the next default; `None`: the answer itself.
-    pub instead: Option<String>,
-}
-
-impl From<String> for Rejected {
-    fn from(why: String) -> Self {
-        Self { why, instead: None }
-    }
-}
-
-impl From<InitError> for Rejected {
-    fn from(error: InitError) -> Self {
-        Self {
-            why: error.in_dialogue(),
-            instead: error.meant,
-        }
-    }
-}
-
 impl Asker {
     /// `None` unless stdin and stderr are terminals and questions are wanted.
     pub fn new(is_silent: bool) -> Option<Self> {
@@ -48,7 +26,7 @@ impl Asker {
         &self,
         question: &str,
         default: Option<&str>,
-        check: impl Fn(&str) -> Result<(), Rejected>,
+        check: impl Fn(&str) -> Result<(), InitError>,
     ) -> Result<String, Failure> {
         let ended = |error: &dyn std::fmt::Display| Failure::Usage {
             message: format!("no answer ({error}); nothing was written"),
@@ -66,11 +44,11 @@ impl Asker {
             let Err(rejected) = check(answer) else {
                 return Ok(answer.to_owned());
             };
-            let line = format!("error: {}", rejected.why);
+            let line = format!("error: {}", rejected.in_dialogue());
             let shown = Term::stderr().write_line(&line);
             shown.map_err(|error| ended(&error))?;
             let typed = Some(answer.to_owned()).filter(|answer| !answer.is_empty());
-            default = rejected.instead.or(typed).or(default);
+            default = rejected.meant.or(typed).or(default);
         }
     }
 
@@ -80,30 +58,23 @@ impl Asker {
             if words.contains(&picked(words, answer)) {
                 return Ok(());
             }
-            Err(Rejected {
-                why: format!("one of: {}", words.join(", ")),
-                instead: Some(
-                    suggest::nearest(answer, words.iter().copied())
-                        .unwrap_or(default)
-                        .to_owned(),
-                ),
-            })
+            let hint = format!("choose one of {}", words.join(", "));
+            let nearest = suggest::nearest(answer, words.iter().copied()).unwrap_or(default);
+            let error = InitError::wrong("", "unknown answer", hint);
+            Err(error.meaning(Some(nearest.to_owned())))
         })?;
         Ok(picked(words, &answer).to_owned())
     }
 
     pub fn agrees(&self, question: &str) -> Result<bool, Failure> {
-        let is_word = |answer: &str| {
-            let answer = answer.to_lowercase();
-            ["y", "yes", "n", "no"].contains(&answer.as_str())
-        };
-        let answer = self.text(&format!("{question} (yes or no)"), Some("yes"), |answer| {
-            if is_word(answer) {
-                Ok(())
-            } else {
-                Err("yes or no".to_owned().into())
-            }
-        })?;
+        let answer = self.text(
+            &format!("{question} (yes or no)"),
+            Some("yes"),
+            |answer| match ["y", "yes", "n", "no"].contains(&&*answer.to_lowercase()) {
+                true => Ok(()),
+                false => Err(InitError::wrong("", "unknown answer", "yes or no")),
+            },
+        )?;
         Ok(answer.to_lowercase().starts_with('y'))
     }
 }

@@ -7,13 +7,12 @@ mod procedures;
 
 use std::path::{Path, PathBuf};
 
-use super::ask::{Asker, Rejected};
-use crate::base::sys;
+use super::absolute;
+use super::ask::Asker;
 use crate::base::text::plural;
 use crate::cli::args::{Global, InitArgs};
 use crate::cli::error::Failure;
 use crate::cli::output::Printer;
-use crate::config::paths;
 use crate::model::bids::SessionSource;
 use crate::setup::init;
 use crate::setup::init::error::shown;
@@ -115,8 +114,7 @@ impl Gatherer<'_> {
         let read = |answer: &str| absolute(option, Path::new(answer), self.cwd);
         let default = default.as_deref().and_then(Path::to_str);
         let answer = asker.text(question, default, |answer| {
-            let checked = read(answer).and_then(|path| check(&path));
-            checked.map_err(Rejected::from)
+            read(answer).and_then(|path| check(&path))
         })?;
         Ok(Some(read(&answer)?))
     }
@@ -384,27 +382,4 @@ impl Gatherer<'_> {
         }
         Ok(())
     }
-}
-
-/// Parses a path as the configuration does: `~` and `${VAR}` are expanded, a relative one is relative to the working
-/// directory.
-pub fn absolute(option: &'static str, given: &Path, cwd: &Path) -> Result<PathBuf, InitError> {
-    let value = |why: &str, hint: Option<String>| {
-        let text = format!("'{}': {why}", given.display().to_string().escape_debug());
-        InitError::wrong(
-            option,
-            text,
-            hint.unwrap_or_else(|| "give a path".to_owned()),
-        )
-    };
-    if given.as_os_str().is_empty() {
-        return Err(value("is empty", None));
-    }
-    let Some(text) = given.to_str() else {
-        let why = "is not UTF-8, which a configuration must be";
-        return Err(InitError::unfit_path(option, given, why));
-    };
-    let expanded = paths::expand(text, &sys::env);
-    let expanded = expanded.map_err(|error| value(&error.to_string(), error.hint()))?;
-    Ok(paths::absolute(cwd, &expanded))
 }

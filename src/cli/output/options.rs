@@ -1,8 +1,9 @@
-//! Settings of the printer, from the command line, the terminal and the environment.
+//! Kinds of output and settings of the printer, from the command line, the terminal and the environment.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
 
+use anstyle::AnsiColor;
 use clap::{ColorChoice, ValueEnum};
 
 use crate::base::sys;
@@ -43,6 +44,26 @@ pub struct PrinterOptions {
     pub symbols: bool,
     /// Whether a progress bar may be drawn on stderr.
     pub progress: bool,
+}
+
+/// Kind of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Label {
+    Note,
+    Warning,
+    Error,
+    Hint,
+}
+
+impl Label {
+    pub fn word(self) -> (&'static str, AnsiColor) {
+        match self {
+            Self::Note => ("note", AnsiColor::Cyan),
+            Self::Warning => ("warning", AnsiColor::Yellow),
+            Self::Error => ("error", AnsiColor::Red),
+            Self::Hint => ("hint", AnsiColor::Green),
+        }
+    }
 }
 
 impl Verbosity {

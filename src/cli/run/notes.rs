@@ -80,7 +80,7 @@ pub fn report_strays(strays: &Strays, state: &State, context: &Context, printer:
     }
 }
 
-/// Names the possible owners of an array. Without a state file, one with another study's tag may be this study's.
+/// Possible owners of an array. Without a state file, one with another study's tag may be this study's.
 fn whose_array(other_project: Option<&str>) -> String {
     match other_project {
         Some(other) => format!("this study or of the study {other}"),

@@ -1,4 +1,4 @@
-//! The report of a run: what was submitted, refused or left in doubt, and why it stopped.
+//! The report of a run: submissions, refusals, doubts, and why it stopped.
 
 use std::collections::HashMap;
 
@@ -102,7 +102,7 @@ pub(super) fn report<'a>(
     exit
 }
 
-/// Names tasks that were submitted although they are recorded as complete, even with `-q`: this is the only sign of
+/// Lists tasks that were submitted although they are recorded as complete, even with `-q`: this is the only sign of
 /// the second run.
 fn note_resubmitted<'a>(
     submitted: &Submitted,

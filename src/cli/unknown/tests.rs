@@ -19,13 +19,13 @@ fn unknown_names_are_refused_with_suggestions() {
         (
             "99",
             "",
-            "there is no subject sub-99 in the study",
+            "no subject sub-99 in the study",
             "lists the subjects",
         ),
         (
             "sub-1",
             "",
-            "there is no subject sub-1 in the study",
+            "no subject sub-1 in the study",
             "did you mean sub-0001?",
         ),
         (
@@ -37,43 +37,43 @@ fn unknown_names_are_refused_with_suggestions() {
         (
             "1",
             "77",
-            "there is no subject sub-1 in the study",
+            "no subject sub-1 in the study",
             "did you mean sub-0001?",
         ),
         (
             "0001",
             "03",
-            "there is no session ses-03 of sub-0001 in the study",
+            "no session ses-03 of sub-0001 in the study",
             "its sessions are ses-01, ses-02",
         ),
         (
             "0002",
             "02",
-            "there is no session ses-02 of sub-0002 in the study",
+            "no session ses-02 of sub-0002 in the study",
             "its sessions are ses-01",
         ),
         (
             "0001",
             "5",
-            "there is no session ses-5 of sub-0001 in the study",
+            "no session ses-5 of sub-0001 in the study",
             "its sessions are ses-01, ses-02",
         ),
         (
             "0002",
             "0003",
-            "there is no session ses-0003 of sub-0002 in the study",
+            "no session ses-0003 of sub-0002 in the study",
             "its sessions are ses-01",
         ),
         (
             "",
             "1",
-            "there is no session ses-1 in the study",
+            "no session ses-1 in the study",
             "did you mean ses-01?",
         ),
         (
             "",
             "9",
-            "there is no session ses-9 in the study",
+            "no session ses-9 in the study",
             "lists the sessions",
         ),
     ] {

@@ -27,7 +27,7 @@ pub struct RunSummary {
 }
 
 impl RunSummary {
-    /// The numbers of a manifest; those of the submissions are added later.
+    /// The numbers of a manifest; submissions are added later.
     pub fn of(sessions: usize, manifest: &Manifest) -> Self {
         let count = |is: fn(&Decision) -> bool| {
             let tasks = manifest.tasks.iter();

@@ -79,7 +79,7 @@ fn what_a_newcomer_gets_wrong_is_said() {
     let said = study.ok(&["monitor"]);
     assert!(
         said.err
-            .contains("`snbb-scheduler retry` makes them due again"),
+            .contains("after fixing the cause, run `snbb-scheduler retry`"),
         "{}",
         said.err
     );

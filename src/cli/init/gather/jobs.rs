@@ -4,7 +4,7 @@ use super::Gatherer;
 use crate::base::sys;
 use crate::cli::args::ExecutorWord;
 use crate::cli::error::Failure;
-use crate::cli::init::ask::{Rejected, picked};
+use crate::cli::init::ask::picked;
 use crate::executor::slurm::offers;
 use crate::executor::slurm::offers::Offers;
 use crate::model::bids::suggest;
@@ -21,7 +21,7 @@ struct NameQuestion<'a> {
     /// Kind of the name, such as `partition`.
     what: &'a str,
     given: &'a Option<String>,
-    /// Names known to Slurm; empty if unknown.
+    /// All names in Slurm; empty if unknown.
     known: Vec<&'a str>,
     default: Option<&'a str>,
     /// Whether Slurm has no default.
@@ -154,7 +154,7 @@ impl Gatherer<'_> {
         };
         if let Some(given) = asked.given {
             if let Some(unknown) = unknown(given) {
-                self.printer.warning(&unknown.why);
+                self.printer.warning(&unknown.in_dialogue());
             }
             return Ok(own(given));
         }
@@ -172,7 +172,8 @@ impl Gatherer<'_> {
             let answer = picked(&asked.known, answer);
             check_word(asked.option, answer)?;
             if answer == NONE && asked.must_be_named {
-                return Err("Slurm has no default: choose one".to_owned().into());
+                let hint = format!("choose one of {}", asked.known.join(", "));
+                return Err(InitError::wrong("", "Slurm has no default", hint));
             }
             unknown(answer).map_or(Ok(()), Err)
         })?;
@@ -191,19 +192,16 @@ fn check_word(option: &'static str, name: &str) -> Result<(), InitError> {
 }
 
 /// The rejection of a name that Slurm does not know, if it lists any.
-fn unknown(asked: &NameQuestion<'_>, name: &str) -> Option<Rejected> {
+fn unknown(asked: &NameQuestion<'_>, name: &str) -> Option<InitError> {
     let known = &asked.known;
     if known.is_empty() || known.contains(&name) {
         return None;
     }
     let nearest = suggest::nearest(name, known.iter().copied());
-    let remedy = match nearest {
+    let hint = match nearest {
         Some(near) => format!("did you mean '{near}'?"),
         None => format!("available: {}", known.join(", ")),
     };
-    let (what, name) = (asked.what, name.escape_debug());
-    Some(Rejected {
-        why: format!("Slurm has no {what} '{name}' ({remedy})"),
-        instead: nearest.map(str::to_owned),
-    })
+    let text = format!("Slurm has no {} '{}'", asked.what, name.escape_debug());
+    Some(InitError::wrong("", text, hint).meaning(nearest.map(str::to_owned)))
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::Gatherer;
 use crate::cli::error::Failure;
-use crate::cli::init::ask::{Asker, Rejected, picked};
+use crate::cli::init::ask::{Asker, picked};
 use crate::cli::init::report_existing;
 use crate::model::bids::SessionSource;
 use crate::model::config::Config;
@@ -63,8 +63,7 @@ impl Gatherer<'_> {
             (None, None) => {
                 let names: Vec<&str> = fitting.iter().map(|app| app.name).collect();
                 self.printer.note(&format!(
-                    "no procedures selected, so writing a small example; the catalogue offers for this data: {} \
-                     (--procedures)",
+                    "no procedures selected (--procedures): writing a small example; the catalogue offers for this data: {}",
                     names.join(", ")
                 ));
                 Vec::new()
@@ -107,10 +106,7 @@ impl Gatherer<'_> {
         let answer = asker.text(
             question,
             Some(default).filter(|default| !default.is_empty()),
-            |answer| {
-                let choice = choose::choose(&split(answer), apps(), converts);
-                choice.map(drop).map_err(Rejected::from)
-            },
+            |answer| choose::choose(&split(answer), apps(), converts).map(drop),
         )?;
         Ok(split(&answer))
     }
