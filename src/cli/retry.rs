@@ -13,7 +13,7 @@ use super::pause::report_current_pauses;
 use crate::act::pass::{Disk, Looked};
 use crate::base::exit::Exit;
 use crate::base::sys;
-use crate::base::text::plural;
+use crate::base::text::{plural, plural_of};
 use crate::decide::manifest::newest::proves_nothing;
 use crate::decide::reconcile::{OutputSource as _, Outputs};
 use crate::executor::{OtherExecutor, may_live_again};
@@ -74,8 +74,8 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
     }
     if outcome.succeeded > 0 {
         printer.note(&format!(
-            "{} of the selected tasks are complete by now: nothing to clear",
-            outcome.succeeded
+            "{} complete by now: nothing to clear",
+            plural_of(outcome.succeeded, "selected task is", "selected tasks are")
         ));
     }
     if cleared > 0 {

@@ -244,7 +244,8 @@ fn a_limit_of_the_site_is_no_error_and_the_rest_comes_later() {
     );
     let said = study.ok(&["run"]);
     assert!(
-        said.err.contains("the rest waits for the next run"),
+        said.err
+            .contains("the remaining tasks wait for the next run"),
         "{}",
         said.err
     );

@@ -134,8 +134,8 @@ fn wrong_turns_are_told_with_the_way_out_and_leave_nothing() {
     }
     // Where the study is set up.
     for (dir, code, text) in [
-        ("dicom", 2, "would lie in dicom_root"),
-        ("bids/x", 2, "would lie in bids_root"),
+        ("dicom", 2, "would be in dicom_root"),
+        ("bids/x", 2, "would be in bids_root"),
         ("file/x", 1, "Not a directory"),
         ("file", 1, "Not a directory"),
     ] {

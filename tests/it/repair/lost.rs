@@ -2,7 +2,7 @@
 
 use super::*;
 
-const MISSING: &str = "is missing although a copy of it is there";
+const MISSING: &str = "is missing although a copy of it exists";
 const ANEW: &str = "the state was started anew on ";
 
 #[test]
@@ -56,7 +56,7 @@ fn an_audit_log_with_jobs_of_the_study_is_a_trace() {
     let said = study.ok(&["status"]);
     assert!(
         said.err
-            .contains("is missing although an audit log with its jobs is there"),
+            .contains("is missing although an audit log with its jobs exists"),
         "{}",
         said.err
     );

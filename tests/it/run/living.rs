@@ -60,8 +60,8 @@ fn jobs_that_can_never_start_are_shown_with_slurms_reason() {
     slurm.set("1003", "PENDING Resources");
     let said = study.ok(&["monitor"]);
     for line in [
-        "Slurm says JobHeldUser: convert sub-01 ses-01 (job 1001)",
-        "Slurm says PartitionConfig: convert sub-01 ses-02 (job 1002)",
+        "(Slurm: JobHeldUser): convert sub-01 ses-01 (job 1001)",
+        "(Slurm: PartitionConfig): convert sub-01 ses-02 (job 1002)",
     ] {
         assert!(said.err.contains(line), "{}", said.err);
     }
@@ -85,7 +85,7 @@ fn cancel_ends_only_jobs_that_are_the_tasks_own() {
     let said = study.call(&["cancel", "--all"]);
     assert_eq!(said.code, 1, "{}", said.err);
     assert!(
-        said.err.contains("job 1002 is another job by now"),
+        said.err.contains("job 1002 is a different job by now"),
         "{}",
         said.err
     );

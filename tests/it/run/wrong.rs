@@ -204,11 +204,7 @@ fn a_link_to_a_configuration_starts_no_second_state_beside_the_first() {
         let said = study.call(&["--config", &link, command]);
         assert_eq!(said.code, 2, "{command}: {}", said.err);
         assert!(said.err.contains("is a link to"), "{}", said.err);
-        assert!(
-            said.err.contains("hint: call it with --config"),
-            "{}",
-            said.err
-        );
+        assert!(said.err.contains("hint: use --config"), "{}", said.err);
     }
     assert_eq!(slurm.calls("sbatch"), 3);
     // A link beside the file itself means the same state.
@@ -221,9 +217,9 @@ fn a_link_to_a_configuration_starts_no_second_state_beside_the_first() {
 fn a_trace_is_written_neither_below_the_data_nor_over_the_programs_own_files() {
     let (study, _slurm) = study();
     for (place, why) in [
-        ("bids/trace", "lies below bids_root"),
-        ("derivatives/trace", "lies below derivatives_root"),
-        ("dicom/sub-01/trace", "lies below dicom_root"),
+        ("bids/trace", "is below bids_root"),
+        ("derivatives/trace", "is below derivatives_root"),
+        ("dicom/sub-01/trace", "is below dicom_root"),
         ("state.parquet", "is a file of the study"),
         ("state.journal.jsonl", "is a file of the study"),
     ] {
@@ -391,7 +387,7 @@ fn without_a_configuration_nothing_is_written_and_the_way_out_is_said() {
         );
         assert!(
             said.contains(
-                "hint: name it with --config or SNBB_CONFIG; `snbb-scheduler init` makes one"
+                "hint: name it with --config or SNBB_CONFIG; `snbb-scheduler init` creates one"
             ),
             "{said}"
         );
