@@ -340,7 +340,7 @@ fn purge_takes_a_subject_out_of_every_file_and_leaves_the_others() {
         study
             .ok(&one)
             .err
-            .contains("no file of the state names sub-02")
+            .contains("no file of the state mentions sub-02")
     );
 }
 

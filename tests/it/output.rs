@@ -145,7 +145,7 @@ fn a_terminal_shows_the_rows_that_matter_and_says_how_many_there_are() {
             .map(|subject| out.find(subject).unwrap())
             .collect();
         assert!(places.is_sorted() && !out.contains("sub-116"), "{out}");
-        assert!(err.starts_with("note: 3 of 120 rows: '--limit 0'"), "{err}");
+        assert!(err.starts_with("note: 3 of 120 rows: `--limit 0`"), "{err}");
     }
 }
 

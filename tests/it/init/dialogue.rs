@@ -63,7 +63,7 @@ fn d26_a_person_at_a_terminal_is_asked_and_may_err() {
     let derivatives = format!("{}\r", study.at("my outputs").display());
     let steps = [
         ("Sessions", "dcm\r"),
-        ("one of: dicom, bids, list", "\r"),
+        ("choose one of dicom, bids, list", "\r"),
         ("Directory of the DICOM files", &typo),
         ("did you mean", &dicom),
         ("to create from them", "\r"),
