@@ -1,27 +1,24 @@
 //! Scheduler of BIDS processing pipelines on Slurm.
 //!
-//! Every command gathers the world into plain values, decides purely, then acts; `docs/architecture.md` draws it.
+//! Every command first collects facts into plain values, then decides purely, then acts.
 //!
-//! Where to begin: [`model`] holds what all else is about, [`decide`] is the heart (why a task is due or not, what became
-//! of its job), [`act`] hands jobs over without losing one, and [`cli`] shows the result. `docs/architecture.md` says
-//! what each module is for.
+//! Good starting points: [`model`] for the data types, [`decide`] for the decision (why a task is due or not, what happened
+//! to its job), [`act`] for submission without losing a job, [`cli`] for the output. `docs/architecture.md` describes every
+//! module, `docs/glossary.md` every term. The most important ones:
 //!
-//! # Words
-//!
-//! - **Task**: a procedure of a session or subject. **Attempt**: one submission of it; its row is the newest one's.
-//! - **Call**: one start of the program. **Run**: a call of `run`. **Pass**: look, decide, carry out; a run makes one,
-//!   `monitor` makes its first half.
-//! - **In doubt**: sbatch was started and its answer is not known. Until that is settled the task counts as in flight.
-//!   **Adopted**: the job of such a submission was found. **Released**: there surely is none.
-//! - **Tag**: `snbb:<project>:<submission id>` in a job's comment (Slurm's word for the field), by which it is found.
-//! - **Canary**: a finished job that accounting is asked for too, to prove that it answers.
-//! - **Stray**: a living job with a task's name that is not the one of its row. One with our tag is adopted too.
-//! - **Brakes**: what pauses a procedure: a person, or the circuit breaker after failures in a row. **Safety stop**: the
-//!   disk is not to be trusted, and nothing is submitted.
-//! - **Folded**: what the journal says has been taken into the rows and saved with them.
-//! - **Superseded**: an attempt whose row was replaced by a later one's. **Overtaken**: an attempt that the journal tells
-//!   of when the row is a later one's already. Both go to the attempts file.
-//! - **Gate**: what holds sessions back while their data still arrives. **Cohort**: the sessions that the site wants.
+//! - **Task**: a procedure of a session or subject. **Attempt**: one submission of it; the row describes the newest one.
+//! - **Invocation**: one start of the program. **Pass**: look, decide, submit; `run` makes one, `monitor` its first half.
+//! - **Submission in doubt**: sbatch was started but has not answered. Until this is resolved, the task counts as in flight.
+//!   **Adopted**: its job was found. **Released**: there certainly is none.
+//! - **Tag**: `snbb:<project>:<submission id>` in the comment of a job, by which it is found.
+//! - **Canary**: a finished job included in accounting queries, to prove that accounting responds.
+//! - **Stray job**: a job in the queue with a task's name that is not the job of its row. One with our tag is adopted too.
+//! - **Pause**: submission stopped by the user, or by the circuit breaker after repeated failures. **Safety stop**: nothing
+//!   is submitted because the disk cannot be trusted.
+//! - **Folded**: events of the journal that are in the saved rows.
+//! - **Superseded**: an attempt whose row was replaced by a later attempt's. **Overtaken**: an attempt in the journal
+//!   whose row already belongs to a later one. Both go to the attempts file.
+//! - **Gate**: what holds back sessions whose data is still arriving. **Cohort**: the sessions that the site includes.
 
 pub mod act;
 pub mod base;

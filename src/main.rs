@@ -1,4 +1,4 @@
-//! The program: parse, run, exit code.
+//! The program `snbb-scheduler`.
 
 use std::process::ExitCode;
 

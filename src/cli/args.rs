@@ -1,10 +1,10 @@
-//! What can be written on the command line.
+//! The command line: options, commands and their help texts.
 
-mod acting;
 mod help;
 #[cfg(test)]
 mod hint_tests;
-mod looking;
+mod inspect;
+mod modify;
 mod setup;
 mod values;
 
@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, ColorChoice, Parser, Subcommand, ValueEnum};
 
-pub use acting::*;
 pub use help::{command, with_own_help};
-pub use looking::*;
+pub use inspect::*;
+pub use modify::*;
 pub use setup::*;
 
 use super::output::Verbosity;
@@ -25,8 +25,8 @@ use values::{duration, mem};
 
 /// Schedule BIDS processing pipelines on Slurm
 ///
-/// Looks at the file system, works out which processing steps are due for which scanning session,
-/// submits them, and leaves. Call `run` from cron.
+/// Each `run` scans the data, finds the procedures that are due for each session, submits their
+/// jobs and exits. Start it from cron.
 #[derive(Debug, Parser)]
 #[command(name = "snbb-scheduler", version, after_help = exit_codes(), max_term_width = 100)]
 pub struct Cli {
@@ -42,34 +42,34 @@ fn exit_codes() -> String {
     format!("Exit codes:\n  {}", codes.collect::<Vec<_>>().join("\n  "))
 }
 
-/// Options that every command takes, before or after its name.
+/// Options of every command, before or after its name.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Options of every command")]
+#[command(next_help_heading = "Global options")]
 pub struct Global {
-    /// Configuration file (YAML); without it the built-in defaults apply
+    /// Read the configuration from this YAML file; without one, use the built-in defaults
     ///
-    /// The environment variable SNBB_CONFIG names one too
+    /// The environment variable SNBB_CONFIG can also name the file
     #[arg(long, global = true, value_name = "PATH")]
     pub config: Option<PathBuf>,
-    /// Memory of each job, whatever the configuration says
+    /// Request this much memory for every job, overriding the configuration
     #[arg(long, global = true, value_name = "SIZE", value_parser = mem)]
     pub slurm_mem: Option<MemSize>,
-    /// CPUs of each job, whatever the configuration says
+    /// Request this many CPUs for every job, overriding the configuration
     #[arg(long, global = true, value_name = "N")]
     pub slurm_cpus: Option<u32>,
-    /// Directory of the jobs' output and error files
+    /// Write the jobs' output and error files to this directory
     #[arg(long, global = true, value_name = "DIR")]
     pub slurm_log_dir: Option<PathBuf>,
-    /// Tell more; twice: also each step
+    /// Show more detail; repeat to show every step
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
-    /// Tell only what went wrong; `run`, `monitor` and `retry` say a warning that stands once a day
+    /// Print only problems; `run`, `monitor` and `retry` repeat an unchanged warning once a day
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
-    /// Colour the output
+    /// Use colour in the output
     #[arg(long, global = true, value_enum, default_value_t = ColorChoice::Auto, value_name = "WHEN")]
     pub color: ColorChoice,
-    /// Work without a lock (for the tests of what then happens; a released program cannot)
+    /// Work without a lock; only in debug builds, to test what then happens
     #[cfg(debug_assertions)]
     #[arg(long, global = true, hide = true)]
     pub lock_always_granted_for_tests: bool,
@@ -77,96 +77,96 @@ pub struct Global {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Find what is due and submit it
+    /// Find the tasks that are due and submit their jobs
     #[command(after_help = exit_codes())]
     Run(RunArgs),
-    /// Ask Slurm about the jobs in flight and update their rows; never submits
+    /// Update the status of the jobs in flight; submit nothing
     Monitor(MonitorArgs),
-    /// End jobs by selection; their tasks become failed (cancelled)
+    /// Cancel the selected jobs; their tasks become failed (cancelled)
     Cancel(CancelArgs),
-    /// Block until the selected tasks have nothing in flight
+    /// Wait until the selected tasks have nothing in flight
     ///
-    /// Exit codes: 0 all complete, 1 some failed, 2 no selected task was ever submitted, 124 time-out
+    /// Exit codes: 0 all complete, 1 some failed, 2 no selected task was ever submitted, 124 timed out
     Wait(WaitArgs),
-    /// Clear failed tasks, so that the next run submits them again
+    /// Clear failed tasks so that the next run submits them again
     Retry(RetryArgs),
-    /// Submit nothing, or nothing of a procedure, until `resume`
+    /// Stop submitting jobs, of one procedure or of the whole study, until `resume`
     ///
-    /// Jobs in flight go on. A procedure whose jobs fail one after the other pauses by itself
+    /// Jobs in flight continue. A procedure also pauses automatically after repeated failures
     /// (`pause_after_failures`)
     Pause(PauseArgs),
     /// End a pause
     ///
-    /// Without --procedure that of the whole study. Failures of before do not count any more for
-    /// the next pause
+    /// Without --procedure, ends the pause of the whole study. Earlier failures no longer count
+    /// towards the next automatic pause
     Resume(ResumeArgs),
-    /// Show the tasks that are due now
+    /// List the tasks that are due now
     Manifest(ManifestArgs),
-    /// Show counts and rows of the state; reads only
+    /// Show the counts and rows of the state file
     Status(StatusArgs),
-    /// Show a row per session and a column per procedure
+    /// Show one row per session and one column per procedure
     SessionStatus(SessionStatusArgs),
-    /// Draw the pipeline with what has become of its tasks: Mermaid (GitHub, GitLab, editors) or DOT
+    /// Draw the pipeline and the status of its tasks, as Mermaid (GitHub, GitLab, editors) or DOT
     Graph(GraphArgs),
-    /// Report on the whole study: outputs, DICOM files, logs, stale jobs, health; reads only
+    /// Report on the whole study: outputs, DICOM files, logs, stale jobs, health
     ///
     /// Exit codes: 0, or 7 if something could not be read
     Audit(AuditArgs),
-    /// Show what jobs used of what they asked for, the most wasteful first; reads only
+    /// Compare what jobs used with what they requested, the most wasteful first
     Efficiency(EfficiencyArgs),
-    /// Print figures for Prometheus: tasks, failures, pauses, the last run
+    /// Print metrics for Prometheus: tasks, failures, pauses, the last run
     ///
-    /// With the key `metrics_file`, `run`, `monitor` and `retry` write them to a file by themselves.
+    /// With the key `metrics_file`, `run`, `monitor` and `retry` write them to a file automatically
     Metrics(MetricsArgs),
-    /// Say why a task is where it is, and what would have to happen
+    /// Explain the status of a task and what has to happen next
     ///
-    /// Asks Slurm and looks at the disk; writes nothing, submits nothing and takes no lock. A task is told in
-    /// full, a session or a subject in a few lines per task.
+    /// Queries Slurm and reads the disk; writes nothing, submits nothing and takes no lock. Shows
+    /// every detail of one task, and a few lines for each task of a subject or session
     Explain(ExplainArgs),
-    /// Show the end of a job's logs
+    /// Show the last lines of a job's logs
     Logs(LogsArgs),
-    /// Show all that happened to a task, in the order of time
+    /// Show everything that happened to a task, in chronological order
     History(HistoryArgs),
-    /// List the output directories or files of complete tasks, for rsync, tar, DataLad
+    /// List the output directories or files of complete tasks, for rsync, tar or DataLad
     ///
-    /// One path per line, each once, in the order of the tasks. Only what is complete now, by its
-    /// markers on disk and with no job in flight, is listed
+    /// Prints each path once, in the order of the tasks. Lists only tasks whose outputs are complete on
+    /// disk now and that have no job in flight
     Outputs(OutputsArgs),
-    /// Clear away what is old: rows of tasks that are no more, logs, events
+    /// Remove old data: rows of tasks that no longer exist, logs, events
     ///
-    /// Without --rows, --logs and --events all three. Rows go to the attempts file and events to
-    /// compressed archives beside the audit log; logs of complete tasks are removed. Nothing below
-    /// the data roots is ever touched
+    /// Without --rows, --logs and --events, cleans all three. Moves rows to the attempts file and events
+    /// to compressed archives beside the audit log; deletes logs of complete tasks. Never touches
+    /// anything below the data roots
     Clean(CleanArgs),
-    /// Check or rebuild the state file
+    /// Check, rebuild or locate the state file
     State(StateArgs),
     /// Write a commented configuration and job scripts for a site
     Init(InitArgs),
-    /// Say whether the set-up is sound: configuration, directories, scripts, Slurm, lock, disk
+    /// Check the setup: configuration, directories, scripts, Slurm, lock, disk
     ///
-    /// Exit codes: 0 sound, perhaps with warnings, 1 with errors, 2 if the configuration cannot be used
+    /// Exit codes: 0 no errors, perhaps warnings, 1 errors, 2 the configuration cannot be used
     Check(CheckArgs),
     /// Show the configuration
     Config(ConfigArgs),
-    /// Print what makes a shell complete commands, subjects, sessions and procedures
+    /// Print a shell script that completes commands, subjects, sessions and procedures
     Completions(CompletionsArgs),
-    /// Print the manual page
+    /// Print a manual page
     Man(ManArgs),
-    /// Run one local job (called by `executor: local`)
+    /// Run one local job (started by `executor: local`)
     #[command(hide = true)]
     LocalSupervise { records: PathBuf, job: u64 },
 }
 
-/// Chooses tasks. Nothing given: all.
+/// A selection of tasks; without any option, all of them.
 #[derive(Debug, Args, Default)]
 pub struct SelectArgs {
-    /// Only this subject, with or without `sub-`; globs allowed; repeatable
+    /// Select this subject, with or without `sub-`; globs allowed; repeatable
     #[arg(long = "subject", value_name = "LABEL")]
     pub subjects: Vec<String>,
-    /// Only this session, with or without `ses-`; globs allowed; repeatable
+    /// Select this session, with or without `ses-`; globs allowed; repeatable
     #[arg(long = "session", value_name = "LABEL")]
     pub sessions: Vec<String>,
-    /// Only this procedure; globs allowed; repeatable
+    /// Select this procedure; globs allowed; repeatable
     #[arg(long = "procedure", value_name = "NAME")]
     pub procedures: Vec<String>,
 }
@@ -174,15 +174,15 @@ pub struct SelectArgs {
 /// Options of commands that write the state.
 #[derive(Debug, Args)]
 pub struct WriteArgs {
-    /// How long to wait for another call to end, such as 2m [default: the key lock_timeout, 10s]
+    /// Wait this long for another invocation to finish, such as 2m [default: the key lock_timeout, 10s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub lock_timeout: Option<Duration>,
-    /// Write the state although it belongs to another user
+    /// Write the state even if it belongs to another user
     #[arg(long)]
     pub as_owner: bool,
 }
 
-/// Names tasks by words, in any order.
+/// Words that name tasks, in any order.
 #[derive(Debug, Args)]
 pub struct TaskArgs {
     /// Subject, with or without `sub-`
@@ -197,7 +197,7 @@ pub struct TaskArgs {
 }
 
 impl TaskArgs {
-    /// Returns the words as they were given.
+    /// The words as they were given.
     pub fn words(&self) -> impl Iterator<Item = &str> {
         let rest = self.session.iter().chain(&self.procedure);
         std::iter::once(&self.subject)
@@ -206,36 +206,36 @@ impl TaskArgs {
     }
 }
 
-/// Names the forms of what is no table.
+/// Output formats of commands that print no table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TextFormat {
-    /// Text for people
+    /// Human-readable text
     Text,
-    /// A JSON array of objects
+    /// JSON array of objects
     Json,
 }
 
-/// How closely outputs are looked at.
+/// How closely outputs are checked.
 #[derive(Debug, Args, Clone, Copy)]
-pub struct LookArgs {
-    /// Look at the outputs of all complete tasks, also those that `recheck` in the configuration still trusts
+pub struct OutputCheckArgs {
+    /// Check the outputs of all complete tasks, even those that the key `recheck` still trusts
     #[arg(long)]
     pub recheck: bool,
 }
 
-/// Says how much of a long list is shown.
+/// The order and length of a list.
 #[derive(Debug, Args, Clone, Copy, Default)]
 pub struct LengthArgs {
-    /// Turn the order round
+    /// Reverse the order
     #[arg(long)]
     pub reverse: bool,
-    /// Show at most this many rows; 0: all. Unless given, 50 on a terminal and else all
+    /// Show at most N rows, or all with 0 [default: 50 on a terminal, otherwise all]
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
 }
 
 impl Global {
-    /// True if tests want to see what happens without a lock.
+    /// True if a test disables locking.
     pub fn grants_every_lock(&self) -> bool {
         #[cfg(debug_assertions)]
         let is_granted = self.lock_always_granted_for_tests;

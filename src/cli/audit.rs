@@ -1,5 +1,5 @@
-//! `audit`: a report about the whole study. Reads only; writes what `--output` and `--history` ask for,
-//! never below the data roots.
+//! `audit`: a report on the whole study. Writes only what `--output` and `--history` request, never below the
+//! data roots.
 
 use std::path::{Path, PathBuf};
 
@@ -22,11 +22,12 @@ use crate::show::audit::{Part, html, saved_reports, text};
 use crate::show::failures::patterns::Patterns;
 use crate::show::mail;
 use crate::show::mail::Message;
+use crate::show::tables::TableError;
 
 pub fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let report_dir = report_dir(context, args, printer)?;
     let mut report = gather(context, args, printer)?;
-    // A full disk is what a report may have to tell of: it goes wherever it can.
+    // A full disk may be the very finding of the report, so it goes wherever it can.
     let mut saved = Ok(());
     if let Some(dir) = &report_dir {
         compare(&mut report, dir);
@@ -34,10 +35,10 @@ pub fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result
             .map(drop)
             .map_err(Failure::from);
     }
-    let bytes = rendered(&report, args, printer.width())?;
+    let bytes = rendered(&report, args, printer.options().width)?;
     match &args.output {
         Some(file) => match saved_reports::replace(file, &bytes).map_err(Failure::from) {
-            Ok(()) => printer.talk(&format!("the report is in {}", file.display())),
+            Ok(()) => printer.info(&format!("wrote the report to {}", file.display())),
             Err(failure) => saved = saved.and(Err(failure)),
         },
         None => printer.data(&bytes),
@@ -55,7 +56,7 @@ pub fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result
             return Err(error.into());
         }
         let recipients = context.config.audit.email_recipients.join(", ");
-        printer.talk(&format!("the report was sent to {recipients}"));
+        printer.info(&format!("the report was sent to {recipients}"));
     }
     let unreadable = report.unreadable.iter();
     let unreadable = unreadable.map(|what| format!("cannot read {}: {}", what.path, what.error));
@@ -64,21 +65,22 @@ pub fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result
     Ok(Exit::Done.unless(report.is_partial(), Exit::Unreadable))
 }
 
-/// Judges what was asked for before any work is done, and returns where the report is saved, if it is.
+/// Checks the options before any work, and returns the directory in which to save the report.
 fn report_dir(
     context: &Context,
     args: &AuditArgs,
     printer: &mut Printer,
 ) -> Result<Option<PathBuf>, Failure> {
     if args.email {
-        // Not only after hours of reading.
+        // Before hours of reading.
         mail::check(&context.config.audit)?;
     }
     let report_dir = context.config.audit.report_dir.clone();
     let report_dir = report_dir.filter(|_| args.history);
     if args.history && report_dir.is_none() {
-        printer
-            .note("no trend: --history needs `audit.report_dir`, the directory of earlier reports");
+        printer.note(
+            "no trend: --history requires `audit.report_dir`, the directory of earlier reports",
+        );
     }
     for path in [&report_dir, &args.output].into_iter().flatten() {
         refuse_data(&context.config, path, "")?;
@@ -120,7 +122,7 @@ fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<
         .contains(&Part::Tasks)
         .then(|| context.probe())
         .transpose()?;
-    let progress = printer.progress(None, "looking at tasks, logs and DICOM files");
+    let progress = printer.progress(None, "checking tasks, logs and DICOM files");
     let report = collect(Input {
         config,
         project: &project,
@@ -145,7 +147,7 @@ fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<
     Ok(report)
 }
 
-/// Finds the sessions, and decides about their tasks if they are asked for.
+/// The sessions and, if needed, the decision about their tasks.
 fn sessions_and_tasks(
     context: &Context,
     args: &AuditArgs,
@@ -153,10 +155,10 @@ fn sessions_and_tasks(
     printer: &mut Printer,
 ) -> Result<(Discovery, Manifest), Failure> {
     if parts.contains(&Part::Tasks) {
-        // A subject-scoped task has no session: the report chooses by the sessions that it shows. And
-        // `--procedure` may name one that only rows know: nothing is decided about it.
+        // A subject-scoped task has no session, so the report selects sessions by what it shows. `--procedure` may also
+        // name one that only rows know, about which nothing is decided.
         let by_subject = Selection::new(&args.select.subjects, &[], &[], &[])?;
-        context.plan(by_subject, args.look.recheck, printer)
+        context.plan(by_subject, args.check.recheck, printer)
     } else if parts.contains(&Part::Dicom) {
         Ok((context.discover(printer)?, Manifest::default()))
     } else {
@@ -193,14 +195,12 @@ fn rendered(report: &Report, args: &AuditArgs, width: Option<u16>) -> Result<Vec
             text::table(report, width).into_bytes()
         }
         AuditFormat::Markdown => text::markdown(report).into_bytes(),
-        AuditFormat::Json => report
-            .to_json()
-            .map_err(crate::show::tables::TableError::from)?,
+        AuditFormat::Json => report.to_json().map_err(TableError::from)?,
         AuditFormat::Html => html::render(report).into_bytes(),
     })
 }
 
-/// Writes the selection as it is typed.
+/// The selection as options.
 fn selection_text(select: &SelectArgs) -> Option<String> {
     let groups = [
         ("--subject", &select.subjects),

@@ -1,28 +1,28 @@
-//! Lays out what is no table: a title, then lines with a label, wrapped to the terminal's width.
+//! Layout of text blocks: a title, then lines with a label, wrapped to the terminal's width.
 
 use anstyle::Style;
 
 use crate::base::printable::printable;
 use crate::show::tables::{TaskState, first_word};
 
-/// Columns of the labels.
+/// Width of the labels.
 const INDENT: usize = 11;
-/// Stands for a blank at which no line is broken.
+/// Placeholder for a space at which no line breaks.
 pub const NO_BREAK: char = '\u{a0}';
-/// Narrower than this nothing is wrapped: a word per line helps nobody.
+/// Text is never wrapped to fewer columns: one word per line is unreadable.
 const NARROWEST: usize = 30;
 
-/// Collects the text of one block.
+/// Text of a block.
 #[derive(Debug, Default)]
 pub struct Block {
     text: String,
-    /// None: nothing is wrapped.
+    /// `None` without wrapping.
     width: Option<usize>,
     is_colored: bool,
 }
 
 impl Block {
-    /// `width`: the terminal's, if there is one.
+    /// `width`: width of the terminal, if there is one.
     pub fn new(width: Option<u16>, is_colored: bool) -> Self {
         Self {
             text: String::new(),
@@ -31,7 +31,7 @@ impl Block {
         }
     }
 
-    /// Adds a title, and after it a text that begins with a status or decision word.
+    /// Adds a title, followed by a text that begins with a status or decision word.
     pub fn title(&mut self, title: &str, text: &str) {
         let bold = if self.is_colored {
             Style::new().bold()
@@ -40,9 +40,9 @@ impl Block {
         };
         let words = first_word(text);
         let style = match TaskState::of_cell(words) {
-            Some(standing) if self.is_colored => Style::new()
+            Some(state) if self.is_colored => Style::new()
                 .bold()
-                .fg_color(Some(standing.style().color.into())),
+                .fg_color(Some(state.style().color.into())),
             _ => Style::new(),
         };
         let title = printable(title);
@@ -50,7 +50,7 @@ impl Block {
         let word = printable(words);
         let line = format!("{title}: {word}{rest}");
         let mut lines = self.wrapped(&line, 0, 2).into_iter();
-        // Painted after it was wrapped: the marks of colour have no width.
+        // Coloured after wrapping, because colour codes have no width.
         if let Some(first) = lines.next() {
             let head = format!("{title}: {word}");
             let first = match first.strip_prefix(&head) {
@@ -64,7 +64,7 @@ impl Block {
         }
     }
 
-    /// Adds a line with a label, which stands once for several lines if it is empty in the others.
+    /// Adds a line with a label. Later lines of the same label have an empty one.
     pub fn entry(&mut self, label: &str, text: &str) {
         let head = format!("  {label:<width$}", width = INDENT - 2);
         for (at, line) in self.wrapped(&printable(text), INDENT, 2).iter().enumerate() {
@@ -75,7 +75,14 @@ impl Block {
         }
     }
 
-    /// Adds a line that is to be copied: never wrapped.
+    /// Adds lines below one label.
+    pub fn entries(&mut self, label: &str, texts: impl IntoIterator<Item = impl AsRef<str>>) {
+        for (at, text) in texts.into_iter().enumerate() {
+            self.entry(if at == 0 { label } else { "" }, text.as_ref());
+        }
+    }
+
+    /// Adds a line to copy, which is never wrapped.
     pub fn verbatim(&mut self, label: &str, text: &str) {
         let label = format!("  {label:<width$}", width = INDENT - 2);
         self.push(&format!("{label}{}", printable(text)));
@@ -94,8 +101,8 @@ impl Block {
         self.text.push('\n');
     }
 
-    /// Breaks a text at blanks; lines after the first begin with `hang` blanks. Words that are too long
-    /// stay whole, so that paths can be copied.
+    /// Breaks a text at spaces; lines after the first are indented by `hang`. Words that are too long stay whole, so that
+    /// paths can be copied.
     fn wrapped(&self, text: &str, indent: usize, hang: usize) -> Vec<String> {
         match self.width {
             Some(width) => wrap(text, width.saturating_sub(indent), hang),
@@ -104,7 +111,7 @@ impl Block {
     }
 }
 
-/// Breaks a text at blanks into lines of at most `room` columns; those after the first begin with `hang` blanks more.
+/// Breaks a text at spaces into lines of at most `room` columns; those after the first are indented by `hang` more.
 /// Words that are too long stay whole.
 pub fn wrap(text: &str, room: usize, hang: usize) -> Vec<String> {
     let own_indent = text.len() - text.trim_start().len();
@@ -135,7 +142,10 @@ mod tests {
     #[test]
     fn text_is_wrapped_and_hangs_below_its_label() {
         let mut block = Block::new(Some(36), false);
-        block.title("bids sub-01", "failed (timeout), a long story that goes on");
+        block.title(
+            "bids sub-01",
+            "failed (timeout), a long story that continues",
+        );
         block.entry("job", "one two three four five six seven");
         block.entry("", "/a/path/that/is/much/too/long/for/this");
         block.verbatim("line", "sbatch --a-very-long-option --and-another-one");
@@ -143,7 +153,7 @@ mod tests {
             block.finish(),
             "\
 bids sub-01: failed (timeout), a
-  long story that goes on
+  long story that continues
   job      one two three four five
              six seven
            /a/path/that/is/much/too/long/for/this
@@ -153,7 +163,7 @@ bids sub-01: failed (timeout), a
     }
 
     #[test]
-    fn colour_comes_after_wrapping_and_control_characters_are_written_out() {
+    fn colour_follows_wrapping_and_control_characters_are_escaped() {
         let mut block = Block::new(None, true);
         block.title("a", "failed (x)");
         block.entry("b", "c\x1b[31m");

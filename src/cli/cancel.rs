@@ -1,6 +1,6 @@
-//! `cancel`: asks for the end of jobs by selection, in one call.
+//! `cancel`: cancels the selected jobs, in one request.
 //!
-//! A row becomes failed (cancelled) only when the executor confirms that its job has ended, or does not know it any more.
+//! A row becomes failed (cancelled) only when the executor confirms that its job has ended or no longer knows it.
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ use crate::model::state::transition::{Cause, Change};
 use crate::model::state::{JobFacts, Reason, State, TaskRow, TaskStatus};
 use crate::store::audit_log::{Event, EventKind};
 
-/// How often and how long the end of the jobs is waited for; what takes longer is left to `monitor`.
-const LOOKS: usize = 10;
+/// Number of checks whether the jobs have ended, and the pause between them. Later ends are left to `monitor`.
+const CHECKS: usize = 10;
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Result<Exit, Failure> {
@@ -30,8 +30,8 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
     let selection = context.selection_among(&args.select, Some(&state))?;
     if selection.is_everything() && !args.all {
         return Err(Failure::usage(
-            "cancel needs a selection",
-            "say which jobs are to end, such as --procedure qsiprep, or --all",
+            "cancel requires a selection",
+            "select the jobs, for example with --procedure qsiprep, or use --all",
         ));
     }
     let (all, in_doubt) = chosen(&state, &selection);
@@ -40,8 +40,8 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
     let exit = Exit::Done.unless(is_left, Exit::Error);
     for row in &in_doubt {
         printer.warning(&format!(
-            "{}: nobody knows yet whether its job was accepted, so it was not cancelled; \
-             `monitor` finds the job or frees the task",
+            "{}: not cancelled: it is not yet known whether Slurm accepted its job; `monitor` finds the job or releases \
+             the task",
             row.key
         ));
     }
@@ -52,7 +52,7 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
     context.refuse_off_record(&state, &args.select)?;
     if jobs.is_empty() {
         if foreign.is_empty() {
-            printer.talk("no job in flight matches: nothing to cancel");
+            printer.info("no job in flight matches: nothing to cancel");
         }
         return Ok(exit);
     }
@@ -62,30 +62,30 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
         }
         return Ok(Exit::Done.unless(!foreign.is_empty(), Exit::Error));
     }
-    // Before anything is asked of Slurm: it may hide the owner's jobs from this user.
+    // Before any query: Slurm may hide the owner's jobs from this user.
     context.check_ours(&state, &args.write)?;
-    printer.tell_once();
+    printer.suppress_repeats();
     let mut question = queue_question(&context.config, &state);
     question.jobs = jobs.iter().filter_map(|row| reference(row)).collect();
     question.since = jobs.iter().filter_map(|row| row.submitted_at).min();
     question.search_from = question.since;
-    // Who looks at local jobs for writing starts those that wait: one of them may be to be cancelled.
-    let mut looking = context.executor(Access::ReadOnly, &state)?;
-    looking.preflight()?;
-    looking.set_deadline(context.config.deadline);
-    let (own, others) = own_jobs(looking.as_mut(), &question, &state, &jobs)?;
+    // Read-only, because a local executor with write access starts waiting jobs, perhaps one to be cancelled.
+    let mut executor = context.executor(Access::ReadOnly, &state)?;
+    executor.preflight()?;
+    executor.set_deadline(context.config.deadline);
+    let (own, others) = own_jobs(executor.as_mut(), &question, &state, &jobs)?;
     for row in &others {
         printer.warning(&format!(
-            "{}: job {} is another job by now and was not touched; `monitor` finds out what became of the task's own",
+            "{}: not cancelled: job {} is a different job by now; `monitor` finds out what happened to the task's own",
             row.key,
             job_text(row)
         ));
     }
     let asked = ask_to_end(context, &state, &own)?;
-    // Where nobody was asked to end, nothing is to be waited for.
-    let looks = if asked.is_ok() { LOOKS } else { 1 };
-    let ending = wait_for_end(context, args, &selection, looks, printer)?;
-    printer.talk(&format!(
+    // Without an accepted request there is nothing to wait for.
+    let checks = if asked.is_ok() { CHECKS } else { 1 };
+    let ending = wait_for_end(context, args, &selection, checks, printer)?;
+    printer.info(&format!(
         "{} of {} ended",
         jobs.len().saturating_sub(ending),
         plural(jobs.len(), "job")
@@ -95,12 +95,12 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
         return Ok(Exit::Error);
     }
     if ending > 0 {
-        printer.note("the others are still ending; `monitor` tells when they have");
+        printer.note("the others are still ending; `monitor` reports when they have ended");
     }
     Ok(exit)
 }
 
-/// Tells the jobs of the configured executor from those of the other one.
+/// Separates the jobs of the configured executor from the other executor's.
 fn split<'a>(context: &Context, rows: &'a [TaskRow]) -> (Vec<&'a TaskRow>, Vec<OtherExecutor<'a>>) {
     let other = |row: &'a TaskRow| OtherExecutor::of(row, context.config.executor);
     (
@@ -109,7 +109,7 @@ fn split<'a>(context: &Context, rows: &'a [TaskRow]) -> (Vec<&'a TaskRow>, Vec<O
     )
 }
 
-/// Asks for the end of the jobs, and writes down that it did. The inner error is the executor's.
+/// Requests the end of the jobs and records the request. The inner error is the executor's.
 fn ask_to_end(
     context: &Context,
     state: &State,
@@ -121,7 +121,7 @@ fn ask_to_end(
     }
     let mut executor = context.executor(Access::ReadWrite, state)?;
     executor.set_deadline(context.config.deadline);
-    // Of several clusters, one may have failed: the jobs of the others were asked to end all the same.
+    // If one of several clusters failed, the jobs of the others were still requested to end.
     let asked = executor.cancel(&references);
     let failed = asked.as_ref().err().map(ToString::to_string);
     let events: Vec<Event> = own
@@ -132,10 +132,11 @@ fn ask_to_end(
     Ok(asked)
 }
 
-/// A row with the jobs that are to end.
+/// A row with the jobs to cancel.
 type Own<'a> = (&'a TaskRow, Vec<JobRef>);
 
-/// Tells the tasks' own jobs from those that have the same id: ids are recycled, and sbatch may have been misunderstood.
+/// Separates the tasks' own jobs from others with the same id: ids are reused, and the output of `sbatch` may have been
+/// misread.
 fn own_jobs<'a>(
     executor: &mut dyn Executor,
     question: &Question,
@@ -157,7 +158,7 @@ fn own_jobs<'a>(
     Ok((own, others))
 }
 
-/// Returns the selected rows with a job, and those whose submission is in doubt.
+/// The selected rows with a job, and those whose submission is in doubt.
 fn chosen(state: &State, selection: &Selection) -> (Vec<TaskRow>, Vec<TaskRow>) {
     state
         .rows()
@@ -168,18 +169,18 @@ fn chosen(state: &State, selection: &Selection) -> (Vec<TaskRow>, Vec<TaskRow>) 
         .partition(|row| row.job_id.is_some())
 }
 
-/// Looks at the world under the lock, again and again, but never sleeps while it holds it.
-/// Returns how many of the selected jobs are still in flight.
+/// Updates the rows repeatedly, each time under the lock, but never sleeps while it holds the lock. Returns the number
+/// of selected jobs still in flight.
 fn wait_for_end(
     context: &Context,
     args: &CancelArgs,
     selection: &Selection,
-    looks: usize,
+    checks: usize,
     printer: &mut Printer,
 ) -> Result<usize, Failure> {
     let mut left = 0;
-    for look in 0..looks {
-        if look > 0 {
+    for check in 0..checks {
+        if check > 0 {
             std::thread::sleep(PAUSE);
         }
         let (looked, state) =
@@ -187,7 +188,7 @@ fn wait_for_end(
                 end_forgotten(context, selection, state, looked)
             })?;
         left = split(context, &chosen(&state, selection).0).0.len();
-        // Without an answer nothing is learned by asking again.
+        // If the queue is not responding, repeating the query does not help.
         if left == 0 || looked.is_some_and(|looked| looked.queue_failed.is_some()) {
             break;
         }
@@ -195,7 +196,7 @@ fn wait_for_end(
     Ok(left)
 }
 
-/// Ends the rows whose jobs Slurm has forgotten: nothing will ever confirm that these have ended.
+/// Ends the rows whose jobs Slurm has forgotten: nothing will ever confirm the end of these.
 fn end_forgotten(context: &Context, selection: &Selection, state: &mut State, looked: &mut Looked) {
     let now = sys::now();
     for row in chosen(state, selection).0 {
@@ -214,15 +215,15 @@ fn end_forgotten(context: &Context, selection: &Selection, state: &mut State, lo
     }
 }
 
-/// Asked for, not yet confirmed: the status changes when Slurm says so.
+/// The event of a request. The status changes when Slurm confirms the end.
 fn cancelled_event(row: &TaskRow, failed: Option<&str>) -> Event {
     let by = sys::user_name();
     let who = format!("asked for by {by}");
     Event {
         detail: Some(match failed {
             None => who,
-            // Which of several clusters it was is not told.
-            Some(error) => format!("{who}, perhaps in vain: {error}"),
+            // The error does not name the cluster.
+            Some(error) => format!("{who}, may have failed: {error}"),
         }),
         extra: vec![("by", by.into())],
         ..Event::of(row, sys::now(), EventKind::Cancelled)

@@ -1,12 +1,14 @@
-//! `check`: says whether the set-up is sound.
+//! `check`: tests the setup and lists the findings, each with its remedy.
 
-mod text;
+use anstyle::{AnsiColor, Style};
 
 use super::args::{CheckArgs, Global};
+use super::blocks::wrap;
 use super::context::{config_beside, read_config};
 use super::error::Failure;
-use super::output::{Format, Printer};
+use super::output::{Format, Printer, PrinterOptions};
 use crate::base::exit::Exit;
+use crate::base::printable::printable;
 use crate::base::sys;
 use crate::setup::check::{self, Finding, Findings, Level, Site, checks_frame, config};
 
@@ -39,7 +41,8 @@ pub fn run(global: &Global, args: &CheckArgs, printer: &mut Printer) -> Result<E
     check::sort(&mut findings);
     show(&findings, args.format, printer)?;
     if args.format == Format::Table && exit == Exit::Done && !args.cron {
-        printer.detail("`snbb-scheduler check --cron` repeats the part about Slurm as cron would");
+        printer
+            .detail("`snbb-scheduler check --cron` repeats the Slurm checks in cron's environment");
     }
     Ok(exit)
 }
@@ -50,20 +53,143 @@ fn show(findings: &[Finding], format: Format, printer: &mut Printer) -> Result<(
         return Ok(());
     }
     let findings = &check::combined(findings.to_vec());
-    let looks = text::TextStyle {
-        width: printer.width(),
-        color: printer.is_colored(),
-        symbols: printer.has_symbols(),
-    };
-    // Who asks for quiet wants to hear of trouble only.
+    let options = printer.options();
     let is_quiet = printer.is_quiet();
     let shown = findings
         .iter()
         .filter(|finding| !is_quiet || finding.level != Level::Ok);
-    printer.data(text::list(shown, looks).as_bytes());
-    let verdict = check::verdict(findings);
+    printer.data(list(shown, options).as_bytes());
     if !is_quiet || findings.iter().any(|finding| finding.level != Level::Ok) {
-        printer.data(text::verdict(&verdict, findings, looks).as_bytes());
+        printer.data(verdict(&check::verdict(findings), findings, options).as_bytes());
     }
     Ok(())
+}
+
+/// Width of the level, and of a symbol before it.
+const LABEL: usize = "warning".len() + 2;
+const WITH_SYMBOL: usize = LABEL + 2;
+/// Text is never wrapped to fewer columns: one word per line is unreadable.
+const NARROWEST: usize = 40;
+
+/// Findings as lines: the level, the subject and, below it, the remedy.
+fn list<'a>(findings: impl Iterator<Item = &'a Finding>, options: PrinterOptions) -> String {
+    let indent = if options.symbols { WITH_SYMBOL } else { LABEL };
+    let mut text = String::new();
+    for finding in findings {
+        let label = label(finding.level, options);
+        let style = style(finding.level, options);
+        let blanks = indent.saturating_sub(label.chars().count());
+        let mut head = finding.topic.to_owned();
+        if !finding.about.is_empty() {
+            head.push(' ');
+            head.push_str(&finding.about);
+        }
+        let line = format!("{head}: {}", finding.text);
+        let mut lines = lines(&line, indent, options).into_iter();
+        let first = lines.next().unwrap_or_default();
+        text.push_str(&format!("{style}{label}{style:#}{:blanks$}{first}\n", ""));
+        let remedy = finding.remedy.iter();
+        let remedy =
+            remedy.flat_map(|remedy| self::lines(&format!("to do: {remedy}"), indent, options));
+        for line in lines.chain(remedy) {
+            text.push_str(&format!("{:indent$}{line}\n", ""));
+        }
+    }
+    text
+}
+
+/// The last line.
+fn verdict(verdict: &str, findings: &[Finding], options: PrinterOptions) -> String {
+    let worst = findings.iter().map(|finding| finding.level).max();
+    let style = style(worst.unwrap_or(Level::Ok), options);
+    format!("{style}{verdict}{style:#}\n")
+}
+
+fn lines(text: &str, indent: usize, options: PrinterOptions) -> Vec<String> {
+    let text = printable(text);
+    match options.width {
+        Some(width) => wrap(
+            &text,
+            usize::from(width).max(NARROWEST).saturating_sub(indent),
+            2,
+        ),
+        None => vec![text.into_owned()],
+    }
+}
+
+fn label(level: Level, options: PrinterOptions) -> String {
+    let symbol = match level {
+        Level::Ok => '✓',
+        Level::Warning => '!',
+        Level::Error => '✗',
+    };
+    if options.symbols {
+        format!("{symbol} {}", level.as_str())
+    } else {
+        level.as_str().to_owned()
+    }
+}
+
+fn style(level: Level, options: PrinterOptions) -> Style {
+    if !options.out_color {
+        return Style::new();
+    }
+    let color = match level {
+        Level::Ok => AnsiColor::Green,
+        Level::Warning => AnsiColor::Yellow,
+        Level::Error => AnsiColor::Red,
+    };
+    Style::new().bold().fg_color(Some(color.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings() -> Vec<Finding> {
+        let finding = |level, topic, about: &str, text: &str, advice: Option<&str>| Finding {
+            level,
+            topic,
+            about: about.to_owned(),
+            text: text.to_owned(),
+            remedy: advice.map(str::to_owned),
+        };
+        let advice = "set script_dir to the directory of scripts";
+        let text = "it is not there\x1b[31m";
+        vec![
+            finding(Level::Error, "script", "prep", text, Some(advice)),
+            finding(Level::Ok, "lock", "", "works", None),
+        ]
+    }
+
+    #[test]
+    fn a_pipe_gets_plain_lines() {
+        let options = PrinterOptions::default();
+        assert_eq!(
+            list(findings().iter(), options),
+            "error    script prep: it is not there\\u{1b}[31m\n         \
+             to do: set script_dir to the directory of scripts\nok       lock: works\n"
+        );
+        assert_eq!(
+            verdict("not sound: 1 error", &findings(), options),
+            "not sound: 1 error\n"
+        );
+    }
+
+    #[test]
+    fn a_terminal_gets_symbols_colour_and_short_lines() {
+        let options = PrinterOptions {
+            width: Some(44),
+            out_color: true,
+            symbols: true,
+            ..PrinterOptions::default()
+        };
+        let text = list(findings().iter(), options);
+        assert_eq!(
+            text,
+            "\u{1b}[1m\u{1b}[31m✗ error\u{1b}[0m    script prep: it is not\n             there\\u{1b}[31m\n           \
+             to do: set script_dir to the\n             directory of scripts\n\u{1b}[1m\u{1b}[32m✓ ok\u{1b}[0m       lock: works\n"
+        );
+        assert!(verdict("x", &[], options).starts_with("\u{1b}[1m\u{1b}[32mx"));
+    }
 }

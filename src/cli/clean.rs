@@ -1,9 +1,7 @@
-//! `clean`: takes out what is old: rows of tasks that are no more, logs of complete tasks, old events.
+//! `clean`: removes old rows of tasks that no longer exist, old logs of complete tasks, and old events.
 //!
-//! Rows go to the attempts file and events to archives beside the log; only logs are gone for good.
-//! `--dry-run` tells the same and writes nothing.
-
-mod purge;
+//! Rows go to the attempts file and events to archives beside the audit log; only logs are deleted.
+//! `--dry-run` reports the same and writes nothing.
 
 use std::time::Duration;
 
@@ -21,45 +19,36 @@ use crate::base::text::{plural, size};
 use crate::config::duration;
 use crate::decide::safety;
 use crate::decide::safety::{Counts, drop, roots};
+use crate::gather::sessions::lists;
+use crate::model::bids::SubjectLabel;
 use crate::model::state::{State, TaskRow};
 use crate::store::audit_log::archive::{Archived, OldEvents};
 use crate::store::audit_log::{Event, EventKind};
+use crate::store::purge::{Purge, SubjectData};
 
-/// What there is to do.
+/// What can be cleaned.
 struct Found {
     rows: Vec<TaskRow>,
     logs: Vec<OldLogs>,
     events: Option<OldEvents>,
 }
 
-/// What was asked for.
-struct Parts {
-    rows: bool,
-    logs: bool,
-    events: bool,
-}
-
 pub fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let Some(older_than) = args.older_than else {
-        return purge::run(context, args, printer);
+        return purge(context, args, printer);
     };
     let age = chrono::Duration::from_std(older_than).unwrap_or(chrono::Duration::MAX);
     let now = sys::now();
     let before = now - age;
     let is_all = !(args.rows || args.logs || args.events);
-    let parts = Parts {
-        rows: args.rows || is_all,
-        logs: args.logs || is_all,
-        events: args.events || is_all,
-    };
     let (locked, mut state) =
         context.lock_or_read_state("clean", args.dry_run, &args.write, printer)?;
     let mut exit = Exit::Done;
-    let rows = match parts.rows {
+    let rows = match args.rows || is_all {
         true => rows(context, &state, before, &mut exit, printer)?,
         false => Vec::new(),
     };
-    let logs = match parts.logs {
+    let logs = match args.logs || is_all {
         true => old_logs(context, &state, before)?,
         false => Vec::new(),
     };
@@ -74,8 +63,8 @@ pub fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result
             old.remove().map_err(unremoved)?;
         }
     }
-    // Now, since the events of the rows are in the log.
-    let events = match parts.events {
+    // Only now, after the events of the rows were appended to the log.
+    let events = match args.events || is_all {
         true => OldEvents::find(&context.config.log_file, before)?,
         false => None,
     };
@@ -86,11 +75,11 @@ pub fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result
         }
         append(context, summary_event(&found, now).as_slice())?;
     }
-    tell(context, (args.dry_run, older_than), &found, printer);
+    report(context, (args.dry_run, older_than), &found, printer);
     Ok(exit)
 }
 
-/// Finds rows that nothing stands for any more. What is missing because it cannot be seen is not gone.
+/// The rows of tasks that no longer exist. A task whose data cannot be seen may still exist.
 fn rows(
     context: &Context,
     state: &State,
@@ -108,12 +97,15 @@ fn rows(
     if found.unreadable.is_empty() {
         stops.extend(drop::safety_stops(config, &counts, &state.meta.baselines));
     } else {
-        printer.warning("rows stay: not all sessions can be seen");
+        printer.warning("rows are not cleaned: not all sessions can be read");
         *exit = Exit::Unreadable;
         return Ok(Vec::new());
     }
     if !stops.is_empty() {
-        printer.warning(&format!("rows stay: {}", safety::message(&stops)));
+        printer.warning(&format!(
+            "rows are not cleaned: {}",
+            safety::message(&stops)
+        ));
         printer.hint(&safety::hints(&stops));
         *exit = Exit::Safety;
         return Ok(Vec::new());
@@ -141,7 +133,7 @@ fn unremoved(error: LogsError) -> Failure {
     match error {
         LogsError::BelowData { .. } => Failure::usage(
             format!("logs are not cleaned: {error}"),
-            "'--rows --events' cleans the rest; remove logs that lie in the data by hand",
+            "`--rows --events` cleans the rest; delete logs in the data directories yourself",
         ),
         LogsError::Io(error) => Failure::State(error.into()),
     }
@@ -156,12 +148,12 @@ fn append(context: &Context, events: &[Event]) -> Result<(), Failure> {
 
 fn row_event(row: &TaskRow, at: DateTime<Utc>) -> Event {
     Event {
-        detail: Some("its session or procedure is gone".to_owned()),
+        detail: Some("its session or procedure no longer exists".to_owned()),
         ..Event::of(row, at, EventKind::Pruned)
     }
 }
 
-/// Tells what went that no other event tells of. None: nothing.
+/// The event for what other events do not cover; `None` for nothing.
 fn summary_event(found: &Found, at: DateTime<Utc>) -> Option<Event> {
     let (files, bytes) = logs_of(found);
     let archives = archives_of(found);
@@ -192,7 +184,7 @@ fn archives_of(found: &Found) -> Vec<Archived> {
     found.events.iter().flat_map(OldEvents::archives).collect()
 }
 
-fn tell(
+fn report(
     context: &Context,
     (is_dry_run, older_than): (bool, Duration),
     found: &Found,
@@ -203,18 +195,18 @@ fn tell(
     let verb = |would: &'static str, did: &'static str| if is_dry_run { would } else { did };
     if found.rows.is_empty() && files == 0 && archives.is_empty() {
         let age = duration::format(older_than);
-        printer.talk(&format!("nothing to clean is older than {age}"));
+        printer.info(&format!("nothing to clean: nothing is older than {age}"));
         return;
     }
     if !found.rows.is_empty() {
-        printer.talk(&format!(
-            "{} {} of sessions or procedures that are gone to {}",
+        printer.info(&format!(
+            "{} {} of sessions or procedures that no longer exist to {}",
             verb("would move", "moved"),
             plural(found.rows.len(), "row"),
             context.store.paths.attempts.display()
         ));
         for row in &found.rows {
-            printer.data_detail(&format!(
+            printer.detail_line(&format!(
                 "{}: {} ({})",
                 row.key,
                 row.status,
@@ -223,7 +215,7 @@ fn tell(
         }
     }
     if files > 0 {
-        printer.talk(&format!(
+        printer.info(&format!(
             "{} {} of complete tasks, {}",
             verb("would remove", "removed"),
             plural(files, "log"),
@@ -232,12 +224,12 @@ fn tell(
         for old in &found.logs {
             for (name, bytes) in &old.files {
                 let path = old.directory.join(name);
-                printer.data_detail(&format!("{}, {}", path.display(), size(*bytes)));
+                printer.detail_line(&format!("{}, {}", path.display(), size(*bytes)));
             }
         }
     }
     for archived in archives {
-        printer.talk(&format!(
+        printer.info(&format!(
             "{} {}, {}, in {}",
             verb("would archive", "archived"),
             plural(archived.events, "event"),
@@ -245,4 +237,135 @@ fn tell(
             archived.path.display()
         ));
     }
+}
+
+/// `--purge --subject X`: removes a subject who withdrew consent from all files of the state.
+fn purge(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+    let subject = label(args.subject.as_deref().unwrap_or_default())?;
+    let purge = Purge {
+        log: &context.config.log_file,
+        subject: &subject,
+    };
+    let (locked, mut state) =
+        context.lock_or_read_state("clean", args.dry_run, &args.write, printer)?;
+    let held = purge.find(&context.store, &state)?;
+    check_removable(context, &subject, &held, &state, printer)?;
+    if let Some(locked) = locked {
+        purge.carry_out(&locked, &mut state, &held)?;
+        if !held.is_nothing() {
+            append(context, &[purge_event(&held)])?;
+        }
+    }
+    report_purge(&subject, &held, args.dry_run, printer);
+    Ok(Exit::Done)
+}
+
+/// One complete label: a pattern could remove more than intended.
+fn label(text: &str) -> Result<SubjectLabel, Failure> {
+    let label = match text.starts_with(SubjectLabel::PREFIX) {
+        true => text.to_owned(),
+        false => format!("{}{text}", SubjectLabel::PREFIX),
+    };
+    SubjectLabel::new(&label).map_err(|error| Failure::Usage {
+        message: format!("--subject '{text}': {error}"),
+        hint: "--purge requires the complete label of one subject".to_owned(),
+    })
+}
+
+/// Refuses if the subject would reappear, or if its jobs still need its records.
+fn check_removable(
+    context: &Context,
+    subject: &SubjectLabel,
+    held: &SubjectData,
+    state: &State,
+    printer: &mut Printer,
+) -> Result<(), Failure> {
+    let refuse = |message: String, hint: &str| Err(Failure::usage(message, hint));
+    if !state.is_stored() {
+        let file = context.store.paths.state.display();
+        return refuse(
+            format!("the state file {file} does not exist, only copies beside it"),
+            "rebuild it with `snbb-scheduler state repair --yes`, then purge",
+        );
+    }
+    let rows = state.rows().iter();
+    let rows = rows.filter(|row| *row.key.subject == *subject.as_str() && row.is_in_flight());
+    if let in_flight @ 1.. = rows.count() {
+        return Err(Failure::usage(
+            format!("{} of {subject} in flight", plural(in_flight, "task")),
+            format!(
+                "run `snbb-scheduler cancel --subject {subject}`, and purge when `snbb-scheduler monitor` has recorded \
+                 the end of the jobs"
+            ),
+        ));
+    }
+    if let Some(file) = held.in_use(&context.store, state) {
+        let file = file.display();
+        return refuse(
+            format!(
+                "{subject} appears in {file}, which other jobs in flight still need (an array's task list or a job's script)"
+            ),
+            "purge when they have ended",
+        );
+    }
+    let cohort = lists::load(&context.config.cohort)?;
+    let found = context.discover(printer)?;
+    if let Some(unseen) = found.unreadable.first() {
+        let path = unseen.path.display();
+        return refuse(
+            format!("not all sessions can be read ({path}), so {subject} may still have some"),
+            "purge when everything is mounted and readable",
+        );
+    }
+    let mut sessions = found.sessions.iter();
+    if sessions.any(|session| session.subject == *subject && !cohort.excludes(session)) {
+        return refuse(
+            format!("{subject} still has sessions: its tasks would be submitted again"),
+            "remove its data, or list it in `exclude`; then purge",
+        );
+    }
+    Ok(())
+}
+
+fn purge_event(held: &SubjectData) -> Event {
+    Event {
+        detail: Some("a subject was removed (clean --purge)".to_owned()),
+        extra: vec![
+            ("rows", held.rows.into()),
+            ("attempts", held.attempts.into()),
+            ("events", held.events.into()),
+        ],
+        ..Event::new(sys::now(), EventKind::Pruned)
+    }
+}
+
+fn report_purge(
+    subject: &SubjectLabel,
+    held: &SubjectData,
+    is_dry_run: bool,
+    printer: &mut Printer,
+) {
+    if held.is_nothing() {
+        printer.info(&format!("no file of the state mentions {subject}"));
+        return;
+    }
+    let (removed, deleted) = match is_dry_run {
+        true => ("would remove", "would delete"),
+        false => ("removed", "deleted"),
+    };
+    printer.info(&format!(
+        "{removed} {}, {}, {} of {subject}, and its name from {}; {deleted} {}",
+        plural(held.rows, "row"),
+        plural(held.attempts, "earlier attempt"),
+        plural(held.events, "event"),
+        plural(held.texts.len(), "other file"),
+        plural(held.copies.len(), "left-over file"),
+    ));
+    let texts = held.texts.iter().map(|(path, ..)| path);
+    for path in texts.chain(&held.copies) {
+        printer.detail_line(&path.display().to_string());
+    }
+    printer.hint(
+        "data, job logs and Slurm's accounting are not part of this: see docs/cron.md for what else to check",
+    );
 }

@@ -1,15 +1,15 @@
-//! Completion of the command line while it is typed: the shell calls the program with the words so far.
+//! Completion of the command line: the shell starts the program with the words so far.
 //! ([`crate::gather::completion`] is about outputs.)
 //!
-//! Must never print an error, never take long and never write: a slow or broken study simply has no
-//! candidates. What is on the line is read by [`line`], what the study holds by [`found`].
+//! Must never print an error, take long or write: a slow or broken study has no candidates.
 
-mod found;
 mod line;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::time::{Duration, Instant};
 
 use clap::{Arg, Command, CommandFactory as _};
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
@@ -17,15 +17,19 @@ use clap_complete::env::CompleteEnv;
 
 use super::args::Cli;
 use crate::base::sys;
+use crate::config::{self, Overrides, Source};
+use crate::gather::sessions::discover::discover;
+use crate::model::bids::{SessionLabel, SessionSource, SubjectLabel};
+use crate::model::config::Config;
 use crate::setup::catalogue;
-use found::Study;
+use crate::store::state_file::Store;
 use line::Line;
 
-/// The variable by which the shell asks for candidates. Not the usual `COMPLETE`: a variable of that name
-/// in somebody's environment must not keep cron's `run` from running.
+/// Variable with which the shell requests candidates. Not the usual `COMPLETE`: a variable of that name in someone's
+/// environment must not keep cron's `run` from running.
 pub const VARIABLE: &str = "_SNBB_SCHEDULER_COMPLETE";
 
-/// Says what may stand at a place.
+/// Kind of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Subject,
@@ -33,29 +37,29 @@ enum Kind {
     Procedure,
 }
 
-/// Answers a shell that asks for candidates. True: that was all that this call was for.
+/// Answers a shell that requests candidates; true if one did.
 pub fn answer() -> bool {
     let words: Vec<OsString> = std::env::args_os().collect();
     let working_dir = std::env::current_dir().ok();
-    // bash and zsh say where the cursor is.
+    // bash and zsh pass the position of the cursor.
     let typed = sys::env("_CLAP_COMPLETE_INDEX").and_then(|at| at.to_str()?.parse().ok());
     let factory = || {
         let study = Arc::new(Study::new(Line::read(&words, typed), working_dir.clone()));
         let mut command = Cli::command();
-        // What every command has by itself (--help) is to be dressed too.
+        // Building adds options such as --help, which get completers too.
         command.build();
-        dress(command, &study)
+        with_completers(command, &study)
     };
-    // Whatever went wrong, the shell is told nothing: it would stand in the middle of what is typed.
+    // An error message would appear in the middle of the typed line.
     CompleteEnv::with_factory(factory)
         .var(VARIABLE)
         .try_complete(words.clone(), working_dir.as_deref())
         .unwrap_or(true)
 }
 
-/// Tells each argument what it can be completed with.
-fn dress(command: Command, study: &Arc<Study>) -> Command {
-    // Options would drown what a command is about, so they are only shown to those who begin one.
+/// Adds its completer to each argument.
+fn with_completers(command: Command, study: &Arc<Study>) -> Command {
+    // Options would hide the more useful candidates, so they are only offered after a `-`.
     let is_init = command.get_name() == "init";
     let hides_options = !study.line.begins_option && offers_words(&command, study);
     let command = command.mut_args(|arg| {
@@ -76,12 +80,11 @@ fn dress(command: Command, study: &Arc<Study>) -> Command {
     });
     command.mut_subcommands(|command| {
         let is_hidden = command.is_hide_set() || command.get_name() == "help";
-        dress(command.hide(is_hidden), study)
+        with_completers(command.hide(is_hidden), study)
     })
 }
 
-/// True if something can be offered beside options. clap shows all options, even those that are hidden,
-/// where nothing else is left.
+/// True if there are candidates besides options. Without others, clap offers all options, even hidden ones.
 fn offers_words(command: &Command, study: &Study) -> bool {
     let names_task = command
         .get_positionals()
@@ -109,7 +112,7 @@ fn completer(arg: &Arg, study: &Arc<Study>) -> Option<ArgValueCompleter> {
         "subjects" | "subject" => study(&[Subject]),
         "sessions" => study(&[Session]),
         "procedures" => study(&[Procedure]),
-        // The words that name a task may stand in any order.
+        // The words that name a task may come in any order.
         "session" => study(&[Session, Procedure]),
         "procedure" => study(&[Procedure, Session]),
         "like" => study(&[Subject, Session, Procedure]),
@@ -117,12 +120,12 @@ fn completer(arg: &Arg, study: &Arc<Study>) -> Option<ArgValueCompleter> {
     }
 }
 
-/// Returns what the study has of these kinds, but of none that the line names already.
+/// The study's names of these kinds, except kinds already on the line.
 fn candidates(study: &Study, kinds: &[Kind], current: &OsStr) -> Vec<CompletionCandidate> {
     let Some(current) = current.to_str() else {
         return Vec::new();
     };
-    // One kind: an option, which may be repeated.
+    // A single kind means an option, which may be repeated.
     let is_option = kinds.len() == 1;
     let mut found = Vec::new();
     for kind in kinds {
@@ -137,7 +140,7 @@ fn candidates(study: &Study, kinds: &[Kind], current: &OsStr) -> Vec<CompletionC
     found.into_iter().map(CompletionCandidate::new).collect()
 }
 
-/// The labels that begin as what is typed, with the prefix, or without if it is typed without.
+/// The labels that begin with the typed text, with the prefix, or without it if it is typed without.
 fn fitting(prefix: &str, current: &str, labels: &BTreeSet<String>) -> Vec<String> {
     let begin = |labels: &mut dyn Iterator<Item = &str>| -> Vec<String> {
         let fitting = labels.filter(|label| label.starts_with(current));
@@ -151,12 +154,151 @@ fn fitting(prefix: &str, current: &str, labels: &BTreeSet<String>) -> Vec<String
     }
 }
 
+/// Time limit, so that a hanging file system does not block the terminal.
+const TIME_LIMIT: Duration = Duration::from_millis(1500);
+
+/// The study of the line. Everything is read at most once, and only if needed.
+struct Study {
+    line: Line,
+    working_dir: Option<PathBuf>,
+    begin: Instant,
+    config: OnceLock<Option<Arc<Config>>>,
+    subjects: OnceLock<BTreeSet<String>>,
+    sessions: OnceLock<BTreeSet<String>>,
+}
+
+impl Study {
+    fn new(line: Line, working_dir: Option<PathBuf>) -> Self {
+        Self {
+            line,
+            working_dir,
+            begin: Instant::now(),
+            config: OnceLock::new(),
+            subjects: OnceLock::new(),
+            sessions: OnceLock::new(),
+        }
+    }
+
+    fn subjects(&self) -> &BTreeSet<String> {
+        self.subjects.get_or_init(|| self.search(subjects))
+    }
+
+    /// Sessions of the subjects on the line, if any, else all.
+    fn sessions(&self) -> &BTreeSet<String> {
+        self.sessions.get_or_init(|| self.search(sessions))
+    }
+
+    fn procedures(&self) -> BTreeSet<String> {
+        let config = self.config().into_iter();
+        let procedures = config.flat_map(|config| config.procedures.iter());
+        procedures.map(|(_, one)| one.name.to_string()).collect()
+    }
+
+    /// True if a procedure is on the line, apart from the command.
+    fn names_procedure(&self) -> bool {
+        let words = self.line.words.get(1..).unwrap_or_default();
+        self.procedures().iter().any(|name| words.contains(name))
+    }
+
+    fn config(&self) -> Option<&Arc<Config>> {
+        let load = || {
+            // The shell has not expanded `~` yet.
+            let home = |path: PathBuf| match (path.strip_prefix("~"), sys::env("HOME")) {
+                (Ok(rest), Some(home)) => PathBuf::from(home).join(rest),
+                _ => path,
+            };
+            let source = Source::choose(self.line.config.clone().map(home), &sys::env);
+            let dir = self.working_dir.clone().unwrap_or_else(|| "/".into());
+            let load = move || config::load(&source, &sys::env, &Overrides::default(), &dir);
+            Some(Arc::new(self.in_time(load)?.ok()?))
+        };
+        self.config.get_or_init(load).as_ref()
+    }
+
+    fn search(&self, labels: fn(&Config, &[String]) -> BTreeSet<String>) -> BTreeSet<String> {
+        let found = self.config().and_then(|config| {
+            let (config, subjects) = (Arc::clone(config), self.line.subjects.clone());
+            self.in_time(move || labels(&config, &subjects))
+        });
+        found.unwrap_or_default()
+    }
+
+    /// Does the work in a thread, and gives up after the time limit.
+    fn in_time<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || sender.send(work()));
+        let left = TIME_LIMIT.saturating_sub(self.begin.elapsed());
+        receiver.recv_timeout(left).ok()
+    }
+}
+
+fn subjects(config: &Config, _: &[String]) -> BTreeSet<String> {
+    let mut all: BTreeSet<String> = rows(config)
+        .into_iter()
+        .map(|(subject, _)| subject)
+        .collect();
+    match root(config) {
+        Some(root) => all.extend(names(root, |name| SubjectLabel::new(name).is_ok())),
+        None => all.extend(discovered(config).map(|(subject, _)| subject)),
+    }
+    all
+}
+
+fn sessions(config: &Config, subjects: &[String]) -> BTreeSet<String> {
+    let is_meant = |subject: &String| subjects.is_empty() || subjects.contains(subject);
+    let session = |(subject, session)| is_meant(&subject).then_some(session);
+    let mut all: BTreeSet<String> = rows(config).into_iter().filter_map(session).collect();
+    match root(config) {
+        Some(root) if !subjects.is_empty() => {
+            let subjects = subjects
+                .iter()
+                .filter(|name| SubjectLabel::new(name).is_ok());
+            let is_label = |name: &str| SessionLabel::new(name).is_ok();
+            all.extend(subjects.flat_map(|subject| names(&root.join(subject), is_label)));
+        }
+        _ => all.extend(discovered(config).filter_map(session)),
+    }
+    all.remove("");
+    all
+}
+
+/// The directory whose entries are subjects, if there is one.
+fn root(config: &Config) -> Option<&Path> {
+    match &config.sessions {
+        SessionSource::Dicom => Some(&config.dicom_root),
+        SessionSource::Bids => Some(&config.bids_root),
+        SessionSource::Csv { .. } => None,
+    }
+}
+
+fn discovered(config: &Config) -> impl Iterator<Item = (String, String)> {
+    let found = discover(&config.search()).unwrap_or_default().sessions;
+    let found = found.into_iter();
+    found.map(|session| (session.subject.to_string(), session.session.to_string()))
+}
+
+fn rows(config: &Config) -> Vec<(String, String)> {
+    let state = Store::at(&config.state_file).and_then(|store| store.read());
+    let state = state.unwrap_or_default();
+    let keys = state.rows().iter().map(|row| &row.key);
+    keys.map(|key| (key.subject.to_string(), key.session.to_string()))
+        .collect()
+}
+
+/// The wanted names in a directory; none if it cannot be read.
+fn names(dir: &Path, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
+    let entries = walkdir::WalkDir::new(dir).min_depth(1).max_depth(1);
+    let entries = entries.follow_root_links(true).into_iter();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().to_str().map(str::to_owned));
+    names.filter(|name| is_wanted(name)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_label_is_completed_as_it_was_begun() {
+    fn labels_are_completed_with_or_without_their_prefix() {
         let labels = || {
             ["sub-0001", "sub-0002", "sub-su1"]
                 .map(str::to_owned)
@@ -176,11 +318,11 @@ mod tests {
         assert!(fitting("", "x", &["bids".to_owned()].into()).is_empty());
     }
 
-    /// An option that is renamed must not lose its candidates without a word.
+    /// A renamed option must not silently lose its candidates.
     #[test]
     fn every_selection_of_every_command_is_completed() {
         let study = Arc::new(Study::new(Line::default(), None));
-        let command = dress(Cli::command(), &study);
+        let command = with_completers(Cli::command(), &study);
         let mut bare = Vec::new();
         let mut stack: Vec<&Command> = command.get_subcommands().collect();
         while let Some(command) = stack.pop() {

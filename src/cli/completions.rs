@@ -1,7 +1,7 @@
-//! The command `completions`: prints the script that makes a shell complete commands, subjects, sessions and
-//! procedures. ([`crate::gather::completion`] is about outputs.)
+//! `completions`: prints a shell script that completes commands, subjects, sessions and procedures.
+//! ([`crate::gather::completion`] is about outputs.)
 //!
-//! The script only calls the program again ([`super::complete`]), so it needs no new one when the study changes.
+//! The script only starts the program again ([`super::complete`]), so it stays valid when the study changes.
 
 use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
 
@@ -36,13 +36,13 @@ pub fn run(args: &CompletionsArgs, printer: &mut Printer) -> Result<Exit, Failur
             ),
         };
         printer.hint(&format!(
-            "to have it in each shell, write this line into {file}: {line}"
+            "to enable it in every shell, add this line to {file}: {line}"
         ));
     }
     Ok(Exit::Done)
 }
 
-/// What the script calls: the name alone if it was found on `PATH`, else the absolute path.
+/// The program that the script starts: its name if it was found on `PATH`, else its absolute path.
 fn completer() -> String {
     let called = std::env::args_os().next().unwrap_or_default();
     let is_path = called.as_encoded_bytes().contains(&b'/');

@@ -1,12 +1,12 @@
-//! `config show`: every effective value with its origin. Reads the configuration and nothing else.
+//! `config show`: every effective value with its origin. Reads only the configuration.
 
 use std::path::Path;
 
-use polars::prelude::{DataFrame, IntoColumn, NamedFrom, Series};
+use polars::prelude::DataFrame;
 use serde_json::{Value as Json, json};
 
 use super::args::{ConfigArgs, ConfigCommand, ConfigShowArgs, Global, TextFormat};
-use super::context::asked;
+use super::context::config_source;
 use super::error::Failure;
 use super::output::{Format, Printer};
 use crate::base::exit::Exit;
@@ -16,7 +16,7 @@ use crate::config::keys::Fallback;
 use crate::config::load::FILE_VARIABLE;
 use crate::config::{Origin, Setting, load_settings};
 use crate::decide::manifest::Selection;
-use crate::show::tables::TableError;
+use crate::show::tables::{TableError, frame, texts};
 
 pub fn run(global: &Global, args: &ConfigArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let ConfigCommand::Show(args) = &args.command;
@@ -24,7 +24,7 @@ pub fn run(global: &Global, args: &ConfigArgs, printer: &mut Printer) -> Result<
 }
 
 fn show(global: &Global, args: &ConfigShowArgs, printer: &mut Printer) -> Result<Exit, Failure> {
-    let (source, overrides, working_dir) = asked(global, &sys::env);
+    let (source, overrides, working_dir) = config_source(global, &sys::env);
     let (config, mut settings) = load_settings(&source, &sys::env, &overrides, &working_dir)?;
     for warning in &config.warnings {
         printer.warning(warning);
@@ -40,7 +40,7 @@ fn show(global: &Global, args: &ConfigShowArgs, printer: &mut Printer) -> Result
         selection.is_everything()
             || procedure.is_some_and(|name| selection.contains_procedure(name))
     });
-    // The pipeline stands in the middle of the table of keys.
+    // Procedures come last although they are in the middle of the table of keys.
     settings.sort_by_key(|setting| setting.procedure.is_some());
     let file = config.file.as_deref();
     match args.format {
@@ -53,8 +53,8 @@ fn show(global: &Global, args: &ConfigShowArgs, printer: &mut Printer) -> Result
             printer.line(&text);
         }
         TextFormat::Text => {
-            printer.talk(&match (file, &global.config) {
-                (None, _) => "no configuration file: the built-in defaults apply".to_owned(),
+            printer.info(&match (file, &global.config) {
+                (None, _) => "no configuration file: using the built-in defaults".to_owned(),
                 (Some(file), Some(_)) => format!("{} (--config)", file.display()),
                 (Some(file), None) => format!("{} ({FILE_VARIABLE})", file.display()),
             });
@@ -64,14 +64,14 @@ fn show(global: &Global, args: &ConfigShowArgs, printer: &mut Printer) -> Result
     Ok(Exit::Done)
 }
 
-/// On a terminal, where whole keys would leave no room, each procedure has a heading.
+/// On a terminal, where complete keys would be too wide, each procedure has a heading.
 fn print(
     settings: &[Setting],
     file: Option<&Path>,
     printer: &mut Printer,
 ) -> Result<(), TableError> {
     if !printer.is_terminal() {
-        return printer.frame(&frame(settings, "", file)?, Format::Table, &[], &[]);
+        return printer.frame(&table(settings, "", file)?, Format::Table, &[], &[]);
     }
     for (at, group) in settings
         .chunk_by(|a, b| a.procedure == b.procedure)
@@ -86,29 +86,22 @@ fn print(
             printer.line(&heading);
         }
         let prefix = maybe("", procedure.map(|_| &heading), ".");
-        printer.frame(&frame(group, &prefix, file)?, Format::Table, &[], &[])?;
+        printer.frame(&table(group, &prefix, file)?, Format::Table, &[], &[])?;
     }
     Ok(())
 }
 
-/// `prefix`: what all keys begin with, and is left out.
-fn frame(settings: &[Setting], prefix: &str, file: Option<&Path>) -> Result<DataFrame, TableError> {
-    let key = |setting: &Setting| setting.path.strip_prefix(prefix).map(str::to_owned);
-    let column =
-        |name: &str, texts: Vec<Option<String>>| Series::new(name.into(), texts).into_column();
+/// `prefix`: common beginning of all keys, which is omitted.
+fn table(settings: &[Setting], prefix: &str, file: Option<&Path>) -> Result<DataFrame, TableError> {
     let all = || settings.iter();
-    let columns = vec![
-        column("key", all().map(key).collect()),
-        column("value", all().map(|setting| text(&setting.value)).collect()),
-        column(
-            "origin",
-            all().map(|setting| Some(origin(setting, file))).collect(),
-        ),
-    ];
-    Ok(DataFrame::new(settings.len(), columns)?)
+    frame(vec![
+        texts("key", all().map(|one| one.path.strip_prefix(prefix))),
+        texts("value", all().map(|one| text(&one.value))),
+        texts("origin", all().map(|one| Some(origin(one, file)))),
+    ])
 }
 
-/// Returns a value as it could be written. None: nothing.
+/// A value as it could be written; `None` if there is none.
 fn text(value: &Json) -> Option<String> {
     let inner = |value: &Json| text(value).unwrap_or_default();
     Some(match value {

@@ -1,12 +1,12 @@
-//! What commands share: the configuration, the executor, the look at the data trees.
+//! What commands share: configuration, state, executor, access to the data trees.
 
 mod place;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-pub use place::tell_stops;
-use place::{refuse_ambiguous_link, tell_warnings};
+pub use place::{config_beside, warn_stops};
+use place::{print_warnings, refuse_ambiguous_link};
 
 use super::args::{Global, SelectArgs, WriteArgs};
 use super::error::Failure;
@@ -32,22 +32,22 @@ use crate::gather::sessions::discover::{DiscoverError, Discovery, discover_by};
 use crate::model::bids::SessionSource;
 use crate::model::config::Config;
 use crate::model::job::ExecutorKind;
-use crate::model::state::State;
+use crate::model::state::{State, TaskRow};
 use crate::store::audit_log::{AuditLog, text};
 use crate::store::lock::{Lock, LockError};
 use crate::store::state_file::{LockedStore, StateError, Store, check_original, check_owner};
 
-/// Holds what was loaded for one call.
+/// Everything loaded for one invocation.
 pub struct Context {
     pub config: Config,
     pub store: Store,
-    /// In every event of this call.
+    /// Part of every event of this invocation.
     pub run_id: String,
     reader: Reader,
     is_lock_useless: bool,
 }
 
-/// Says whether an executor may write its own records.
+/// Whether an executor may write its own records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     ReadOnly,
@@ -55,7 +55,7 @@ pub enum Access {
 }
 
 impl Context {
-    /// Loads the configuration and tells its warnings.
+    /// Loads the configuration and prints its warnings.
     pub fn load(global: &Global, printer: &mut Printer) -> Result<Self, Failure> {
         let config = read_config(global, &sys::env)?;
         for warning in &config.warnings {
@@ -63,12 +63,12 @@ impl Context {
         }
         if config.file.is_none() {
             printer.note(&format!(
-                "no configuration file (--config or SNBB_CONFIG): the built-in defaults apply, with the state in {}",
+                "no configuration file (--config or SNBB_CONFIG): using the built-in defaults, with the state in {}",
                 config.state_file.display()
             ));
             if let Some(file) = config_beside() {
                 printer.note(&format!(
-                    "{} is not read by itself: name it with --config or SNBB_CONFIG",
+                    "{} is not read automatically: name it with --config or SNBB_CONFIG",
                     file.display()
                 ));
             }
@@ -98,12 +98,24 @@ impl Context {
     /// Reads the state without a lock.
     pub fn read_state(&self, printer: &mut Printer) -> Result<State, Failure> {
         let state = self.store.read()?;
-        tell_warnings(&state, printer);
-        self.tell_lost(&state, printer);
+        print_warnings(&state, printer);
+        self.warn_if_lost(&state, printer);
         Ok(state)
     }
 
-    /// Takes the lock and reads the state, for a command that writes.
+    /// The rows on record and the selection of them; refuses names that match nothing.
+    pub fn select_rows(
+        &self,
+        args: &SelectArgs,
+        printer: &mut Printer,
+    ) -> Result<(State, Selection), Failure> {
+        let state = self.read_state(printer)?;
+        let selection = self.selection_among(args, Some(&state))?;
+        self.refuse_off_record(&state, args)?;
+        Ok((state, selection))
+    }
+
+    /// Takes the lock and reads the state, for a command that writes it.
     pub fn lock_state(
         &self,
         command: &str,
@@ -111,11 +123,11 @@ impl Context {
         printer: &mut Printer,
     ) -> Result<(LockedStore, State), Failure> {
         let (locked, state) = self.lock_beside_state(command, args, printer)?;
-        self.tell_first(command, &state, printer);
+        self.report_new_state(command, &state, printer);
         Ok((locked, state))
     }
 
-    /// Does the same, or only reads the state if nothing is to be changed.
+    /// The same, but a dry run only reads the state.
     pub fn lock_or_read_state(
         &self,
         command: &str,
@@ -146,7 +158,7 @@ impl Context {
             locked.map_err(|error| self.explain_no_lock(error, args))?
         };
         let mut state = locked.read()?;
-        tell_warnings(&state, printer);
+        print_warnings(&state, printer);
         self.check_ours(&state, args)?;
         if self.traces(&state).is_some() {
             let now = u64::try_from(sys::now().timestamp()).unwrap_or_default();
@@ -167,14 +179,14 @@ impl Context {
             state.meta.cluster = cluster.map(str::to_owned);
         }
         state.meta.project = Some(project);
-        // A copy that is made from now on must find this study.
+        // A later copy of the state must find this study.
         if state.meta.path.is_some() && state.meta.path != self.store.paths.real_path() {
             state.mark_changed();
         }
         Ok((locked, state))
     }
 
-    /// Stops a command that writes, if the state is another user's or a copy of one that goes on elsewhere.
+    /// Refuses to write a state that belongs to another user, or that is a copy of one in use elsewhere.
     pub fn check_ours(&self, state: &State, args: &WriteArgs) -> Result<(), StateError> {
         if !args.as_owner {
             check_owner(&self.store.paths, &state.meta, sys::effective_uid())?;
@@ -182,7 +194,7 @@ impl Context {
         check_original(&self.store, &state.meta)
     }
 
-    /// Where this user may not even make a lock, the state often is another user's: that says more.
+    /// If this user may not even create a lock, another owner of the state is the better explanation.
     fn explain_no_lock(&self, error: LockError, args: &WriteArgs) -> Failure {
         let is_denied = matches!(&error, LockError::Io(FileError { source, .. })
             if source.kind() == std::io::ErrorKind::PermissionDenied);
@@ -196,7 +208,7 @@ impl Context {
         error.into()
     }
 
-    /// Returns the word that tells this study's jobs from those of others.
+    /// The name that distinguishes this study's jobs from other jobs.
     pub fn project(&self, state: &State) -> String {
         let stored = state.meta.project.clone();
         let stored = stored.or_else(|| self.store.meta_of_copies()?.project);
@@ -204,12 +216,12 @@ impl Context {
         request::study_word(known, &self.store.paths.state)
     }
 
-    /// Returns the same of a study that has not begun.
+    /// The same for a study without a state.
     pub fn default_project(&self) -> String {
         request::study_word(self.config.project.clone(), &self.store.paths.state)
     }
 
-    /// Makes the executor that asks for the jobs of the state's owner.
+    /// The executor, which queries the jobs of the state's owner.
     pub fn executor(&self, access: Access, state: &State) -> Result<Box<dyn Executor>, Failure> {
         Ok(match self.config.executor {
             ExecutorKind::Slurm => Box::new(SlurmExecutor::from_config(&self.config, &state.meta)),
@@ -222,7 +234,7 @@ impl Context {
         })
     }
 
-    /// Makes a pass over the real world.
+    /// A pass over the real world.
     pub fn pass<'a>(
         &'a self,
         executor: &'a mut dyn Executor,
@@ -244,13 +256,13 @@ impl Context {
         discover_by(&self.reader, &self.config.search())
     }
 
-    /// Finds the sessions and warns of what cannot be read.
+    /// Finds the sessions and warns of unreadable directories.
     pub fn discover(&self, printer: &mut Printer) -> Result<Discovery, Failure> {
         let found = self.find_sessions();
         let found = found.map_err(|error| self.no_sessions(error))?;
         for what in &found.unreadable {
             printer.warning(&format!(
-                "cannot read {}: {}; its sessions are left as they are",
+                "cannot read {}: {}; its sessions stay as they are",
                 what.path.display(),
                 what.error
             ));
@@ -263,8 +275,8 @@ impl Context {
         Ok(AuditLog::open(&self.config.log_file, &self.run_id)?)
     }
 
-    /// Looks at outputs for those who judge rows; at none if a root is gone that the state knows
-    /// results of, since jobs would seem to have left nothing.
+    /// The check of outputs that rows depend on. It reports nothing if a root with results is missing, because jobs would
+    /// then seem to have left no outputs.
     pub fn outputs(
         &self,
         state: &State,
@@ -275,7 +287,7 @@ impl Context {
             return Ok(Box::new(self.probe()?));
         }
         printer.warning(&format!(
-            "{}; outputs are not judged",
+            "{}; outputs are not checked",
             safety::message(&stops)
         ));
         Ok(Box::new(Blind::because(&stops)))
@@ -286,16 +298,16 @@ impl Context {
     }
 
     pub fn selection(&self, args: &SelectArgs) -> Result<Selection, Failure> {
-        match self.selection_among(args, None) {
-            Err(Failure::Selection(error)) => Err(match self.store.read() {
-                Ok(state) => removed(error, &state),
-                Err(_) => error.into(),
-            }),
-            selection => selection,
-        }
+        self.selection_among(args, None)
+            .map_err(|failure| match failure {
+                Failure::Selection(error) => {
+                    removed_procedure(error, &self.store.read().unwrap_or_default())
+                }
+                other => other,
+            })
     }
 
-    /// Reads a selection that may also name procedures that only the state knows.
+    /// A selection that may also name procedures that only the state knows.
     pub fn selection_among(
         &self,
         args: &SelectArgs,
@@ -309,7 +321,7 @@ impl Context {
         )?)
     }
 
-    /// The names of the configuration, then those that only the state knows.
+    /// The procedures of the configuration, then those that only the state knows.
     pub fn procedure_names<'a>(&'a self, state: Option<&'a State>) -> Vec<&'a str> {
         let configured = self.config.procedures.iter();
         let mut names: Vec<&str> = configured.map(|(_, procedure)| &*procedure.name).collect();
@@ -321,8 +333,7 @@ impl Context {
         names
     }
 
-    /// Reads words that name a task, a session or a subject. Procedures that only the state knows
-    /// may be named too.
+    /// The tasks that the words of the command line name, also of procedures that only the state knows.
     pub fn named<'a>(
         &self,
         words: impl Iterator<Item = &'a str>,
@@ -332,13 +343,13 @@ impl Context {
     }
 }
 
-/// Returns a file of the usual name in the working directory: who stands beside a configuration expects it to be read.
-pub fn config_beside() -> Option<PathBuf> {
-    let working_dir = std::env::current_dir().ok()?;
-    ["config.yaml", "config.yml"]
-        .map(|name| working_dir.join(name))
-        .into_iter()
-        .find(|file| file.symlink_metadata().is_ok())
+/// All attempts, from the attempts file and the state.
+pub fn all_attempts<'a>(
+    earlier: &'a [TaskRow],
+    state: &'a State,
+) -> impl Iterator<Item = &'a TaskRow> + Clone {
+    let superseded = earlier.iter().chain(state.superseded());
+    superseded.chain(state.rows())
 }
 
 /// Reads the configuration that the command line and an environment name.
@@ -346,12 +357,12 @@ pub fn read_config(
     global: &Global,
     env: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<Config, ConfigError> {
-    let (source, overrides, working_dir) = asked(global, env);
+    let (source, overrides, working_dir) = config_source(global, env);
     config::load(&source, env, &overrides, &working_dir)
 }
 
-/// Returns what the command line and an environment say about the configuration, and what paths are relative to.
-pub fn asked(
+/// What the command line and an environment say about the configuration, and the base of relative paths.
+pub fn config_source(
     global: &Global,
     env: &dyn Fn(&str) -> Option<OsString>,
 ) -> (Source, Overrides, PathBuf) {
@@ -365,8 +376,8 @@ pub fn asked(
     (source, overrides, working_dir)
 }
 
-/// The error for a selected procedure that is not in the configuration: it may have rows.
-fn removed(error: SelectionError, state: &State) -> Failure {
+/// The error for a selected procedure that is not in the configuration but may have rows.
+fn removed_procedure(error: SelectionError, state: &State) -> Failure {
     let SelectionError::UnknownProcedure { value, .. } = &error else {
         return error.into();
     };
@@ -375,13 +386,13 @@ fn removed(error: SelectionError, state: &State) -> Failure {
     if rows == 0 {
         return error.into();
     }
-    let rows = plural_of(rows, "row of it is", "rows of it are");
+    let rows = plural_of(rows, "row is", "rows are");
     Failure::usage(
         error.to_string(),
         format!(
-            "it was removed from the configuration, and {rows} in the state: `snbb-scheduler status --procedure \
-             '{value}'` shows them, `snbb-scheduler clean --rows --older-than 90d` clears old ones; to work with it again, \
-             put it back"
+            "it was removed from the configuration, but {rows} still in the state: `snbb-scheduler status --procedure \
+             '{value}'` shows them, `snbb-scheduler clean --rows --older-than 90d` removes old ones; to use the procedure again, \
+             restore it in the configuration"
         ),
     )
 }

@@ -1,10 +1,10 @@
-//! The decision for commands that only look: by the stored rows and the disk, without the queue.
+//! The decision of commands that only read: from the stored rows and the disk, without the queue.
 
-use super::context::{Context, tell_stops};
+use super::args::SelectArgs;
+use super::context::{Context, warn_stops};
 use super::error::Failure;
 use super::output::Printer;
-use super::pause::{Tense, tell_pauses};
-use super::policy::Purpose;
+use super::pause::{Tense, report_pauses};
 use super::progress::Progress;
 use crate::act::pass::Pauses;
 use crate::act::pass::decide::Basis;
@@ -14,11 +14,40 @@ use crate::decide::manifest::{Manifest, Policy, Selection};
 use crate::decide::safety;
 use crate::decide::safety::roots;
 use crate::gather::sessions::discover::Discovery;
+use crate::gather::sessions::lists;
 use crate::model::bids::Session;
 
 impl Context {
-    /// Does what [`Context::decide`] does and tells what the next run will hold back: for commands that show what is
-    /// to come.
+    /// The configured policy, with late input in all procedures. `recheck`: check complete rows, however long the
+    /// configuration trusts them.
+    pub fn policy(&self, selection: Selection, recheck: bool) -> Result<Policy, Failure> {
+        Ok(Policy {
+            selection,
+            force: false,
+            resubmit_failed: self.config.resubmit_failed,
+            cohort: lists::load(&self.config.cohort)?,
+            reports_late_input: true,
+            host: sys::host_name(),
+            recheck: self.config.recheck,
+            rechecks_all: recheck,
+            away: None,
+        })
+    }
+
+    /// [`Context::plan`] for the selected tasks; refuses a selection without any.
+    pub fn plan_selected(
+        &self,
+        args: &SelectArgs,
+        recheck: bool,
+        printer: &mut Printer,
+    ) -> Result<(Discovery, Manifest), Failure> {
+        let selection = self.selection(args)?;
+        let (found, manifest) = self.plan(selection.clone(), recheck, printer)?;
+        self.refuse_no_task(&found, args, &selection)?;
+        Ok((found, manifest))
+    }
+
+    /// [`Context::decide`], with a report of the pauses that hold tasks back: for commands that show what is due.
     pub fn plan(
         &self,
         selection: Selection,
@@ -26,22 +55,21 @@ impl Context {
         printer: &mut Printer,
     ) -> Result<(Discovery, Manifest), Failure> {
         let (found, manifest, pauses) = self.decide(selection, recheck, printer)?;
-        let odd = found.notes.len() + found.misspelt.len();
+        let unusual = found.notes.len() + found.misspelt.len();
         if found.sessions.is_empty() {
-            // They may say why.
-            self.tell_odd_names(&found, printer);
-        } else if odd > 0 {
-            let notes = plural(odd, "note");
+            // They may explain why.
+            self.report_unusual_names(&found, printer);
+        } else if unusual > 0 {
+            let notes = plural(unusual, "note");
             printer.note(&format!(
-                "{notes} on names in the data: `snbb-scheduler check` shows them"
+                "{notes} about names in the data: `snbb-scheduler check` shows them"
             ));
         }
-        tell_pauses(self, &pauses, Some(&manifest), Tense::NextRun, printer);
+        report_pauses(self, &pauses, Some(&manifest), Tense::NextRun, printer);
         Ok((found, manifest))
     }
 
-    /// Finds the sessions and decides about their tasks, by the stored rows and the disk: for
-    /// commands that only look.
+    /// Finds the sessions and decides about their tasks, from the stored rows and the disk.
     pub fn decide(
         &self,
         selection: Selection,
@@ -49,10 +77,10 @@ impl Context {
         printer: &mut Printer,
     ) -> Result<(Discovery, Manifest, Pauses), Failure> {
         let state = self.read_state(printer)?;
-        let policy = self.policy(selection, Purpose::Show { recheck })?;
+        let policy = self.policy(selection, recheck)?;
         let mut stops = roots::safety_stops(&self.config, &state, roots::observe);
         let found = self.discover(printer)?;
-        self.tell_unmatched(&policy, &found, printer);
+        self.warn_unmatched(&policy, &found, printer);
         let probe = self.probe()?;
         let control = self.store.read_control()?;
         let basis = Basis {
@@ -73,13 +101,13 @@ impl Context {
         judged.counts.count_sessions(&found);
         let late = safety::before_submission(&self.config, &judged.counts, &state);
         stops.extend(late);
-        tell_stops(&stops, printer);
+        warn_stops(&stops, printer);
         Ok((found, judged.manifest, judged.pauses))
     }
 
-    /// Tells which entries of `include` and `exclude` name nothing that there is.
-    pub fn tell_unmatched(&self, policy: &Policy, found: &Discovery, printer: &mut Printer) {
-        // What could not be read may hold their sessions.
+    /// Warns of entries of `include` and `exclude` that match no session.
+    pub fn warn_unmatched(&self, policy: &Policy, found: &Discovery, printer: &mut Printer) {
+        // Their sessions may be in what could not be read.
         if !found.unreadable.is_empty() {
             return;
         }
@@ -92,8 +120,8 @@ impl Context {
     }
 }
 
-/// Shows how far the decision about sessions is: it looks at one subject after the other.
+/// Progress of the decision, which handles one subject at a time.
 pub fn subjects_progress(sessions: &[Session], printer: &mut Printer) -> Progress {
     let subjects = sessions.chunk_by(|a, b| a.subject == b.subject).count();
-    printer.progress(Some(subjects as u64), "looking at outputs")
+    printer.progress(Some(subjects as u64), "checking outputs")
 }

@@ -1,7 +1,7 @@
-//! The one place where errors become words, hints and exit codes.
+//! The error of a command, with its hint and exit code.
 
-use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
 
 use crate::act::pass::PassError;
 use crate::base::exit::Exit;
@@ -18,13 +18,13 @@ use crate::show::tables::TableError;
 use crate::store::lock::LockError;
 use crate::store::state_file::StateError;
 
-use super::output::{Printer, in_plain_words};
+use super::output::{Printer, without_error_numbers};
 
-/// Says the way out for what a command writes for its caller.
+/// For files that a command writes at the user's request.
 const TOO_LARGE_OUTPUT_HINT: &str =
-    "a limit on the size of files stands in the way: call `ulimit -f unlimited` before the program";
+    "a limit on file sizes is in effect: run `ulimit -f unlimited` before the program";
 
-/// Is any error that ends a command.
+/// Any error that ends a command.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     #[error(transparent)]
@@ -33,14 +33,11 @@ pub enum Failure {
     Selection(#[from] SelectionError),
     #[error("{message}")]
     Usage { message: String, hint: String },
-    /// What was asked for is not there.
+    /// A requested item that does not exist.
     #[error("{message}")]
     NotFound { message: String, hint: String },
     #[error("cannot read {}: {source}", .path.display())]
-    Read {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Discover(#[from] DiscoverError),
     #[error(transparent)]
@@ -60,18 +57,12 @@ pub enum Failure {
     #[error("the mail was not sent: {0}")]
     Mail(#[from] MailError),
     #[error("cannot write {}: {source}", .path.display())]
-    Write {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
     #[error("jobs could not write their logs to {}: {source}; nothing was submitted", .path.display())]
-    LogDir {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    LogDir { path: PathBuf, source: io::Error },
     #[error("safety stop: {message}; nothing was submitted")]
     Safety { message: String, hint: String },
-    #[error("the queue does not answer: {message}; nothing was done")]
+    #[error("the queue is not responding: {message}; nothing was done")]
     QueueUnknown { message: String },
 }
 
@@ -81,8 +72,8 @@ impl From<PassError> for Failure {
             PassError::QueueUnknown(message) => Self::QueueUnknown { message },
             PassError::Unnamed(_) => Self::Safety {
                 message: error.to_string(),
-                hint: "run again once accounting answers and has the job, or once it has ended; if it is another one, `accounting: off` \
-                       for one run begins the study beside it"
+                hint: "run again once accounting responds and lists the job, or once the job has ended; if it belongs to another \
+                       study, `accounting: off` for one run starts this study beside it"
                     .to_owned(),
             },
             PassError::State(error) => Self::State(error),
@@ -92,8 +83,8 @@ impl From<PassError> for Failure {
     }
 }
 
-impl From<(PathBuf, std::io::Error)> for Failure {
-    fn from((path, source): (PathBuf, std::io::Error)) -> Self {
+impl From<(PathBuf, io::Error)> for Failure {
+    fn from((path, source): (PathBuf, io::Error)) -> Self {
         Self::Write { path, source }
     }
 }
@@ -113,6 +104,22 @@ impl Failure {
         }
     }
 
+    /// For `map_err`: the failure to read a path.
+    pub fn read(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        |source| Self::Read {
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    /// For `map_err`: the failure to write a path.
+    pub fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        |source| Self::Write {
+            path: path.to_owned(),
+            source,
+        }
+    }
+
     pub fn exit(&self) -> Exit {
         match self {
             Self::Config(_)
@@ -129,27 +136,13 @@ impl Failure {
             Self::Init(error) if error.is_usage => Exit::Usage,
             Self::Lock(LockError::Held { .. }) => Exit::Locked,
             Self::Discover(DiscoverError::RootMissing { .. }) => Exit::Safety,
-            Self::Discover(_)
-            | Self::NotFound { .. }
-            | Self::Read { .. }
-            | Self::Init(_)
-            | Self::State(_)
-            | Self::Lock(_)
-            | Self::Table(_)
-            | Self::Mail(_)
-            | Self::LogDir { .. }
-            | Self::Write { .. } => Exit::Error,
-            Self::Executor(error) => match error {
-                ExecutorError::ProgramMissing { .. } | ExecutorError::Failed { .. } => {
-                    Exit::Unreachable
-                }
-                ExecutorError::ScriptMissing { .. } | ExecutorError::ScriptUnfit { .. } => {
-                    Exit::Refused
-                }
-                ExecutorError::Io(_) => Exit::Error,
-            },
+            Self::Executor(ExecutorError::ProgramMissing { .. } | ExecutorError::Failed { .. })
+            | Self::QueueUnknown { .. } => Exit::Unreachable,
+            Self::Executor(
+                ExecutorError::ScriptMissing { .. } | ExecutorError::ScriptUnfit { .. },
+            ) => Exit::Refused,
             Self::Safety { .. } => Exit::Safety,
-            Self::QueueUnknown { .. } => Exit::Unreachable,
+            _ => Exit::Error,
         }
     }
 
@@ -158,9 +151,9 @@ impl Failure {
         printer.hints(self.hint());
     }
 
-    /// Returns the error in words for people.
+    /// The error without the numbers of system errors.
     pub fn sentence(&self) -> String {
-        in_plain_words(&self.to_string(), sys::file_size_limit())
+        without_error_numbers(&self.to_string(), sys::file_size_limit())
     }
 
     pub fn hint(&self) -> Option<String> {
@@ -179,20 +172,20 @@ impl Failure {
             Self::Spec(error) => error.hint().to_owned(),
             Self::Lock(error) => error.hint().to_owned(),
             Self::Mail(error) => error.hint().to_owned(),
-            Self::Read { .. } => "the user who calls this needs permission to read it".to_owned(),
+            Self::Read { .. } => "make it readable for the user of this command".to_owned(),
             Self::Write { source, .. } if source.kind() == ErrorKind::FileTooLarge => {
                 TOO_LARGE_OUTPUT_HINT.to_owned()
             }
             Self::Write { .. } => {
-                "make the directory writable and see that the disk has room, then call the command again"
+                "make the directory writable and check that the disk has free space, then run the command again"
                     .to_owned()
             }
             Self::LogDir { .. } => {
-                "make the directory writable, or name another one as slurm_log_dir in the configuration"
+                "make the directory writable, or set `slurm_log_dir` to another one"
                     .to_owned()
             }
             Self::QueueUnknown { .. } => {
-                "jobs that may live cannot be seen now, and nothing is submitted twice: the next run tries again"
+                "running jobs cannot be seen now, so nothing is submitted, to avoid duplicates; the next run tries again"
                     .to_owned()
             }
         })

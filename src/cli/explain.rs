@@ -1,17 +1,16 @@
-//! `explain`: why a task is where it is, and what would have to happen. Asks Slurm and looks at the disk;
+//! `explain`: the status of a task, its cause, and what has to happen next. Queries Slurm and reads the disk;
 //! takes no lock and writes nothing.
 
 mod text;
 
-pub use text::troubles;
+pub use text::output_problems;
 
 use super::args::{ExplainArgs, TextFormat};
 use super::blocks::Block;
-use super::context::{Access, Context, tell_stops};
+use super::context::{Access, Context, warn_stops};
 use super::error::Failure;
 use super::naming::Named;
 use super::output::{Printer, Verbosity};
-use super::policy::Purpose;
 use super::unknown::Known;
 use crate::act::pass::{Decided, Looked, Pass, RunOptions};
 use crate::base::exit::Exit;
@@ -34,10 +33,10 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
     let named = context.named(args.task.words(), &state)?;
     let mut stops = roots::safety_stops(&context.config, &state, roots::observe);
     if !stops.is_empty() {
-        // If a root is gone, there may be nothing else to tell.
-        tell_stops(&stops, printer);
+        // If a root is missing, there may be nothing else to report.
+        warn_stops(&stops, printer);
     }
-    let are_told = !stops.is_empty();
+    let is_warned = !stops.is_empty();
     let found = context.discover(printer)?;
     let (subject, sessions) = sessions_of(&named, &found, &state)?;
     let has_session = |label: &String| {
@@ -47,7 +46,7 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
         is_there || on_record(&named, &state).any(|key| *key.session == **label)
     };
     if !named.session.as_ref().is_none_or(has_session) {
-        return Err(nothing(&named, &found));
+        return Err(no_task(&named, &found));
     }
     let probe = context.probe()?;
     let project = context.project(&state);
@@ -56,19 +55,16 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
     let mut executor = context.executor(Access::ReadOnly, &state)?;
 
     let mut pass = context.pass(executor.as_mut(), &probe, &project);
-    let (looked, mut exit) = look(&mut pass, &mut state, printer);
+    let (looked, mut exit) = update(&mut pass, &mut state, printer);
     let place = (&found, sessions.as_slice());
-    let purpose = Purpose::Show {
-        recheck: args.look.recheck,
-    };
-    let policy = context.policy(Selection::default(), purpose)?;
+    let policy = context.policy(Selection::default(), args.check.recheck)?;
     let options = (control, policy);
     let (decided, counts) = decide(
         context, &mut pass, &mut state, place, &looked, options, &named,
     )?;
     stops.extend(other_stops(&context.config, &counts, &state));
-    if !are_told {
-        tell_stops(&stops, printer);
+    if !is_warned {
+        warn_stops(&stops, printer);
     }
     let tasks: Vec<&Planned> = of_subject(&decided.manifest, &named);
     let outputs = probe.explainer(&subject);
@@ -96,20 +92,20 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
         now: sys::now(),
         reader: sys::effective_uid(),
     };
-    let mut meant: Vec<Explanation> = tasks
+    let mut explanations: Vec<Explanation> = tasks
         .iter()
         .filter(|planned| named.contains(&planned.key))
         .map(|planned| view.explain(planned))
         .collect();
     let gone = view.rows_without_task().into_iter();
     let gone = gone.filter(|row| named.contains(&row.key));
-    meant.extend(gone.map(|row| view.explain_row(row)));
-    if meant.is_empty() {
-        return Err(nothing(&named, &found));
+    explanations.extend(gone.map(|row| view.explain_row(row)));
+    if explanations.is_empty() {
+        return Err(no_task(&named, &found));
     }
-    print(&meant, args.format, view.queue.is_some(), printer)?;
+    print(&explanations, args.format, view.queue.is_some(), printer)?;
     if exit == Exit::Done
-        && meant
+        && explanations
             .iter()
             .any(|task| task.decision == Some(TaskState::Unreadable))
     {
@@ -118,27 +114,27 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
     Ok(exit)
 }
 
-/// Brings the rows up to date, in memory. Without the queue's answer, what was on record must do.
-fn look(pass: &mut Pass<'_>, state: &mut State, printer: &mut Printer) -> (Looked, Exit) {
+/// Updates the rows in memory. Without the queue's answer, the rows on record are used.
+fn update(pass: &mut Pass<'_>, state: &mut State, printer: &mut Printer) -> (Looked, Exit) {
     let mut looked = pass.look(state);
     if let Some(message) = &looked.queue_failed {
         printer.warning(&format!(
-            "the queue does not answer: {message}; what follows is what was on record, and `run` would submit nothing"
+            "the queue is not responding: {message}; showing the state on record, and `run` would submit nothing"
         ));
         looked.observation.queue = Answer::Got(Vec::new());
         return (looked, Exit::Unreachable);
     }
     if let Some(message) = &looked.accounting_failed {
         printer.warning(&format!(
-            "accounting does not answer: {message}; nothing is concluded from its silence"
+            "accounting is not responding: {message}; jobs that left the queue stay as recorded until it does"
         ));
         return (looked, Exit::Unreachable);
     }
     (looked, Exit::Done)
 }
 
-/// Decides about the subject's sessions, or about the whole study if that is what they depend on. Only then lost outputs
-/// are counted.
+/// Decides about the subject's sessions, or about the whole study if the decision depends on it. Only then are lost
+/// outputs counted.
 fn decide(
     context: &Context,
     pass: &mut Pass<'_>,
@@ -162,8 +158,8 @@ fn decide(
     let mut decided = decide(state, sessions)?;
     let mut counts = Counts::default();
     let tasks = decided.manifest.tasks.iter();
-    let meant = tasks.filter(|planned| named.contains(&planned.key));
-    if depends_on_others(&context.config, meant) {
+    let named_tasks = tasks.filter(|planned| named.contains(&planned.key));
+    if depends_on_others(&context.config, named_tasks) {
         *state = rows;
         decided = decide(state, &found.sessions)?;
         counts.procedures = std::mem::take(&mut decided.counts.procedures);
@@ -172,13 +168,13 @@ fn decide(
     Ok((decided, counts))
 }
 
-/// True if one of the tasks is due, and whether there is room for it depends on all tasks before it.
+/// True if one of the tasks is due and its place depends on all tasks before it.
 fn depends_on_others<'a>(config: &Config, mut tasks: impl Iterator<Item = &'a Planned>) -> bool {
     has_limits(config) && tasks.any(|task| matches!(task.decision, Decision::Submit(_)))
 }
 
-/// Judges room and sudden drops. Whether other subjects lost their outputs is looked at only if the whole
-/// study is; else it is as the last run found it.
+/// The safety stops for disk space and sudden drops. Lost outputs of other subjects count only if the whole study was
+/// checked; otherwise the result of the last run is used.
 fn other_stops(config: &Config, counts: &Counts, state: &State) -> Vec<SafetyStop> {
     let mut stops = safety::before_submission(config, counts, state);
     if counts.procedures.is_empty() {
@@ -187,7 +183,7 @@ fn other_stops(config: &Config, counts: &Counts, state: &State) -> Vec<SafetySto
     stops
 }
 
-/// Finds the subject and its sessions.
+/// The subject and its sessions.
 fn sessions_of(
     named: &Named,
     found: &Discovery,
@@ -204,11 +200,11 @@ fn sessions_of(
     }
     match SubjectLabel::new(&named.subject) {
         Ok(subject) if on_record(named, state).next().is_some() => Ok((subject, sessions)),
-        _ => Err(nothing(named, found)),
+        _ => Err(no_task(named, found)),
     }
 }
 
-/// Returns the keys of rows that may be meant, whatever their session.
+/// The keys of rows that the words may name, in any session.
 fn on_record<'a>(named: &'a Named, state: &'a State) -> impl Iterator<Item = &'a TaskKey> {
     let rows = state.rows().iter();
     rows.map(|row| &row.key)
@@ -223,7 +219,7 @@ fn of_subject<'a>(manifest: &'a Manifest, named: &Named) -> Vec<&'a Planned> {
         .collect()
 }
 
-/// True if a due task may have to wait for others, or is submitted together with them.
+/// True if a due task may have to wait for others, or be submitted together with them.
 fn has_limits(config: &Config) -> bool {
     let has_own = |procedure: &Procedure| {
         let rules = &procedure.rules;
@@ -238,13 +234,13 @@ fn has_limits(config: &Config) -> bool {
             .any(|(_, procedure)| has_own(procedure))
 }
 
-fn nothing(named: &Named, found: &Discovery) -> Failure {
+fn no_task(named: &Named, found: &Discovery) -> Failure {
     if let Err(failure) = Known::in_study(found).refuse_words(named) {
         return failure;
     }
     Failure::usage(
-        format!("there is no task {named}"),
-        "`snbb-scheduler session-status` lists the tasks of the study, `snbb-scheduler status` the rows of tasks that were",
+        format!("no task {named}"),
+        "`snbb-scheduler session-status` lists the tasks of the study, `snbb-scheduler status` those on record",
     )
 }
 
@@ -262,7 +258,7 @@ fn print(
     }
     let is_detailed = tasks.len() == 1 || printer.verbosity() >= Verbosity::Verbose;
     for (at, task) in tasks.iter().enumerate() {
-        let mut block = Block::new(printer.width(), printer.is_colored());
+        let mut block = Block::new(printer.options().width, printer.options().out_color);
         if is_detailed {
             if at > 0 {
                 block.gap();
@@ -274,7 +270,7 @@ fn print(
         printer.data(block.finish().as_bytes());
     }
     if !is_detailed {
-        printer.hint("name one task, or add -v, to see all that is known of it");
+        printer.hint("name one task, or add -v, to see all details");
     }
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! `status --failed`: what is known of each failure, with the line of its log that tells most.
+//! `status --failed`: the cause of each failure, with the most informative line of its log.
 
 use std::path::Path;
 
 use super::blocks::Block;
 use super::context::Context;
 use super::error::Failure;
-use super::explain::troubles;
+use super::explain::output_problems;
 use super::output::{Format, Printer, Verbosity};
 use super::views::{self, RowsView};
 use crate::base::text::{few, maybe, plural};
@@ -22,14 +22,14 @@ use crate::show::tables::tasks::FailureNote;
 use crate::show::tables::words::outlook_text;
 use crate::show::tables::{failure_text_with_log, failures_frame, used_text};
 
-/// So many missing outputs of a task are named.
+/// Missing outputs named per task.
 const MISSING_SHOWN: usize = 3;
-/// So many tasks of a group are named.
+/// Tasks named per group.
 const TASKS_SHOWN: usize = 10;
 
 type Failed = (TaskRow, FailureNote);
 
-/// Prints failed rows; as text, first the counts per procedure and status of all of them.
+/// Prints failed rows; as text, first the counts of all of them per procedure and status.
 pub fn print(
     context: &Context,
     mut rows: Vec<&TaskRow>,
@@ -41,10 +41,7 @@ pub fn print(
     let patterns = Patterns::for_config(&context.config);
     let is_text = view.format == Format::Table;
     if is_text && rows.is_empty() {
-        printer.note(match state.count(TaskStatus::Failed) > 0 {
-            true => "no failed task matches",
-            false => "no task has failed",
-        });
+        note_no_failures(state.count(TaskStatus::Failed) > 0, printer);
         return Ok(());
     }
     if is_text {
@@ -52,47 +49,47 @@ pub fn print(
     }
     let is_grouped = is_text && printer.verbosity() < Verbosity::Verbose;
     let view = RowsView {
-        // A group has the same length whatever it counts.
+        // Groups need no limit: their length does not depend on the number of tasks.
         limit: view.limit.or(is_grouped.then_some(0)),
         ..*view
     };
     let (cut, _) = views::arrange(&mut rows, dag, &view, printer);
     let threads = context.config.scan_threads;
-    let noted: Vec<Failed> = parallel::map(&rows, threads, |row| {
+    let failures: Vec<Failed> = parallel::map(&rows, threads, |row| {
         ((*row).clone(), note(context, row, state, &patterns))
     });
     if is_text {
         let probe = context.probe()?;
         let groups = if is_grouped {
-            alike(&noted, |(row, note)| {
+            alike(&failures, |(row, note)| {
                 Likeness::new(row, note.line.as_deref())
             })
         } else {
-            noted.iter().map(|failed| vec![failed]).collect()
+            failures.iter().map(|failed| vec![failed]).collect()
         };
         let missing = parallel::map(&groups, threads, |group| {
             group.first().map(|(row, _)| missing(context, &probe, row))
         });
         for (group, missing) in groups.iter().zip(missing) {
-            let mut block = Block::new(printer.width(), printer.is_colored());
+            let mut block = Block::new(printer.options().width, printer.options().out_color);
             block.gap();
-            tell(&mut block, group, &missing.unwrap_or_default());
+            describe(&mut block, group, &missing.unwrap_or_default());
             printer.data(block.finish().as_bytes());
         }
-        if noted.len() > groups.len() {
-            printer.hint("-v shows each task with its own log");
+        if failures.len() > groups.len() {
+            printer.hint("-v shows every task with its own log");
         }
     } else {
-        let frame = failures_frame(&noted, view.log_dir)?;
+        let frame = failures_frame(&failures, view.log_dir)?;
         printer.frame(&frame, view.format, &[], &[])?;
     }
     if let Some(cut) = cut {
-        cut.tell_of_rows(printer);
+        cut.report_rows(printer);
     }
     Ok(())
 }
 
-/// Says which outputs of a job that ended well are missing, and what is there instead.
+/// The missing outputs of a job that ended without an error, and what exists instead.
 fn missing(context: &Context, probe: &Probe, row: &TaskRow) -> Vec<String> {
     if row.reason != Some(Reason::NoOutput) {
         return Vec::new();
@@ -102,16 +99,23 @@ fn missing(context: &Context, probe: &Probe, row: &TaskRow) -> Vec<String> {
         return Vec::new();
     };
     let found = probe.explainer(&subject).findings(id, &session);
-    let mut texts = troubles(&found);
+    let mut texts = output_problems(&found);
     if texts.is_empty() && found.verdict == Verdict::Complete {
-        texts
-            .push("they are there now: `retry --accept-outputs` takes them as they are".to_owned());
+        texts.push("they exist now: `retry --accept-outputs` accepts them".to_owned());
     }
     if let more @ 1.. = texts.len().saturating_sub(MISSING_SHOWN) {
         texts.truncate(MISSING_SHOWN);
         texts.push(format!("and {more} more"));
     }
     texts
+}
+
+/// Notes that there are no failed tasks, or none in the selection.
+pub fn note_no_failures(is_selection: bool, printer: &mut Printer) {
+    printer.note(match is_selection {
+        true => "no failed task matches",
+        false => "no task has failed",
+    });
 }
 
 /// Groups failed rows that are alike.
@@ -122,7 +126,7 @@ pub fn groups<'a>(context: &Context, rows: &'a [TaskRow]) -> Vec<Vec<&'a TaskRow
     })
 }
 
-/// Leaves the failed rows that are alike the one that the words name.
+/// Keeps only the failed rows that are alike the one that the words name.
 pub fn keep_alike(
     context: &Context,
     words: &[String],
@@ -142,7 +146,7 @@ pub fn keep_alike(
         return Err(match keys.first() {
             None => Failure::not_found(
                 format!("{named}: no such task has failed"),
-                "`snbb-scheduler status --failed` lists those that have".to_owned(),
+                "`snbb-scheduler status --failed` lists the failed tasks",
             ),
             Some(first) => Failure::usage(
                 format!("{named} has {} failed tasks", keys.len()),
@@ -153,7 +157,7 @@ pub fn keep_alike(
     let Context { config, store, .. } = context;
     let patterns = Patterns::for_config(config);
     let wanted = Likeness::from_logs(one, config, store, &patterns);
-    // Logs are read of those only that may be meant.
+    // The other comparisons are cheaper than reading logs.
     rows.retain(|row| {
         let may_be = row.key.procedure == one.key.procedure && row.reason == one.reason;
         may_be && Likeness::from_logs(row, config, store, &patterns) == wanted
@@ -161,8 +165,8 @@ pub fn keep_alike(
     Ok(())
 }
 
-/// Shows failures that are alike by the first of them; what the others do not share is left out.
-fn tell(block: &mut Block, group: &[&Failed], missing: &[String]) {
+/// Describes a group of similar failures by the first of them, leaving out what the others do not share.
+fn describe(block: &mut Block, group: &[&Failed], missing: &[String]) {
     let Some((row, note)) = group.first() else {
         return;
     };
@@ -192,9 +196,7 @@ fn tell(block: &mut Block, group: &[&Failed], missing: &[String]) {
         "why",
         shared(&|(row, note)| failure_text_with_log(row, reader, note.line.as_deref())),
     );
-    for text in missing {
-        entry(block, "", Some(text.clone()));
-    }
+    block.entries("", missing);
     entry(block, "used", shared(&|(row, _)| used_text(row)));
     let ended = |row: &TaskRow| row.facts.ended_at.or(row.updated_at);
     entry(
@@ -202,7 +204,7 @@ fn tell(block: &mut Block, group: &[&Failed], missing: &[String]) {
         "ended",
         shared(&|(row, _)| ended(row).map(sys::local_time)),
     );
-    entry(block, "log says", note.line.clone());
+    entry(block, "excerpt", note.line.clone());
     entry(block, "", note.meaning.clone());
     if let Some(path) = &note.line_path {
         block.verbatim("log", path);
@@ -247,7 +249,7 @@ fn note(context: &Context, row: &TaskRow, state: &State, patterns: &Patterns) ->
             pattern: found.meaning.map(|meaning| meaning.name.to_string()),
             meaning: found.meaning.map(|meaning| match &*meaning.hint {
                 "" => meaning.meaning.to_string(),
-                // The remedy knows the value, too.
+                // The remedy is more specific.
                 _ if note.remedy.is_some() => meaning.meaning.to_string(),
                 hint => format!("{}: {hint}", meaning.meaning),
             }),
@@ -262,7 +264,7 @@ fn note(context: &Context, row: &TaskRow, state: &State, patterns: &Patterns) ->
     }
 }
 
-/// Says what to do about failed tasks, in one line. Not with `-q`.
+/// Hints at the next step for failed tasks. Not with `-q`.
 pub fn hint_at_failures(state: &State, context: &Context, printer: &mut Printer) {
     let is_failed = |row: &&TaskRow| row.status == TaskStatus::Failed;
     let failed = state.rows().iter().filter(is_failed).count();
@@ -277,16 +279,12 @@ pub fn hint_at_failures(state: &State, context: &Context, printer: &mut Printer)
     };
     let again = state.rows().iter().filter(is_retried).count();
     let again = Some(again).filter(|count| *count > 0);
-    let again = maybe(
-        ", of which ",
-        again,
-        " will be tried again by the retry rules",
-    );
+    let again = maybe(" (", again, " will be retried automatically)");
     let log_dir = context.config.slurm.log_dir.as_deref();
-    let logs = maybe(", their logs are below ", log_dir.map(Path::display), "");
+    let logs = maybe(" (logs below ", log_dir.map(Path::display), ")");
     let failed = plural(failed, "failed task");
     printer.hint(&format!(
-        "`snbb-scheduler status --failed` shows the {failed}{again}{logs}; \
-         once the cause is mended, `snbb-scheduler retry` makes them due again"
+        "{failed}{again}: `snbb-scheduler status --failed` shows why{logs}; after fixing the cause, run \
+         `snbb-scheduler retry`"
     ));
 }

@@ -1,4 +1,4 @@
-//! `graph`: the pipeline as a picture, with what has become of its tasks. Writes nothing.
+//! `graph`: a drawing of the pipeline and the status of its tasks. Writes nothing.
 
 use super::args::GraphArgs;
 use super::context::Context;
@@ -9,14 +9,8 @@ use crate::base::exit::Exit;
 use crate::show::graph::Graph;
 
 pub fn run(context: &Context, args: &GraphArgs, printer: &mut Printer) -> Result<Exit, Failure> {
-    let selection = context.selection(&args.select)?;
-    let (found, manifest) = context.plan(selection.clone(), args.look.recheck, printer)?;
-    context.refuse_no_task(&found, &args.select, &selection)?;
+    let (found, manifest) = context.plan_selected(&args.select, args.check.recheck, printer)?;
     let graph = Graph::new(manifest.tasks.iter(), &context.config.procedures);
     printer.data(graph.draw(args.format).as_bytes());
-    Ok(warn_unreadable(
-        &manifest,
-        found.unreadable.is_empty(),
-        printer,
-    ))
+    Ok(warn_unreadable(&manifest, &found, printer))
 }

@@ -1,20 +1,20 @@
-//! `history`: all that happened to a task, from the audit log, the attempts file and the row. Reads only.
+//! `history`: everything that happened to a task, from the audit log, the attempts file and the row. Reads only.
 
 use super::args::HistoryArgs;
-use super::context::Context;
+use super::context::{Context, all_attempts};
 use super::error::Failure;
 use super::output::{Format, Printer};
 use crate::base::exit::Exit;
 use crate::base::sys;
 use crate::base::text::plural;
-use crate::model::state::TaskRow;
+use crate::model::state::{TaskKey, TaskRow};
 use crate::show::history;
 use crate::show::history::history_frame;
-use crate::show::tables::utc_time;
+use crate::show::tables::{TableError, utc_time};
 use crate::store::audit_log;
 use crate::store::audit_log::Record;
 
-/// What the table shows; the task only if there are several.
+/// Columns of the table. The task's name is shown only if there are several.
 const COLUMNS: &str = "time procedure session event attempt job_id new_status by detail";
 
 pub fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) -> Result<Exit, Failure> {
@@ -22,36 +22,27 @@ pub fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) -> Resu
     let named = context.named(args.task.words(), &state)?;
     let earlier = context.store.read_attempts()?;
     let log = &context.config.log_file;
-    let contents = audit_log::read(log).map_err(|source| Failure::Read {
-        path: log.clone(),
-        source,
-    })?;
+    let contents = audit_log::read(log).map_err(Failure::read(log))?;
     let mut contents = contents.unwrap_or_default();
     contents.remove_other_studies(&context.project(&state));
     if !contents.bad_lines.is_empty() {
         let lines = plural(contents.bad_lines.len(), "line");
         printer.warning(&format!(
-            "{lines} of {} cannot be read: left out",
+            "{lines} of {} cannot be read and will be omitted",
             log.display()
         ));
     }
-    let all: Vec<&TaskRow> = earlier
-        .iter()
-        .chain(state.superseded())
-        .chain(state.rows())
-        .collect();
-    let keys = contents.records.iter().map(|record| &record.key);
-    let everybody = keys.chain(all.iter().map(|row| &row.key));
+    let is_named = |key: &TaskKey| named.contains(key);
+    let attempts = all_attempts(&earlier, &state);
     let records = contents.records.iter();
-    let records: Vec<Record> = records
-        .filter(|record| named.contains(&record.key))
-        .cloned()
-        .collect();
-    let rows = all.iter().copied();
-    let rows: Vec<&TaskRow> = rows.filter(|row| named.contains(&row.key)).collect();
+    let known = records.map(|record| &record.key);
+    let known = known.chain(attempts.clone().map(|row| &row.key));
+    let rows: Vec<&TaskRow> = attempts.filter(|row| is_named(&row.key)).collect();
+    let records = contents.records.iter();
+    let records: Vec<Record> = records.filter(|r| is_named(&r.key)).cloned().collect();
     let entries = history::entries(&records, &rows);
     if entries.is_empty() {
-        context.refuse_unknown_words(everybody, &named)?;
+        context.refuse_unknown_words(known, &named)?;
     }
     let time = match args.format {
         Format::Table => sys::local_time,
@@ -63,11 +54,9 @@ pub fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) -> Resu
         return Ok(Exit::Done);
     }
     if entries.is_empty() {
-        printer.note(&format!(
-            "{named}: nothing has happened yet that is on record"
-        ));
+        printer.note(&format!("{named}: no events are on record yet"));
         printer.hint(&format!(
-            "`snbb-scheduler explain {}` says what would have to happen",
+            "`snbb-scheduler explain {}` shows what has to happen next",
             named.words()
         ));
         return Ok(Exit::Done);
@@ -85,9 +74,7 @@ pub fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) -> Resu
     let columns = COLUMNS
         .split(' ')
         .filter(|name| !hidden.contains(&(*name, true)));
-    let shown = frame
-        .select(columns)
-        .map_err(crate::show::tables::TableError::from)?;
+    let shown = frame.select(columns).map_err(TableError::from)?;
     printer.frame(
         &shown,
         Format::Table,

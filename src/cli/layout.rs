@@ -1,4 +1,4 @@
-//! Lays a frame out as a table for people: aligned, coloured where asked, fitted to a width.
+//! Layout of tables: aligned, coloured if requested, fitted to a width.
 
 use std::borrow::Cow;
 
@@ -13,26 +13,26 @@ use crate::base::printable::printable;
 use crate::show::efficiency;
 use crate::show::tables::TaskState;
 
-/// Stands for a missing value and for an empty text, so that every field of a line is there.
+/// Placeholder for a missing value or an empty text, so that every line has all fields.
 const NOTHING: &str = "-";
 
-/// Says how a table is laid out.
+/// Layout of a table.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Layout<'a> {
-    /// The terminal's width in columns. None: no terminal, nothing is wrapped or left out.
+    /// Width of the terminal in columns; without one, nothing is wrapped or omitted.
     pub width: Option<u16>,
     pub color: bool,
-    /// Painted words get a symbol before them.
+    /// Whether status words get a symbol.
     pub symbols: bool,
-    /// Columns whose cells begin with a status or decision word, and get its colour and symbol; a
-    /// column of numbers gets the colour of the word that is its name.
+    /// Columns whose cells begin with a status or decision word and get its colour and symbol; a column of numbers gets
+    /// the colour of its name.
     pub painted: &'a [&'a str],
-    /// Columns that are left out one after the other while the table is too wide. The last of several goes
-    /// only if narrower gaps are of no help.
+    /// Columns to omit in this order while the table is too wide. The last of several goes only if narrower gaps do not
+    /// help.
     pub optional: &'a [&'a str],
 }
 
-/// Renders a frame; each line ends with a line end and has no blanks before it.
+/// Renders a frame. Lines have no trailing spaces.
 pub fn render(frame: &DataFrame, layout: Layout<'_>) -> String {
     let columns = laid_out(frame, layout);
     if layout.width.is_none() && !layout.color {
@@ -41,7 +41,7 @@ pub fn render(frame: &DataFrame, layout: Layout<'_>) -> String {
     let mut table = Table::new();
     table.force_no_tty().load_style(TableStyle::new());
     if layout.color {
-        // Colour is decided by the printer; the variable NO_COLOR must not overrule `--color always`.
+        // The printer decides on colour: NO_COLOR must not override `--color always`.
         crossterm::style::force_color_output(true);
         table.enforce_styling();
     }
@@ -106,7 +106,7 @@ pub fn render(frame: &DataFrame, layout: Layout<'_>) -> String {
     text
 }
 
-/// Writes the lines of a table for a pipe or a file: a hundred thousand of them should not be waited for.
+/// The table for a pipe or a file, which must be fast for a hundred thousand lines.
 fn plain(columns: &[Column<'_>], height: usize) -> String {
     let widths: Vec<usize> = columns.iter().map(Column::width).collect();
     let mut text = String::with_capacity((widths.iter().sum::<usize>() + 2) * (height + 1));
@@ -139,21 +139,21 @@ fn plain(columns: &[Column<'_>], height: usize) -> String {
     text
 }
 
-/// Returns how many columns of a terminal a frame needs, symbols aside.
+/// The width that a frame needs on a terminal, without symbols.
 pub fn width_of(frame: &DataFrame) -> usize {
     needed(&columns_of(frame, Layout::default()), GAP)
 }
 
-/// Returns how many it needs with the narrowest gaps.
+/// The same with the narrowest gaps.
 pub fn least_width_of(frame: &DataFrame) -> usize {
     needed(&columns_of(frame, Layout::default()), NARROW_GAP)
 }
 
-/// Blanks between two columns.
+/// Spaces between two columns.
 const GAP: u16 = 2;
 const NARROW_GAP: u16 = 1;
 
-/// Names are copied and searched for: they are not broken while all other columns keep some letters.
+/// Columns of names, which are copied and searched, so they stay whole as long as all other columns keep [`LEAST`] letters.
 const LABELS: [&str; 4] = ["decision", "procedure", "subject", "session"];
 const LEAST: usize = 5;
 
@@ -182,7 +182,7 @@ impl Column<'_> {
     }
 }
 
-/// Chooses the columns, and symbols if there is room for them: a column says more.
+/// Chooses the columns, then symbols if there is room: columns are more useful.
 fn laid_out<'a>(frame: &'a DataFrame, layout: Layout<'_>) -> Vec<Column<'a>> {
     let symbols = false;
     let plain = fit(columns_of(frame, Layout { symbols, ..layout }), layout);
@@ -236,7 +236,7 @@ fn needed(columns: &[Column<'_>], gap: u16) -> usize {
     columns.iter().map(Column::width).sum::<usize>() + gaps
 }
 
-/// Leaves optional columns out while the table is wider than the terminal.
+/// Omits optional columns while the table is wider than the terminal.
 fn fit<'a>(mut columns: Vec<Column<'a>>, layout: Layout<'_>) -> Vec<Column<'a>> {
     let Some(width) = layout.width.map(usize::from) else {
         return columns;
@@ -271,7 +271,7 @@ fn symbol_of(text: &str) -> Option<char> {
     Some(TaskState::of_cell(text)?.style().symbol)
 }
 
-/// Returns a cell without its symbol.
+/// A cell without its symbol.
 fn word_of(cell: &str) -> &str {
     match cell.split_once(' ') {
         Some((symbol, word)) if symbol_of(word).is_some_and(|c| symbol.starts_with(c)) => word,

@@ -1,10 +1,10 @@
-//! `logs`: the end of a job's logs, and what comes after it. Reads only; asks Slurm with `--follow`.
+//! `logs`: the last lines of a job's logs and, with `--follow`, new ones. Reads only; `--follow` queries Slurm.
 
 use std::path::Path;
 use std::time::Duration;
 
 use super::args::LogsArgs;
-use super::context::{Access, Context};
+use super::context::{Access, Context, all_attempts};
 use super::error::Failure;
 use super::failed;
 use super::naming::Named;
@@ -19,11 +19,11 @@ use crate::model::job::JobId;
 use crate::model::state::{State, TaskRow, TaskStatus};
 use crate::show::tables::row_text;
 
-/// How often the logs are looked at.
-const LOOK: Duration = Duration::from_millis(500);
-/// So many looks after each other the job is asked for.
-const LOOKS_PER_QUESTION: u32 = 20;
-/// So many tasks of a group are named.
+/// Interval at which followed logs are read.
+const INTERVAL: Duration = Duration::from_millis(500);
+/// Number of readings between two queries of the job.
+const READINGS_PER_QUERY: u32 = 20;
+/// Tasks named per group.
 const TASKS_SHOWN: usize = 10;
 
 pub fn run(context: &Context, args: &LogsArgs, printer: &mut Printer) -> Result<Exit, Failure> {
@@ -41,7 +41,7 @@ pub fn run(context: &Context, args: &LogsArgs, printer: &mut Printer) -> Result<
     }
 }
 
-/// Shows the logs of failed tasks: of those that are alike the first one's, unless each is asked for.
+/// Shows the logs of failed tasks; of similar failures only the first one's, unless with `-v`.
 fn show_failed(
     context: &Context,
     named: Option<&Named>,
@@ -57,10 +57,7 @@ fn show_failed(
         if let Some(named) = named {
             context.refuse_unknown_words(state.rows().iter().map(|row| &row.key), named)?;
         }
-        printer.note(match named {
-            Some(_) => "no failed task matches",
-            None => "no task has failed",
-        });
+        failed::note_no_failures(named.is_some(), printer);
         return Ok(Exit::Done);
     }
     let groups = match printer.verbosity() >= Verbosity::Verbose {
@@ -82,7 +79,7 @@ fn show_failed(
         match show_one(context, first, args, printer) {
             Ok(Exit::Done) => {}
             Ok(other) => exit = other,
-            // The logs of the others may be there.
+            // The logs of the others may exist.
             Err(failure) => {
                 printer.warning(&failure.sentence());
                 exit = Exit::Error;
@@ -90,7 +87,7 @@ fn show_failed(
         }
     }
     if groups.len() < rows.len() {
-        printer.hint("-v shows the logs of each task");
+        printer.hint("-v shows the logs of every task");
     }
     Ok(exit)
 }
@@ -103,19 +100,22 @@ fn show_one(
 ) -> Result<Exit, Failure> {
     let Some(job) = row.job_id.clone() else {
         return Err(Failure::not_found(
-            format!("{}: nobody knows yet whether its job was accepted", row.key),
-            "the next `run` or `monitor` finds out".to_owned(),
+            format!(
+                "{}: it is not yet known whether Slurm accepted its job",
+                row.key
+            ),
+            "the next `run` or `monitor` will look for it",
         ));
     };
     let Some(files) = logs::files_of(&context.config, &context.store, row) else {
         return Err(Failure::not_found(
             format!(
-                "{}: where the logs of job {job} are is not known, slurm_log_dir is not set",
+                "{}: the location of the logs of job {job} is unknown because `slurm_log_dir` is not set",
                 row.key
             ),
             format!(
-                "Slurm writes slurm-{}.out into the directory where `run` was called (under cron the home \
-                 directory), unless the script says otherwise (#SBATCH --output); set slurm_log_dir in the configuration",
+                "set `slurm_log_dir` in the configuration; without it, Slurm writes slurm-{}.out into the directory in which `run` \
+                 started (under cron the home directory), unless the script sets #SBATCH --output",
                 job.as_str()
             ),
         ));
@@ -126,7 +126,12 @@ fn show_one(
         }
         return Ok(Exit::Done);
     }
-    printer.note(&about(row, &job));
+    printer.note(&format!(
+        "{}, attempt {}, job {job}: {}",
+        row.key,
+        number(row),
+        row_text(row)
+    ));
     let followers = show(&files, row, args, printer)?;
     if args.follow {
         return follow(context, &job, followers, row.is_in_flight(), printer);
@@ -138,7 +143,7 @@ fn show_one(
     Ok(Exit::Done.unless(is_lost, Exit::Error))
 }
 
-/// Chooses the one attempt that is meant.
+/// The one attempt that the words name.
 fn choose(
     context: &Context,
     named: &Named,
@@ -146,8 +151,8 @@ fn choose(
     state: &State,
 ) -> Result<TaskRow, Failure> {
     let earlier = context.store.read_attempts()?;
-    let everybody = earlier.iter().chain(state.superseded()).chain(state.rows());
-    let all: Vec<&TaskRow> = everybody
+    let attempts = all_attempts(&earlier, state);
+    let all: Vec<&TaskRow> = attempts
         .clone()
         .filter(|row| named.contains(&row.key))
         .collect();
@@ -175,10 +180,10 @@ fn choose(
     match newest {
         Some(row) => Ok((*row).clone()),
         None if all.is_empty() => {
-            context.refuse_unknown_words(everybody.map(|row| &row.key), named)?;
+            context.refuse_unknown_words(attempts.map(|row| &row.key), named)?;
             Err(Failure::not_found(
                 format!("{named}: no job is on record"),
-                format!("`snbb-scheduler explain {}` says why", named.words()),
+                format!("`snbb-scheduler explain {}` shows why", named.words()),
             ))
         }
         None => {
@@ -187,7 +192,7 @@ fn choose(
             let numbers: Vec<String> = numbers.iter().map(i32::to_string).collect();
             Err(Failure::not_found(
                 format!(
-                    "{named}: there is no such attempt, on record are {}",
+                    "{named}: no such attempt; those on record are {}",
                     numbers.join(", ")
                 ),
                 format!("`snbb-scheduler history {}` lists them", named.words()),
@@ -200,16 +205,7 @@ fn number(row: &TaskRow) -> i32 {
     row.attempt.unwrap_or(1)
 }
 
-fn about(row: &TaskRow, job: &JobId) -> String {
-    format!(
-        "{}, attempt {}, job {job}: {}",
-        row.key,
-        number(row),
-        row_text(row)
-    )
-}
-
-/// Shows the end of each log, and returns what reads on.
+/// Shows the last lines of each log, and returns readers for new lines.
 fn show(
     files: &LogFiles,
     row: &TaskRow,
@@ -218,13 +214,14 @@ fn show(
 ) -> Result<Vec<Follower>, Failure> {
     let mut followers = Vec::new();
     for (what, path) in files.iter() {
-        let end = logs::tail(path, args.lines).map_err(|source| Failure::Read {
-            path: path.to_owned(),
-            source,
-        })?;
+        let end = logs::tail(path, args.lines).map_err(Failure::read(path))?;
         let Some(end) = end else {
             followers.push(Follower::new(path, 0));
-            let text = format!("no {what} log {}: {}", path.display(), why_not(row, path));
+            let text = format!(
+                "no {what} log {}: {}",
+                path.display(),
+                why_missing(row, path)
+            );
             if row.is_in_flight() {
                 printer.note(&text);
             } else {
@@ -236,7 +233,7 @@ fn show(
         let size = match (end.size, end.is_cut) {
             (0, _) => " (empty)".to_owned(),
             (_, false) => String::new(),
-            (all, true) => format!(" (the end of {})", size(all)),
+            (all, true) => format!(" (last lines of {})", size(all)),
         };
         printer.line(&format!("==> {}{size} <==", path.display()));
         for line in &end.lines {
@@ -246,22 +243,22 @@ fn show(
     Ok(followers)
 }
 
-fn why_not(row: &TaskRow, path: &Path) -> String {
+fn why_missing(row: &TaskRow, path: &Path) -> String {
     let dir = path
         .parent()
         .is_some_and(|dir| dir.symlink_metadata().is_ok());
     match row.status {
         TaskStatus::Pending => "the job has not started yet".to_owned(),
         TaskStatus::Running => {
-            "the job has not written it yet, or has it elsewhere (#SBATCH --output)".to_owned()
+            "the job has not written it yet, or writes elsewhere (#SBATCH --output)".to_owned()
         }
-        _ if !dir => "its directory is gone, or the job could not write there".to_owned(),
-        _ => "it was removed, or the job never began or wrote elsewhere (#SBATCH --output)"
+        _ if !dir => "its directory no longer exists, or the job could not write there".to_owned(),
+        _ => "it was removed, or the job never started or wrote elsewhere (#SBATCH --output)"
             .to_owned(),
     }
 }
 
-/// Shows what is written from now on, until the job has ended.
+/// Prints new lines until the job has ended.
 fn follow(
     context: &Context,
     job: &JobId,
@@ -272,22 +269,20 @@ fn follow(
     let state = context.store.read()?;
     let mut executor = context.executor(Access::ReadOnly, &state)?;
     let question = queue_question(&context.config, &state);
-    // The log that was shown last needs no header.
+    // The last log already has its header.
     let mut shown = followers.len().saturating_sub(1);
-    let mut looks = 0u32;
-    let mut lives = is_live;
+    let mut readings = 0u32;
+    let mut is_live = is_live;
     loop {
-        // Asked before the logs are read: what the job wrote last is not missed.
-        if lives && looks.is_multiple_of(LOOKS_PER_QUESTION) {
-            lives = is_alive(executor.as_mut(), &question, job, context);
+        // Queried before the logs are read, so that the last lines are not missed.
+        if is_live && readings.is_multiple_of(READINGS_PER_QUERY) {
+            is_live = is_alive(executor.as_mut(), &question, job, context);
         }
-        looks = looks.wrapping_add(1);
+        readings = readings.wrapping_add(1);
         for (at, follower) in followers.iter_mut().enumerate() {
-            let mut lines = follower.next_lines().map_err(|source| Failure::Read {
-                path: follower.path().to_owned(),
-                source,
-            })?;
-            if !lives {
+            let lines = follower.next_lines();
+            let mut lines = lines.map_err(Failure::read(follower.path()))?;
+            if !is_live {
                 lines.extend(follower.finish());
             }
             if lines.is_empty() {
@@ -301,18 +296,18 @@ fn follow(
                 printer.line(&line);
             }
         }
-        if !lives || printer.is_closed() {
+        if !is_live || printer.is_closed() {
             break;
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(INTERVAL);
     }
     printer.note(&format!(
-        "job {job} has ended; `snbb-scheduler monitor` takes note of how"
+        "job {job} has ended; `snbb-scheduler monitor` records its result"
     ));
     Ok(Exit::Done)
 }
 
-/// True unless the queue says otherwise. A queue that does not answer says nothing.
+/// True unless the queue shows that the job has ended. A queue that is not responding shows nothing.
 fn is_alive(
     executor: &mut dyn Executor,
     question: &Question,

@@ -1,8 +1,6 @@
-//! `man`: the manual pages, made of what `--help` says and of the table of the configuration's keys.
+//! `man`: manual pages, generated from the help texts and the table of configuration keys.
 
 #![expect(clippy::disallowed_methods, reason = "starts `man`")]
-
-mod keys;
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -10,7 +8,7 @@ use std::process;
 
 use clap::{Command, CommandFactory as _};
 use clap_mangen::Man;
-use clap_mangen::roff::{Roff, bold, roman};
+use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
 use super::args::{Cli, Global, ManArgs, with_own_help};
 use super::context::read_config;
@@ -19,12 +17,13 @@ use super::output::Printer;
 use super::output_file::{refuse_data, refuse_foreign};
 use crate::base::exit::Exit;
 use crate::base::sys;
+use crate::config::keys::{Key, Section};
 
 pub fn run(global: &Global, args: &ManArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     match (&args.output, &args.page) {
         (Some(dir), _) => {
             let count = write(global, dir)?;
-            printer.talk(&format!(
+            printer.info(&format!(
                 "{count} pages written to {}; `man -l {}` shows the main one",
                 dir.display(),
                 dir.join("snbb-scheduler.1").display()
@@ -36,7 +35,7 @@ pub fn run(global: &Global, args: &ManArgs, printer: &mut Printer) -> Result<Exi
     Ok(Exit::Done)
 }
 
-/// Shows a page through `man` on a terminal, as `git help` does; elsewhere, and without `man`, prints its source.
+/// Shows a page through `man` on a terminal, as `git help` does. Elsewhere, or without `man`, prints its source.
 fn show(page: &[u8], printer: &mut Printer) {
     if !printer.is_terminal() || through_man(page).is_err() {
         printer.data(page);
@@ -57,11 +56,11 @@ fn through_man(page: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Returns the page of a command, such as `run` or `state-verify`, or that of the configuration.
+/// The page of a command, such as `run` or `state-verify`, or of the configuration.
 fn chosen(wanted: &str) -> Result<Vec<u8>, Failure> {
     let pages = pages();
     let full = format!("{NAME}-{wanted}");
-    // The page of the file before that of the command of this name.
+    // The page of the configuration file takes precedence over the command `config`.
     let page = pages.iter().rev().find(|(name, _)| {
         name.rsplit_once('.')
             .is_some_and(|(name, _)| name == full || name == wanted)
@@ -69,10 +68,10 @@ fn chosen(wanted: &str) -> Result<Vec<u8>, Failure> {
     match page {
         Some((_, page)) => Ok(page.clone()),
         None => Err(Failure::usage(
-            format!("there is no manual page '{wanted}'"),
+            format!("no manual page '{wanted}'"),
             format!(
-                "name a command, or {}; pages: {}",
-                keys::PAGE,
+                "name a command, or {}; available pages: {}",
+                CONFIG_PAGE,
                 pages
                     .iter()
                     .filter_map(|(name, _)| Some(
@@ -94,14 +93,10 @@ fn root() -> Command {
     root.mut_subcommands(with_own_help)
 }
 
-/// Writes all pages and returns how many there are.
+/// Writes all pages and returns their number.
 fn write(global: &Global, dir: &Path) -> Result<usize, Failure> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| Failure::Write { path, source }
-    };
     let pages = pages();
-    // The pages need no configuration; where one can be read, its data is spared.
+    // The pages need no configuration; if there is one, nothing is written to its data.
     let config = read_config(global, &sys::env).ok();
     for (name, _) in &pages {
         let path = dir.join(name);
@@ -110,15 +105,15 @@ fn write(global: &Global, dir: &Path) -> Result<usize, Failure> {
         }
         refuse_foreign(&path, MARK)?;
     }
-    std::fs::create_dir_all(dir).map_err(failed(dir))?;
+    std::fs::create_dir_all(dir).map_err(Failure::write(dir))?;
     for (name, page) in &pages {
         let path = dir.join(name);
-        std::fs::write(&path, page).map_err(failed(&path))?;
+        std::fs::write(&path, page).map_err(Failure::write(&path))?;
     }
     Ok(pages.len())
 }
 
-/// Returns all pages with the names of their files.
+/// All pages with their file names.
 fn pages() -> Vec<(String, Vec<u8>)> {
     let root = root();
     let mut pages = vec![(format!("{NAME}.1"), main_page(&root))];
@@ -130,7 +125,7 @@ fn pages() -> Vec<(String, Vec<u8>)> {
         commands.extend(command.get_subcommands());
         pages.push((format!("{}.1", name(command)), page(command)));
     }
-    pages.push((format!("{NAME}-{}.5", keys::PAGE), keys::page()));
+    pages.push((format!("{NAME}-{}.5", CONFIG_PAGE), config_page()));
     pages
 }
 
@@ -140,11 +135,11 @@ fn name(command: &Command) -> &str {
         .unwrap_or_else(|| command.get_name())
 }
 
-/// Renders what every page has.
+/// The sections that every page has.
 fn page(command: &Command) -> Vec<u8> {
     let man = Man::new(command.clone());
     let version = env!("CARGO_PKG_VERSION");
-    // Pages of one version are the same whenever they are made, so they bear no date.
+    // Without a date, the pages of one version are reproducible.
     let title = format!(
         ".TH \"{}\" 1 \"\" \"snbb-scheduler {version}\" \"snbb-scheduler\"\n",
         name(command).to_uppercase()
@@ -159,14 +154,14 @@ fn page(command: &Command) -> Vec<u8> {
     if command.has_subcommands() {
         let _ = man.render_subcommands_section(&mut page);
     }
-    // The exit codes of the main page stand below a heading of their own.
+    // The main page has its own section for exit codes.
     if command.get_name() != NAME && has_more.is_some() {
         let _ = man.render_extra_section(&mut page);
     }
     page
 }
 
-/// Renders the page of the program, with what belongs to no command.
+/// The page of the program, with the sections that belong to no command.
 fn main_page(root: &Command) -> Vec<u8> {
     let mut page = page(root);
     // Writing to memory cannot fail.
@@ -175,29 +170,29 @@ fn main_page(root: &Command) -> Vec<u8> {
 }
 
 const NAME: &str = "snbb-scheduler";
-/// In the first line of each page.
+/// Part of the first line of each page.
 const MARK: &str = "\"snbb-scheduler\"\n";
 
 const ENVIRONMENT: [(&str, &str); 2] = [
     (
         "SNBB_CONFIG",
-        "The configuration file, where --config is not given.",
+        "Configuration file, if --config is not given.",
     ),
-    ("NO_COLOR", "If it is set, nothing is coloured."),
+    ("NO_COLOR", "If set, output is not coloured."),
 ];
 
 const FILES: [(&str, &str); 3] = [
     (
         "state_file",
-        "The state, one row per task, as the configuration names it: a Parquet file.",
+        "The state file named in the configuration (Parquet), one row per task.",
     ),
     (
         "scheduler_audit.jsonl",
-        "The audit log beside it (or log_file): one line per event.",
+        "The audit log beside the state file (or log_file), one line per event.",
     ),
     (
         "<slurm_log_dir>/<procedure>/<job name>_<job id>.out, .err",
-        "What jobs wrote.",
+        "Output and errors of the jobs.",
     ),
 ];
 
@@ -221,17 +216,81 @@ fn surroundings() -> Roff {
         }
     }
     roff.control("SH", ["SEE ALSO"]);
-    roff.text([
-        bold(format!("{NAME}-{}", keys::PAGE)),
-        roman("(5), "),
-        bold("sbatch"),
-        roman("(1), "),
-        bold("squeue"),
-        roman("(1), "),
-        bold("sacct"),
-        roman("(1), "),
-        bold("crontab"),
-        roman("(5)"),
-    ]);
+    let config = format!("{NAME}-{CONFIG_PAGE}");
+    let pages = [
+        (&*config, "(5), "),
+        ("sbatch", "(1), "),
+        ("squeue", "(1), "),
+    ];
+    let pages = pages
+        .into_iter()
+        .chain([("sacct", "(1), "), ("crontab", "(5)")]);
+    let pages = pages.flat_map(|(name, section)| [bold(name), roman(section)]);
+    roff.text(pages.collect::<Vec<_>>());
     roff
+}
+
+/// Name of the page, and the argument of `man` for it.
+const CONFIG_PAGE: &str = "config";
+
+/// The page, in section 5 of the manual.
+fn config_page() -> Vec<u8> {
+    let version = env!("CARGO_PKG_VERSION");
+    let title = format!(
+        ".TH \"{}-CONFIG\" 5 \"\" \"{NAME} {version}\" \"{NAME}\"\n",
+        NAME.to_uppercase()
+    );
+    let mut roff = Roff::new();
+    roff.control("SH", ["NAME"]);
+    roff.text([roman(format!(
+        "{NAME}-{CONFIG_PAGE} - the configuration file of {NAME}"
+    ))]);
+    roff.control("SH", ["SYNOPSIS"]);
+    roff.text([
+        bold(format!("{NAME} --config")),
+        roman(" "),
+        italic("config.yaml"),
+        roman(" ..."),
+    ]);
+    roff.control("SH", ["DESCRIPTION"]);
+    roff.text([roman(
+        "A YAML file, named by --config or the environment variable SNBB_CONFIG. `init` writes one, and `check` checks it. \
+         Relative paths are relative to its directory; a leading ~ and ${VARIABLE} or ${VARIABLE:-default} are expanded. \
+         Unknown keys are errors.",
+    )]);
+    roff.control("SH", ["OPTIONS"]);
+    roff.text([roman(
+        "All keys, grouped by the mapping they belong to, each with its type, default and meaning.",
+    )]);
+    for section in Section::ALL {
+        roff.control("SS", [section.place()]);
+        for key in section.keys() {
+            roff.control("TP", []);
+            roff.text(tag(key));
+            roff.text([roman(format!("{}.", plain(key.doc)))]);
+        }
+    }
+    roff.control("SH", ["SEE ALSO"]);
+    roff.text([bold(NAME), roman("(1)")]);
+    let mut page = title.into_bytes();
+    // Writing to memory cannot fail.
+    let _ = roff.to_writer(&mut page);
+    page
+}
+
+fn tag(key: &Key) -> Vec<Inline> {
+    let mut tag = vec![
+        bold(key.name),
+        roman(": "),
+        italic(plain(&key.kind.words())),
+    ];
+    if let Some(default) = key.default.words() {
+        tag.push(roman(format!(" (default: {})", plain(&default))));
+    }
+    tag
+}
+
+/// The text without Markdown's marks.
+fn plain(text: &str) -> String {
+    text.replace('`', "")
 }

@@ -1,4 +1,4 @@
-//! `manifest`: the tasks that are due now, by the stored rows and the disk. Writes nothing.
+//! `manifest`: the tasks that are due now, from the stored rows and the disk. Writes nothing.
 
 use std::collections::BTreeSet;
 
@@ -9,21 +9,16 @@ use super::output::Printer;
 use super::views;
 use crate::base::exit::Exit;
 use crate::decide::manifest::{Decision, Manifest, Skip};
+use crate::gather::sessions::discover::Discovery;
 
 pub fn run(context: &Context, args: &ManifestArgs, printer: &mut Printer) -> Result<Exit, Failure> {
-    let selection = context.selection(&args.select)?;
-    let (found, manifest) = context.plan(selection.clone(), args.look.recheck, printer)?;
-    context.refuse_no_task(&found, &args.select, &selection)?;
+    let (found, manifest) = context.plan_selected(&args.select, args.check.recheck, printer)?;
     views::print_manifest(printer, &manifest, &context.config.procedures, args.format)?;
-    Ok(warn_unreadable(
-        &manifest,
-        found.unreadable.is_empty(),
-        printer,
-    ))
+    Ok(warn_unreadable(&manifest, &found, printer))
 }
 
-/// Warns of what could not be read; the exit code says so.
-pub fn warn_unreadable(manifest: &Manifest, all_found: bool, printer: &mut Printer) -> Exit {
+/// Warns of unreadable paths, and returns the exit code for them.
+pub fn warn_unreadable(manifest: &Manifest, found: &Discovery, printer: &mut Printer) -> Exit {
     let unreadable = manifest
         .tasks
         .iter()
@@ -35,5 +30,8 @@ pub fn warn_unreadable(manifest: &Manifest, all_found: bool, printer: &mut Print
         unreadable.map(|what| format!("cannot read {}: {}", what.path.display(), what.error));
     let texts: Vec<String> = texts.collect::<BTreeSet<_>>().into_iter().collect();
     printer.warnings_of(&texts, "more path");
-    Exit::Done.unless(!texts.is_empty() || !all_found, Exit::Unreadable)
+    Exit::Done.unless(
+        !texts.is_empty() || !found.unreadable.is_empty(),
+        Exit::Unreadable,
+    )
 }

@@ -1,4 +1,4 @@
-//! `metrics`: figures for Prometheus, printed or written to a file.
+//! `metrics`: metrics for Prometheus, printed or written to a file.
 
 use super::args::MetricsArgs;
 use super::context::Context;
@@ -37,10 +37,7 @@ pub fn run(context: &Context, args: &MetricsArgs, printer: &mut Printer) -> Resu
                 ReplaceError::Io { source, .. } => source,
                 ReplaceError::Changed => std::io::ErrorKind::AlreadyExists.into(),
             };
-            Failure::Write {
-                path: path.clone(),
-                source,
-            }
+            Failure::write(path)(source)
         })?,
     }
     Ok(Exit::Done)

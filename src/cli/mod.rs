@@ -1,14 +1,13 @@
-//! The command line: the only part that knows clap, colour and the terminal.
+//! The command line: the only part that depends on clap, colour and the terminal.
 //!
-//! One file per command; [`context`] gathers what they share, [`error`] turns every error into
-//! words, a hint and an exit code.
+//! One file per command; [`context`] contains what they share, [`error`] turns every error into a message, a hint and
+//! an exit code.
 
 pub mod args;
 mod blocks;
 pub mod context;
 mod decide;
 pub mod error;
-mod guard;
 pub mod layout;
 pub mod output;
 mod output_file;
@@ -38,7 +37,6 @@ mod naming;
 mod notify;
 mod outputs;
 mod pause;
-mod policy;
 mod retry;
 mod run;
 mod session_status;
@@ -72,7 +70,7 @@ pub fn main() -> ExitCode {
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
-            // clap writes help to stdout and errors to stderr; a closed pipe is nobody's fault.
+            // clap writes help to stdout and errors to stderr; a closed pipe needs no report.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage.code()));
         }
@@ -105,7 +103,7 @@ pub fn main() -> ExitCode {
 }
 
 fn dispatch(cli: &Cli, printer: &mut Printer) -> Result<Exit, Failure> {
-    // These need no configuration, or say themselves what is wrong with it.
+    // These need no configuration, or report its errors themselves.
     match &cli.command {
         Command::Init(args) => return init::run(&cli.global, args, printer),
         Command::Check(args) => return check::run(&cli.global, args, printer),
@@ -120,30 +118,30 @@ fn dispatch(cli: &Cli, printer: &mut Printer) -> Result<Exit, Failure> {
     invoke(cli, printer).0
 }
 
-/// Does what a command asks, from reading the configuration to telling those who do not watch. Also returns what a run
-/// found, as far as it came.
+/// Carries out a command, from reading the configuration to notifications. Also returns the figures of a run, as far
+/// as it got.
 fn invoke(cli: &Cli, printer: &mut Printer) -> (Result<Exit, Failure>, Option<Figures>) {
     let mut call = notify::begin(&cli.command);
-    let says_less = call.is_some() && printer.is_quiet();
-    if says_less {
-        printer.hold_back();
+    let hides_known = call.is_some() && printer.is_quiet();
+    if hides_known {
+        printer.hold_warnings();
     }
     let context = match Context::load(&cli.global, printer) {
         Ok(context) => context,
         Err(failure) => {
-            printer.say_what_is_new(HashSet::new());
+            printer.release_warnings(HashSet::new());
             return (Err(failure), None);
         }
     };
-    if says_less {
-        printer.say_what_is_new(notify::said_lately(&context, call.as_ref()));
+    if hides_known {
+        printer.release_warnings(notify::recent_warnings(&context, call.as_ref()));
     }
     let figures = match &mut call {
         Some(call) => &mut call.figures,
         None => &mut None,
     };
     let result = carry_out(cli, &context, figures, printer);
-    // Also after an error: it may be the slow or broken directory that is looked for.
+    // Even after an error, which notifications report.
     if let Some(call) = &mut call {
         notify::after(&context, call, &result, printer);
     }
@@ -177,7 +175,7 @@ fn carry_out(
         Command::Outputs(args) => outputs::run(context, args, printer),
         Command::Clean(args) => clean::run(context, args, printer),
         Command::State(args) => state::run(context, args, printer),
-        // Done before.
+        // Handled by `dispatch`.
         Command::Init(_)
         | Command::Check(_)
         | Command::Completions(_)
@@ -187,7 +185,7 @@ fn carry_out(
     }
 }
 
-/// `-vv` shows what the library tells about its own steps, on stderr.
+/// `-v` and `-vv` show the library's log on stderr.
 fn start_tracing(cli: &Cli) {
     use tracing_subscriber::filter::LevelFilter;
     let level = match cli.global.verbosity() {

@@ -1,4 +1,4 @@
-//! `monitor`: asks about the jobs in flight and updates their rows. Never submits.
+//! `monitor`: updates the status of the jobs in flight; never submits.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -9,23 +9,22 @@ use super::context::{Access, Context};
 use super::error::Failure;
 use super::failed::hint_at_failures;
 use super::output::{Printer, Verbosity};
-use super::pause::tell_what_is_paused;
+use super::pause::report_current_pauses;
 use super::views;
 use super::watch::repeat;
 use crate::act::pass::Looked;
 use crate::base::exit::Exit;
 use crate::base::sys;
-use crate::base::text::few;
+use crate::base::text::{few, maybe, plural, plural_of};
 use crate::executor::accounting_hint;
-use crate::model::job::JobId;
-use crate::model::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
+use crate::model::state::{Reason, State, TaskRow, TaskStatus};
 use crate::show::notify::events::is_retried;
 use crate::show::tables::failure_text;
 
 pub fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let Some(seconds) = args.watch else {
-        let (looked, state) = look(context, "monitor", &args.write, printer, no_more)?;
-        tell_all(&looked, &state, context, printer)?;
+        let (looked, state) = update(context, "monitor", &args.write, printer, no_more)?;
+        report(&looked, &state, context, printer)?;
         let is_silent = looked.queue_failed.is_some() || looked.accounting_failed.is_some();
         return Ok(if is_silent {
             Exit::Unreachable
@@ -33,27 +32,27 @@ pub fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Resu
             Exit::Done
         });
     };
-    let redraws = printer.clears_screen();
+    let redraws = printer.is_terminal();
     if !redraws {
-        printer.tell_once();
+        printer.suppress_repeats();
     }
-    let look_again = || {
+    let watch = || {
         if printer.is_closed() {
             return Ok(ControlFlow::Break(Exit::Done));
         }
-        let looked = look(context, "monitor", &args.write, printer, no_more);
-        // Cleared only now: the old picture stands while Slurm is asked.
+        let looked = update(context, "monitor", &args.write, printer, no_more);
+        // Cleared only now, so that the old table stays visible while Slurm is queried.
         if redraws {
             printer.clear_screen();
         }
         printer.line(&sys::local_time(sys::now()));
         match looked {
-            Ok((looked, state)) => tell_all(&looked, &state, context, printer)?,
-            // Another call is at work and may be for minutes; this one only watches.
+            Ok((looked, state)) => report(&looked, &state, context, printer)?,
+            // Another invocation is at work, perhaps for minutes; this one only watches.
             Err(failure) if failure.exit() == Exit::Locked => {
                 let state = context.read_state(printer)?;
                 printer.note(&format!("{failure}; these are the rows on record"));
-                tell_all(&Looked::default(), &state, context, printer)?;
+                report(&Looked::default(), &state, context, printer)?;
             }
             Err(failure) => return Err(failure),
         }
@@ -61,20 +60,20 @@ pub fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Resu
             seconds.get().into(),
         )))
     };
-    repeat(look_again, || {})
+    repeat(watch, || {})
 }
 
-fn tell_all(
+fn report(
     looked: &Looked,
     state: &State,
     context: &Context,
     printer: &mut Printer,
 ) -> Result<(), Failure> {
-    tell_queue(looked, printer);
+    report_queue(looked, printer);
     if printer.is_quiet() {
-        tell_newly_failed(looked, state, context, printer);
+        report_new_failures(looked, state, context, printer);
     }
-    tell_what_is_paused(context, state, printer);
+    report_current_pauses(context, state, printer);
     if printer.verbosity() > Verbosity::Quiet {
         views::print_counts(printer, state.rows(), &context.config.procedures, false)?;
         hint_at_failures(state, context, printer);
@@ -82,8 +81,8 @@ fn tell_all(
     Ok(())
 }
 
-/// Brings the rows up to date and prints what changed; `then` may change them further before they are saved. While
-/// another invocation is at work, returns the rows on record, and asks nothing.
+/// Updates the rows and prints the changes; `then` may change them further before they are saved. While another
+/// invocation is at work, returns the rows on record and queries nothing.
 pub fn update_or_read(
     context: &Context,
     command: &str,
@@ -91,9 +90,9 @@ pub fn update_or_read(
     printer: &mut Printer,
     then: impl FnOnce(&mut State, &mut Looked),
 ) -> Result<(Option<Looked>, State), Failure> {
-    match look(context, command, args, printer, then) {
+    match update(context, command, args, printer, then) {
         Ok((looked, state)) => {
-            tell_queue(&looked, printer);
+            report_queue(&looked, printer);
             Ok((Some(looked), state))
         }
         Err(failure) if failure.exit() == Exit::Locked => {
@@ -104,10 +103,10 @@ pub fn update_or_read(
     }
 }
 
-/// For [`update_or_read`]: changes nothing more.
+/// For [`update_or_read`]: no further change.
 pub fn no_more(_: &mut State, _: &mut Looked) {}
 
-fn look(
+fn update(
     context: &Context,
     command: &str,
     args: &WriteArgs,
@@ -125,17 +124,17 @@ fn look(
     Ok((looked, state))
 }
 
-pub fn tell_queue(looked: &Looked, printer: &mut Printer) {
+pub fn report_queue(looked: &Looked, printer: &mut Printer) {
     if let Some(message) = &looked.queue_failed {
         printer.warning(&format!(
-            "the queue does not answer: {message}; statuses stay as they are"
+            "the queue is not responding: {message}; the status of jobs stays as recorded"
         ));
     }
-    tell(looked, printer);
+    report_changes(looked, printer);
 }
 
-/// Tells what changed, one line each, and whether accounting is silent.
-pub fn tell(looked: &Looked, printer: &mut Printer) {
+/// Reports every change in one line, and whether accounting is not responding.
+pub fn report_changes(looked: &Looked, printer: &mut Printer) {
     for warning in &looked.warnings {
         printer.warning(warning);
     }
@@ -143,46 +142,52 @@ pub fn tell(looked: &Looked, printer: &mut Printer) {
         && looked.queue_failed.is_none()
     {
         printer.warning(&format!(
-            "accounting does not answer: {message}; nothing is concluded from its silence"
+            "accounting is not responding: {message}; jobs that left the queue stay as recorded until it does"
         ));
         printer.hint(accounting_hint(message));
     }
     for ((status, reason), row) in &looked.changed {
-        let word = |status: &dyn std::fmt::Display, reason: Option<crate::model::state::Reason>| {
-            match reason {
-                Some(reason) => format!("{status} ({reason})"),
-                None => status.to_string(),
-            }
+        let word = |status: TaskStatus, reason: Option<Reason>| {
+            format!("{status}{}", maybe(" (", reason, ")"))
         };
-        let job = row
-            .job_id
-            .as_ref()
-            .map_or_else(String::new, |id| format!(", job {id}"));
-        let why = failure_text(row).map_or_else(String::new, |text| format!(": {text}"));
+        let job = maybe(", job ", row.job_id.as_ref(), "");
+        let why = maybe(": ", failure_text(row), "");
         printer.detail(&format!(
             "{}: {} -> {}{job}{why}",
             row.key,
-            word(status, *reason),
-            word(&row.status, row.reason),
+            word(*status, *reason),
+            word(row.status, row.reason),
         ));
     }
-    for (reason, jobs) in by_reason(&looked.held) {
+    // Grouped, so that a thousand held jobs take one line.
+    let mut held: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (key, id, reason) in &looked.held {
+        let jobs = held.entry(reason).or_default();
+        jobs.push(format!("{key} (job {id})"));
+    }
+    for (reason, jobs) in held {
         printer.warning(&format!(
-            "{} job(s) will not start by themselves, Slurm says {reason}: {}",
-            jobs.len(),
+            "{} will not start unless someone intervenes (Slurm: {reason}): {}",
+            plural(jobs.len(), "job"),
             few(&jobs, 3)
         ));
     }
     for row in &looked.released {
         printer.note(&format!(
-            "{}: the submission in doubt never became a job; the task is free again",
+            "{}: the submission in doubt never became a job; the task can be submitted again",
             row.key
         ));
     }
 }
 
-/// Says in one line which tasks this call is the first to see failed, for calls that nothing else tells of them. Those that the retry rules try again are no news yet.
-pub fn tell_newly_failed(looked: &Looked, state: &State, context: &Context, printer: &mut Printer) {
+/// Warns in one line of the tasks that this invocation is the first to see failed, unless the retry rules submit them
+/// again: for invocations with no other report of failures.
+pub fn report_new_failures(
+    looked: &Looked,
+    state: &State,
+    context: &Context,
+    printer: &mut Printer,
+) {
     let (config, owner, now) = (&context.config, state.meta.owner_uid, sys::now());
     let changed = looked.changed.iter();
     let failed: Vec<&TaskRow> = changed
@@ -205,27 +210,12 @@ pub fn tell_newly_failed(looked: &Looked, state: &State, context: &Context, prin
         .into_iter()
         .map(|((procedure, reason), count)| format!("{count} of {procedure} ({reason})"))
         .collect();
-    let why = failure_text(first).map_or_else(String::new, |text| format!(": {text}"));
-    let have = match failed.len() {
-        1 => "1 task has failed".to_owned(),
-        count => format!("{count} tasks have failed"),
-    };
-    printer.news(&format!(
+    let why = maybe(": ", failure_text(first), "");
+    let have = plural_of(failed.len(), "task has failed", "tasks have failed");
+    printer.new_warning(&format!(
         "{have}: {}; the first, {}{why}",
         groups.join(", "),
         first.key
     ));
-    printer.hint("`snbb-scheduler status --failed` tells more of each");
-}
-
-/// Groups held jobs by Slurm's word, so that a thousand of them are one line.
-fn by_reason(held: &[(TaskKey, JobId, String)]) -> BTreeMap<&str, Vec<String>> {
-    let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for (key, id, reason) in held {
-        groups
-            .entry(reason)
-            .or_default()
-            .push(format!("{key} (job {id})"));
-    }
-    groups
+    printer.hint("`snbb-scheduler status --failed` shows the cause of each failure");
 }

@@ -1,15 +1,15 @@
-//! The words with which `explain`, `logs` and `history` name a task, a session or a subject.
+//! The words that name a task, a session or a subject for `explain`, `logs` and `history`.
 //!
-//! In any order, with or without prefixes, so that what other commands print can be copied.
+//! They may come in any order, with or without prefixes, so that the output of other commands can be copied.
 
 use super::error::Failure;
 use crate::model::bids::{SessionLabel, SubjectLabel, suggest};
 use crate::model::state::TaskKey;
 
-/// Names tasks; what is not given stands for all.
-/// Tables show it where there is no session.
+/// Shown in tables where there is no session.
 const NO_SESSION: &str = "-";
 
+/// Tasks named on the command line; `None` means all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
     pub subject: String,
@@ -18,7 +18,7 @@ pub struct Named {
 }
 
 impl Named {
-    /// Reads the words of the command line. `procedures`: all names that are known.
+    /// Parses the words of the command line. `procedures`: all known names.
     pub fn new<'a>(
         words: impl Iterator<Item = &'a str>,
         procedures: &[&str],
@@ -38,7 +38,7 @@ impl Named {
                 return Err(usage(format!("both '{first}' and '{word}' are given")));
             }
         }
-        // A bare word may be a label or a procedure: the last one that can be a procedure is.
+        // A word without prefix may be a label or a procedure: the last one that names a procedure is taken as one.
         let may_be_label = usize::from(subject.is_none());
         if rest.len() > may_be_label
             && let Some(at) = rest.iter().rposition(|word| procedures.contains(word))
@@ -54,7 +54,7 @@ impl Named {
         }
         if let Some(word) = rest.next() {
             let message = format!(
-                "there is no procedure '{word}', there are: {}",
+                "no procedure '{word}' (available: {})",
                 procedures.join(", ")
             );
             return Err(match suggest::nearest(word, procedures.iter().copied()) {
@@ -63,7 +63,7 @@ impl Named {
             });
         }
         let Some(subject) = subject else {
-            return Err(usage("no subject is named".to_owned()));
+            return Err(usage("missing subject".to_owned()));
         };
         Ok(Self {
             subject,
@@ -72,7 +72,7 @@ impl Named {
         })
     }
 
-    /// True for the tasks that are meant. Tasks of subject scope belong to each session.
+    /// True for the named tasks. Subject-scoped tasks belong to every session.
     pub fn contains(&self, key: &TaskKey) -> bool {
         *key.subject == *self.subject
             && self
@@ -84,10 +84,8 @@ impl Named {
                 .as_ref()
                 .is_none_or(|procedure| *key.procedure == **procedure)
     }
-}
 
-impl Named {
-    /// Returns the words in the order of a command's usage: `sub-0001 ses-01 qsiprep`.
+    /// The words in the order of a command's usage: `sub-0001 ses-01 qsiprep`.
     pub fn words(&self) -> String {
         let parts = [
             Some(&self.subject),
@@ -108,7 +106,7 @@ impl std::fmt::Display for Named {
 fn usage(message: String) -> Failure {
     Failure::usage(
         message,
-        "name a subject, and if wanted a session and a procedure: sub-01 ses-01 qsiprep",
+        "name a subject and, optionally, a session and a procedure: sub-01 ses-01 qsiprep",
     )
 }
 
@@ -146,10 +144,10 @@ mod tests {
             ("01 02 01", "sub-01 ses-02 01"),
             (
                 "1 a bidz",
-                "there is no procedure 'bidz', there are: bids, qsiprep, 01",
+                "no procedure 'bidz' (available: bids, qsiprep, 01)",
             ),
             ("sub-1 sub-2", "both 'sub-1' and 'sub-2' are given"),
-            ("ses-1", "no subject is named"),
+            ("ses-1", "missing subject"),
         ] {
             assert_eq!(named(words), expected, "{words}");
         }

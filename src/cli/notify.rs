@@ -1,5 +1,5 @@
-//! What `run`, `monitor` and `retry` do after their work for those who do not watch: heartbeat,
-//! metrics and digest. The lock is free again, and whatever fails here is a warning.
+//! Notifications after `run`, `monitor` and `retry`: heartbeat, metrics and digest. The lock is free again, and every
+//! failure here is only a warning.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
@@ -23,18 +23,18 @@ use crate::show::{mail, notify};
 use crate::store::control::Control;
 use crate::store::state_file::StateError;
 
-/// How long the program of `notify.command` may take.
+/// Time limit of the program in `notify.command`.
 const MESSENGER_LIMIT: Duration = Duration::from_secs(60);
-/// After this time, a quiet call says again what still stands.
+/// After this time, a quiet invocation repeats an unchanged warning.
 const REMINDER: chrono::TimeDelta = chrono::TimeDelta::hours(24);
-/// Another call may write at the same time.
+/// Another invocation may write at the same time.
 const TRIES: usize = 5;
 
-/// Names the ways to tell somebody.
+/// Notification channels.
 const EMAIL: &str = "email";
 const COMMAND: &str = "command";
 
-/// Returns the call that others are told of; none for commands that only look, and dry runs.
+/// The invocation to notify about; `None` for commands that only read, and for dry runs.
 pub fn begin(command: &Command) -> Option<Invocation> {
     let command = match command {
         Command::Run(args) if !args.dry_run => notify::Command::Run,
@@ -45,8 +45,8 @@ pub fn begin(command: &Command) -> Option<Invocation> {
     Some(Invocation::begin(command, sys::now()))
 }
 
-/// Returns the warnings that a quiet call of this command has said in the last day.
-pub fn said_lately(context: &Context, call: Option<&Invocation>) -> HashSet<String> {
+/// The warnings that a quiet invocation of this command printed in the last day.
+pub fn recent_warnings(context: &Context, call: Option<&Invocation>) -> HashSet<String> {
     let Some(call) = call else {
         return HashSet::new();
     };
@@ -63,7 +63,7 @@ pub fn said_lately(context: &Context, call: Option<&Invocation>) -> HashSet<Stri
         .collect()
 }
 
-/// Tells whoever wants to know how a call ended.
+/// Sends notifications of the result of an invocation.
 pub fn after(
     context: &Context,
     call: &mut Invocation,
@@ -71,7 +71,7 @@ pub fn after(
     printer: &mut Printer,
 ) {
     if let Err(Failure::State(StateError::OtherOwner { .. })) = result {
-        // Nothing of another user's study is touched.
+        // Files of another user's study are not touched.
         return;
     }
     call.ended_at = sys::now();
@@ -85,14 +85,14 @@ pub fn after(
     }
     let config = &context.config;
     if config.notify.is_on() || config.heartbeat_file.is_some() || config.metrics_file.is_some() {
-        tell(context, call, printer);
+        publish(context, call, printer);
     }
     if printer.is_quiet() {
         note_warnings(context, call, printer);
     }
 }
 
-fn tell(context: &Context, call: &Invocation, printer: &mut Printer) {
+fn publish(context: &Context, call: &Invocation, printer: &mut Printer) {
     let config = &context.config;
     let memory = remember(context, printer, |memory| memory.add(call));
     let state = context.store.read().ok();
@@ -142,7 +142,7 @@ fn put(key: &str, path: &Path, bytes: &[u8], mark: &str, printer: &mut Printer) 
     }
 }
 
-/// Sends each channel what it was not told yet.
+/// Sends each channel the events that it has not received yet.
 fn notify(
     context: &Context,
     call: &Invocation,
@@ -186,7 +186,7 @@ fn notify(
             deliver(config, channel, &message, printer)
         };
         undelivered += u64::from(!is_delivered);
-        // An event that was not delivered is sent again.
+        // Undelivered events are sent again.
         let known = old
             .into_iter()
             .chain(fresh.into_iter().filter(|_| is_delivered));
@@ -200,7 +200,7 @@ fn notify(
     }
 }
 
-/// Hands a digest over; true if that went well.
+/// Delivers a digest; true on success.
 fn deliver(config: &Config, channel: &str, message: &Message, printer: &mut Printer) -> bool {
     let failed = match (channel, &config.notify.command) {
         (COMMAND, Some(path)) => messenger::send(path, message, MESSENGER_LIMIT)
@@ -214,14 +214,13 @@ fn deliver(config: &Config, channel: &str, message: &Message, printer: &mut Prin
         return true;
     };
     printer.warning(&format!(
-        "the digest was not sent: {error}; the next call tries again"
+        "cannot send the digest: {error}; the next invocation tries again"
     ));
     printer.hint(hint);
     false
 }
 
-/// Changes the memory, and returns it as it then is. If it cannot be written, that is told, and
-/// forgotten by the next call.
+/// Changes the memory and returns the result. A failure to write it is a warning, and the change is lost.
 fn remember(
     context: &Context,
     printer: &mut Printer,
@@ -242,7 +241,7 @@ fn remember(
                 }
                 if let Err(error) = outcome {
                     printer.warning(&format!(
-                        "what this call leaves for later ones could not be written: {error}"
+                        "cannot write the notes for later invocations: {error}"
                     ));
                 }
                 return memory;
@@ -252,21 +251,21 @@ fn remember(
     Memory::default()
 }
 
-/// Notes what a quiet call has said, so that the next one says only what is new.
+/// Records the warnings of a quiet invocation, so that the next one prints only new ones.
 fn note_warnings(context: &Context, call: &Invocation, printer: &mut Printer) {
     let command = call.command.as_str();
     let path = &context.store.paths.calls;
-    let said: Vec<(String, bool)> = printer
+    let warnings: Vec<(String, bool)> = printer
         .warnings()
         .map(|(text, was_known)| (text.to_owned(), was_known))
         .collect();
     let (memory, _) = Memory::read(path);
-    if said.is_empty() && !memory.warned.contains_key(command) {
+    if warnings.is_empty() && !memory.warned.contains_key(command) {
         return;
     }
     remember(context, printer, |memory| {
         let before = memory.warned.remove(command).unwrap_or_default();
-        let now = said.iter().map(|(text, was_known)| {
+        let now = warnings.iter().map(|(text, was_known)| {
             let at = before.get(text).filter(|_| *was_known);
             (text.clone(), at.copied().unwrap_or(call.ended_at))
         });

@@ -1,64 +1,55 @@
-//! The printer: data goes to stdout, talk to stderr, and only here is decided how it looks.
+//! The printer: data goes to stdout, messages to stderr. Only here is their appearance decided.
 //!
-//! A reader that goes away (`... | head`) never stops a command, least of all one that submits
-//! jobs: what is left of the data is dropped, the work goes on, and the exit code is the
-//! command's own. Any other error of stdout is kept for [`Printer::finish`].
+//! A closed stdout (`... | head`) never stops a command, least of all one that submits jobs: the rest
+//! of the data is dropped, the work continues, and the exit code is the command's own. Any other error
+//! of stdout is kept for [`Printer::finish`].
 
 mod options;
-mod progress;
 
 use std::collections::HashSet;
 use std::io::{self, ErrorKind, Write};
 use std::sync::LazyLock;
 
-use anstyle::{AnsiColor, Style};
-use indicatif::ProgressBar;
+use anstyle::Style;
+use indicatif::{ProgressBar, ProgressDrawTarget};
 use polars::prelude::DataFrame;
 use regex::{Captures, Regex};
 
 pub use clap::ColorChoice;
+use options::Label;
 pub use options::{Format, PrinterOptions, Verbosity};
 
 use super::layout::{Layout, least_width_of, render, width_of};
-use super::progress::View;
+use super::progress::{DELAY, Lines, Progress, View};
 use crate::base::printable::printable;
 use crate::base::sys;
 use crate::base::text::{maybe, plural};
-use crate::show::tables::{TableError, to_csv, to_json};
+use crate::show::tables::{TableError, Tally, to_csv, to_json};
 
-/// Says what a line of talk is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Label {
-    Note,
-    Warning,
-    Error,
-    Hint,
-}
-
-/// Prints data and talk of one command.
+/// Printer of the data and messages of one command.
 pub struct Printer {
     out: Box<dyn Write + Send>,
     err: Box<dyn Write + Send>,
     options: PrinterOptions,
     bar: Option<ProgressBar>,
-    /// Of what is watched.
+    /// Progress of watched procedures.
     view: Option<View>,
-    /// What was told already, if nothing is to be told twice.
-    told: Option<HashSet<String>>,
-    /// What an earlier call has said lately.
+    /// Messages printed so far, if repeats are suppressed.
+    printed: Option<HashSet<String>>,
+    /// Warnings that an earlier invocation printed recently.
     known: HashSet<String>,
-    /// Warnings of this call, those among `known` too.
+    /// Warnings of this invocation, including those in `known`.
     warned: Vec<String>,
-    /// What is said or dropped once `known` is there. None: it is there, or does not matter.
+    /// Messages held until `known` is loaded; `None` if it is loaded or not needed.
     held: Option<Vec<(Label, String)>>,
-    /// True if a hint belongs to something that was not said.
+    /// Whether the next hint belongs to a suppressed message.
     drops_hint: bool,
     /// The first error of stdout; nothing more is written after it.
     failure: Option<io::Error>,
 }
 
 impl Printer {
-    /// Prints to the process's stdout and stderr. `Auto` colours a terminal unless the
+    /// A printer to the process's stdout and stderr. `Auto` colours a terminal unless the
     /// environment says otherwise (`NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE`, `TERM=dumb`).
     pub fn stdio(color: ColorChoice, verbosity: Verbosity) -> Self {
         let (out, err) = (io::stdout(), io::stderr());
@@ -77,7 +68,7 @@ impl Printer {
             options,
             bar: None,
             view: None,
-            told: None,
+            printed: None,
             known: HashSet::new(),
             warned: Vec::new(),
             held: None,
@@ -90,26 +81,15 @@ impl Printer {
         self.options.verbosity
     }
 
-    /// Returns the width of the terminal that stdout is; none: it is no terminal.
-    pub fn width(&self) -> Option<u16> {
-        self.options.width
-    }
-
-    /// True if data may be coloured.
-    pub fn is_colored(&self) -> bool {
-        self.options.out_color
-    }
-
-    /// True if a symbol may stand before a word.
-    pub fn has_symbols(&self) -> bool {
-        self.options.symbols
+    pub fn options(&self) -> PrinterOptions {
+        self.options
     }
 
     pub fn is_quiet(&self) -> bool {
         self.options.verbosity == Verbosity::Quiet
     }
 
-    /// Writes data as it stands.
+    /// Writes data unchanged.
     pub fn data(&mut self, bytes: &[u8]) {
         if self.failure.is_none() {
             let out = &mut self.out;
@@ -123,8 +103,8 @@ impl Printer {
         self.data(format!("{text}\n").as_bytes());
     }
 
-    /// Writes a frame in the wanted format. `painted` names the columns of status words;
-    /// `optional` those that a narrow terminal does without, the least important first.
+    /// Writes a frame in a format. `painted` names the columns of status words, `optional` those that a narrow
+    /// terminal omits, the least important first.
     pub fn frame(
         &mut self,
         frame: &DataFrame,
@@ -141,21 +121,20 @@ impl Printer {
         Ok(())
     }
 
-    /// True if a frame can be shown without wrapped cells.
+    /// True if a frame fits without wrapped cells.
     pub fn fits(&self, frame: &DataFrame) -> bool {
         self.options
             .width
             .is_none_or(|width| width_of(frame) <= usize::from(width))
     }
 
-    /// True if a frame can be shown without wrapped cells if its columns move together.
+    /// True if a frame fits without wrapped cells when its columns move closer together.
     pub fn fits_closely(&self, frame: &DataFrame) -> bool {
         self.options
             .width
             .is_none_or(|width| least_width_of(frame) <= usize::from(width))
     }
 
-    /// True if stdout is a terminal.
     pub fn is_terminal(&self) -> bool {
         self.options.width.is_some()
     }
@@ -170,47 +149,46 @@ impl Printer {
         }
     }
 
-    /// Tells something; not with `-q`.
-    pub fn talk(&mut self, text: &str) {
+    /// Prints a message; not with `-q`.
+    pub fn info(&mut self, text: &str) {
         if self.options.verbosity >= Verbosity::Normal {
             self.write_err(None, text);
         }
     }
 
-    /// Tells a detail; only with `-v`.
+    /// Prints a message only with `-v`.
     pub fn detail(&mut self, text: &str) {
         if self.options.verbosity >= Verbosity::Verbose {
             self.write_err(None, text);
         }
     }
 
-    /// Writes a line of data that only `-v` asks for.
-    pub fn data_detail(&mut self, text: &str) {
+    /// Writes a line of data only with `-v`.
+    pub fn detail_line(&mut self, text: &str) {
         if self.options.verbosity >= Verbosity::Verbose {
             self.line(&printable(text));
         }
     }
 
-    /// Tells something that is worth knowing and needs no action; not with `-q`.
+    /// Prints something worth knowing that needs no action; not with `-q`.
     pub fn note(&mut self, text: &str) {
         if self.options.verbosity >= Verbosity::Normal {
             self.write_err(Some(Label::Note), text);
         }
     }
 
-    /// Tells something that a person should look at.
+    /// Prints something that needs attention.
     pub fn warning(&mut self, text: &str) {
         self.remark(Label::Warning, text);
     }
 
-    /// Tells what this call is the first to see, such as failures: always, unlike a warning that stands
-    /// and has been said before.
-    pub fn news(&mut self, text: &str) {
+    /// Prints a warning that is never suppressed as known, such as a failure that this invocation is the first to see.
+    pub fn new_warning(&mut self, text: &str) {
         self.drops_hint = false;
         self.put(Some(Label::Warning), text);
     }
 
-    /// Tells why the command could not do its work.
+    /// Prints why the command failed.
     pub fn error(&mut self, text: &str) {
         self.remark(Label::Error, text);
     }
@@ -221,7 +199,7 @@ impl Printer {
         }
     }
 
-    /// Warns of the first of several, and of how many more there are.
+    /// Warns of the first of several problems, with the number of the others.
     pub fn warnings_of(&mut self, texts: &[String], what: &str) {
         const SHOWN: usize = 10;
         for text in texts.iter().take(SHOWN) {
@@ -232,26 +210,26 @@ impl Printer {
         }
     }
 
-    /// Tells the way out of the error or warning before it.
+    /// Prints the remedy for the previous error or warning.
     pub fn hint(&mut self, text: &str) {
         self.remark(Label::Hint, text);
     }
 
-    /// Keeps warnings, errors and hints until it is known which of them are new.
-    pub fn hold_back(&mut self) {
+    /// Keeps back warnings, errors and hints until the known warnings are loaded.
+    pub fn hold_warnings(&mut self) {
         self.warned.clear();
         self.held.get_or_insert_default();
     }
 
-    /// Says what was held back, and from now on no warning that is known, nor its hint.
-    pub fn say_what_is_new(&mut self, known: HashSet<String>) {
+    /// Prints held messages and, from now on, suppresses known warnings and their hints.
+    pub fn release_warnings(&mut self, known: HashSet<String>) {
         self.known = known;
         for (label, text) in self.held.take().into_iter().flatten() {
             self.remark(label, &text);
         }
     }
 
-    /// Returns the warnings of this call, also those that were known, and whether each was.
+    /// The warnings of this invocation, and whether each was known.
     pub fn warnings(&self) -> impl Iterator<Item = (&str, bool)> {
         self.warned
             .iter()
@@ -259,7 +237,7 @@ impl Printer {
     }
 
     fn remark(&mut self, label: Label, text: &str) {
-        let text = &in_plain_words(text, sys::file_size_limit());
+        let text = &without_error_numbers(text, sys::file_size_limit());
         if let Some(held) = &mut self.held {
             held.push((label, text.to_owned()));
             return;
@@ -278,15 +256,15 @@ impl Printer {
         self.write_err(Some(label), text);
     }
 
-    /// From now on, the same note, warning or hint is told once: for commands that look again and again.
-    pub fn tell_once(&mut self) {
-        self.told.get_or_insert_default();
+    /// From now on, prints the same note, warning or hint only once: for commands that repeat their work.
+    pub fn suppress_repeats(&mut self) {
+        self.printed.get_or_insert_default();
     }
 
     fn write_err(&mut self, label: Option<Label>, text: &str) {
         if label.is_some()
-            && let Some(told) = &mut self.told
-            && !told.insert(text.to_owned())
+            && let Some(printed) = &mut self.printed
+            && !printed.insert(text.to_owned())
         {
             return;
         }
@@ -309,13 +287,8 @@ impl Printer {
             message.push('\n');
         }
         let err = &mut self.err;
-        // There is nobody left to tell of an error here.
+        // An error of stderr cannot be reported anywhere.
         let _ = beside(self.bar.as_ref(), || err.write_all(message.as_bytes()));
-    }
-
-    /// True if stdout is a terminal that can be cleared between two looks.
-    pub fn clears_screen(&self) -> bool {
-        self.options.width.is_some()
     }
 
     /// Clears the terminal (ECMA-48: erase the display, cursor home).
@@ -323,12 +296,65 @@ impl Printer {
         self.data(b"\x1b[2J\x1b[H");
     }
 
-    /// True if the reader of stdout has gone: a command that only prints may stop.
+    /// True if stdout is closed: a command that only prints may stop.
     pub fn is_closed(&self) -> bool {
         self.failure.is_some()
     }
 
-    /// Returns the error that kept data from being written, if any. A reader that went away is none.
+    /// Shows progress if stderr is a terminal, unless with `-q`.
+    pub fn progress(&mut self, total: Option<u64>, message: &str) -> Progress {
+        if self.view.is_some() {
+            return Progress::default();
+        }
+        let progress = if self.options.progress && !self.is_quiet() {
+            Progress::start(ProgressDrawTarget::stderr(), total, message, DELAY)
+        } else {
+            Progress::default()
+        };
+        self.bar = progress.bar();
+        progress
+    }
+
+    /// From now on, [`Self::show_progress`] shows the progress of each procedure: by live lines, which replace bars, where
+    /// they can be drawn, else by a line per change. Returns what must be redrawn during pauses.
+    pub fn watch(&mut self) -> Option<ProgressBar> {
+        let lines = (self.options.progress && !self.is_quiet())
+            .then(|| Lines::start(ProgressDrawTarget::stderr_with_hz(2)));
+        self.bar = lines.as_ref().map(Lines::bar);
+        self.view = Some(lines.map_or_else(View::default, View::Live));
+        self.bar.clone()
+    }
+
+    /// Shows the progress of each procedure, if watched.
+    pub fn show_progress(&mut self, tallies: impl FnOnce() -> Vec<Tally>) {
+        match &mut self.view {
+            None => {}
+            Some(View::Live(_)) if sys::is_interrupted() => {}
+            Some(View::Live(lines)) => lines.update(&tallies()),
+            Some(View::Plain(shown)) => {
+                let tallies = tallies();
+                let before = std::mem::replace(shown, tallies.clone());
+                let time = sys::local_time(sys::now());
+                for tally in tallies.iter().filter(|tally| !before.contains(tally)) {
+                    self.info(&format!("{time} {tally}"));
+                }
+            }
+        }
+    }
+
+    /// Ends [`Self::watch`]; the last lines stay on the screen.
+    pub fn stop_watching(&mut self, is_interrupted: bool) {
+        if let Some(View::Live(lines)) = self.view.take() {
+            lines.finish(is_interrupted);
+            if is_interrupted {
+                let _ = self.err.write_all(b"\n");
+            }
+            // Later output goes below these lines.
+            self.bar = None;
+        }
+    }
+
+    /// The error of writing data, if any. A closed pipe is not one.
     pub fn finish(mut self) -> io::Result<()> {
         if self.failure.is_none() {
             self.failure = self.out.flush().err();
@@ -340,18 +366,7 @@ impl Printer {
     }
 }
 
-impl Label {
-    fn word(self) -> (&'static str, AnsiColor) {
-        match self {
-            Self::Note => ("note", AnsiColor::Cyan),
-            Self::Warning => ("warning", AnsiColor::Yellow),
-            Self::Error => ("error", AnsiColor::Red),
-            Self::Hint => ("hint", AnsiColor::Green),
-        }
-    }
-}
-
-/// Writes while a progress bar may stand on the same terminal.
+/// Writes while a progress bar may be on the same terminal.
 fn beside<T>(bar: Option<&ProgressBar>, write: impl FnOnce() -> T) -> T {
     match bar {
         Some(bar) => bar.suspend(write),
@@ -359,19 +374,19 @@ fn beside<T>(bar: Option<&ProgressBar>, write: impl FnOnce() -> T) -> T {
     }
 }
 
-/// The error number of a file that would exceed its limit.
+/// Error number for a file that exceeds its size limit.
 const EFBIG: i32 = rustix::io::Errno::FBIG.raw_os_error();
 
-/// Takes the numbers of system errors out of a text; how large a file may be is said instead, where that is the reason.
-pub(super) fn in_plain_words(text: &str, limit: Option<u64>) -> String {
+/// Removes the numbers of system errors from a text. For an exceeded size limit, shows the limit instead.
+pub(super) fn without_error_numbers(text: &str, limit: Option<u64>) -> String {
     static NUMBER: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r" \(os error (\d+)\)").ok());
-    let said = |found: &Captures<'_>| {
+    let replacement = |found: &Captures<'_>| {
         let is_size = found.get(1).and_then(|n| n.as_str().parse().ok()) == Some(EFBIG);
         maybe(" (ulimit -f: ", limit.filter(|_| is_size), " bytes)")
     };
     match &*NUMBER {
-        Some(number) => number.replace_all(text, said).into_owned(),
+        Some(number) => number.replace_all(text, replacement).into_owned(),
         None => text.to_owned(),
     }
 }

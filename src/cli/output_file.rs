@@ -1,6 +1,5 @@
-//! Where files that a person names may be written: outside the data, and not over files of the study or of others.
+//! Checks of output paths: outside the data, and not over files of the study or of others.
 
-use std::io;
 use std::path::Path;
 
 use super::error::Failure;
@@ -8,28 +7,28 @@ use crate::base::durable;
 use crate::config::{file_of_study, root_above};
 use crate::model::config::Config;
 
-/// Refuses a path below a data root, and one that leads to a file of the study other than that of the key `but`.
+/// Refuses a path below a data root, and a file of the study other than the one of the key `but`.
 pub fn refuse_data(config: &Config, path: &Path, but: &str) -> Result<(), Failure> {
     let usage = |why: String, hint: &str| {
         Failure::usage(format!("{} {why}", path.display()), hint.to_owned())
     };
     if let Some((key, root)) = root_above(config, path) {
         let why = format!(
-            "lies below {key} ({}), where nothing is written",
+            "is below {key} ({}), where nothing is written",
             root.display()
         );
-        return Err(usage(why, "choose a place outside the data"));
+        return Err(usage(why, "choose a path outside the data"));
     }
     match file_of_study(config, path) {
         Some((key, what)) if key != but => {
             let why = format!("is a file of the study: {what}");
-            Err(usage(why, "name another file"))
+            Err(usage(why, "choose another file"))
         }
         _ => Ok(()),
     }
 }
 
-/// Refuses a file that is there without the mark of this program, an empty one too.
+/// Refuses an existing file without the mark of this program, even if it is empty.
 pub fn refuse_foreign(path: &Path, mark: &str) -> Result<(), Failure> {
     let checked = match durable::refuse_foreign(path, mark) {
         Ok(Some(file)) if file.metadata().is_ok_and(|there| there.len() == 0) => {
@@ -37,8 +36,5 @@ pub fn refuse_foreign(path: &Path, mark: &str) -> Result<(), Failure> {
         }
         checked => checked.map(drop),
     };
-    checked.map_err(|source: io::Error| Failure::Write {
-        path: path.to_owned(),
-        source,
-    })
+    checked.map_err(Failure::write(path))
 }

@@ -1,6 +1,6 @@
-//! `outputs`: where the outputs of complete tasks lie, for rsync, tar, DataLad. Writes nothing.
+//! `outputs`: the outputs of complete tasks, for rsync, tar or DataLad. Writes nothing.
 //!
-//! All paths are looked at before the first is printed: a list that would be wrong is not begun.
+//! Checks all paths before it prints the first, so that it never prints part of a wrong list.
 
 use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt as _;
@@ -19,7 +19,7 @@ use crate::decide::manifest::{Decision, Planned, Skip};
 use crate::show::outputs::Outputs;
 use crate::show::tables;
 
-/// Is one path of one task's outputs.
+/// A path of a task's outputs.
 struct Listed<'a> {
     task: &'a Planned,
     path: PathBuf,
@@ -36,7 +36,7 @@ pub fn run(context: &Context, args: &OutputsArgs, printer: &mut Printer) -> Resu
         )
     };
     let tasks: Vec<&Planned> = manifest.tasks.iter().filter(is_complete).collect();
-    let mut exit = warn_unreadable(&manifest, found.unreadable.is_empty(), printer);
+    let mut exit = warn_unreadable(&manifest, &found, printer);
     let mut listed = Vec::new();
     let outputs = Outputs::new(&context.config);
     let looked = parallel::map(&tasks, context.config.scan_threads, |task| {
@@ -46,7 +46,7 @@ pub fn run(context: &Context, args: &OutputsArgs, printer: &mut Printer) -> Resu
         match outcome {
             Ok(paths) => listed.extend(paths.into_iter().map(|path| Listed { task, path })),
             Err(error) => {
-                printer.warning(&format!("{error}; the outputs of its task are left out"));
+                printer.warning(&format!("{error}; the outputs of its task are omitted"));
                 exit = Exit::Unreadable;
             }
         }
@@ -56,13 +56,13 @@ pub fn run(context: &Context, args: &OutputsArgs, printer: &mut Printer) -> Resu
     print(context, args, &listed, printer)?;
     if listed.is_empty() {
         printer.note(
-            "no complete task has outputs there; `snbb-scheduler session-status` shows where each task stands",
+            "no complete task has outputs there; `snbb-scheduler session-status` shows the status of the tasks",
         );
     }
     Ok(exit)
 }
 
-/// Makes paths relative, where that was asked for.
+/// Makes paths relative if requested.
 fn relative<'a>(
     context: &Context,
     args: &OutputsArgs,
@@ -91,19 +91,14 @@ fn relative<'a>(
             ..listed
         }),
         Err(_) => Err(Failure::usage(
-            format!(
-                "{} does not lie below {}",
-                listed.path.display(),
-                base.display()
-            ),
-            "name a directory above all outputs, choose with --procedure, or take \
-                   --root bids or --root derivatives",
+            format!("{} is not below {}", listed.path.display(), base.display()),
+            "use a directory above all outputs, select with --procedure, or use --root bids or --root derivatives",
         )),
     };
     listed.into_iter().map(below).collect()
 }
 
-/// Names directories of complete tasks that a job of another task may be writing to now.
+/// Warns of directories of complete tasks to which a job of another task may be writing.
 fn warn_of_writers(
     context: &Context,
     listed: &[Listed<'_>],
@@ -153,7 +148,7 @@ fn print(
             for path in distinct(listed) {
                 let path = path.as_os_str().as_bytes();
                 if !args.null && path.contains(&b'\n') {
-                    return Err(odd(path, "holds a line end"));
+                    return Err(unprintable(path, "contains a line break"));
                 }
                 bytes.extend_from_slice(path);
                 bytes.push(end);
@@ -162,7 +157,7 @@ fn print(
         ListFormat::Json | ListFormat::Csv => {
             for listed in listed {
                 let path = listed.path.as_os_str().as_bytes();
-                std::str::from_utf8(path).map_err(|_| odd(path, "is no UTF-8"))?;
+                std::str::from_utf8(path).map_err(|_| unprintable(path, "is not UTF-8"))?;
             }
             let rows = listed.iter().map(|one| (one.task, one.path.as_path()));
             let frame = tables::outputs(&rows.collect::<Vec<_>>(), &context.config.procedures)?;
@@ -176,24 +171,24 @@ fn print(
     Ok(())
 }
 
-/// Leaves out paths that stand there already, and those below another one.
+/// Omits repeated paths and those below another listed one.
 fn distinct<'a>(listed: &'a [Listed<'_>]) -> Vec<&'a Path> {
     let all: HashSet<&Path> = listed.iter().map(|listed| listed.path.as_path()).collect();
-    let mut told = HashSet::new();
+    let mut seen = HashSet::new();
     listed
         .iter()
         .map(|listed| listed.path.as_path())
-        .filter(|path| told.insert(*path))
+        .filter(|path| seen.insert(*path))
         .filter(|path| !path.ancestors().skip(1).any(|above| all.contains(above)))
         .collect()
 }
 
-fn odd(path: &[u8], what: &str) -> Failure {
+fn unprintable(path: &[u8], what: &str) -> Failure {
     Failure::usage(
         format!(
             "a name {what}: '{}'; nothing was listed",
             path.escape_ascii()
         ),
-        "'--null' lists any name (rsync --from0, tar --null, xargs -0)",
+        "use `--null` to list any name (rsync --from0, tar --null, xargs -0)",
     )
 }

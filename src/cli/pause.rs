@@ -1,6 +1,6 @@
-//! `pause` and `resume`: `run` submits nothing, or nothing of a procedure, until a person says so.
+//! `pause` and `resume`: stop and restart submission, of one procedure or of the whole study.
 //!
-//! Also the words for what is paused, which `run`, `monitor` and the commands that only look share.
+//! Also the report of current pauses, shared by `run`, `monitor` and the commands that only read.
 
 use std::sync::Arc;
 
@@ -32,31 +32,23 @@ pub fn pause(context: &Context, args: &PauseArgs, printer: &mut Printer) -> Resu
     let mut events = Vec::new();
     for name in &names {
         let switch = control.switch_mut(name.as_ref());
+        // An earlier note stays unless there is a new one.
+        if let Some(old) = &switch.paused
+            && (note.is_none()
+                || matches!(&old.cause, PauseCause::Person { note: old, .. } if *old == note))
+        {
+            printer.info(&format!("{} is already paused", title(name.as_ref())));
+            continue;
+        }
+        let since = switch.paused.as_ref().map_or(now, |pause| pause.since);
         let cause = PauseCause::Person {
             by: sys::user_name(),
             note: note.clone(),
         };
-        let since = switch.paused.as_ref().map(|pause| pause.since);
-        match &switch.paused {
-            // What it says stays, unless there is something new to say.
-            Some(old) if note.is_none() || note.as_deref() == note_of(old) => {
-                printer.talk(&format!("{} was paused already", title(name.as_ref())));
-                continue;
-            }
-            _ => {
-                let since = since.unwrap_or(now);
-                let pause = switch.paused.insert(Pause { since, cause });
-                let kind = EventKind::Paused;
-                events.push(event(now, kind, name.as_ref(), Some(pause)));
-            }
-        }
+        let pause = switch.paused.insert(Pause { since, cause });
+        events.push(event(now, EventKind::Paused, name.as_ref(), Some(pause)));
     }
-    save(context, &locked, &mut control, &events)?;
-    let pauses = Pauses {
-        control,
-        ..Pauses::default()
-    };
-    tell_pauses(context, &pauses, None, Tense::NextRun, printer);
+    save(context, &locked, control, &events, printer)?;
     Ok(Exit::Done)
 }
 
@@ -78,13 +70,13 @@ pub fn resume(
             None => !found.streaks.is_empty(),
             Some(name) => found.streaks.contains_key(name),
         };
-        // A procedure that the next run would pause need not wait for that.
+        // A procedure that the next run would pause can be resumed already.
         let is_about_to = name
             .as_ref()
             .is_some_and(|name| found.tripped.contains(name));
         let switch = control.switch_mut(name.as_ref());
         if switch.paused.take().is_none() && !is_about_to {
-            printer.talk(&format!("{title} is not paused"));
+            printer.info(&format!("{title} is not paused"));
             continue;
         }
         if has_failures {
@@ -93,39 +85,40 @@ pub fn resume(
         let mut event = event(now, EventKind::Resumed, name.as_ref(), None);
         event.extra.push(("by", sys::user_name().into()));
         events.push(event);
-        printer.talk(&format!("{title} is resumed: the next `run` submits again"));
+        printer.info(&format!(
+            "{title} is resumed: the next `run` submits its jobs"
+        ));
     }
-    save(context, &locked, &mut control, &events)?;
-    let was_resumed = !events.is_empty();
-    let pauses = Pauses {
-        control,
-        ..Pauses::default()
-    };
-    tell_pauses(context, &pauses, None, Tense::NextRun, printer);
-    if was_resumed {
+    save(context, &locked, control, &events, printer)?;
+    if !events.is_empty() {
         hint_at_failures(&state, context, printer);
     }
     Ok(Exit::Done)
 }
 
-/// Writes the events and then the control file: a crash in between repeats an event, and loses none.
+/// Writes the events before the control file, so that a crash in between repeats an event and loses none. Reports all
+/// pauses.
 fn save(
     context: &Context,
     locked: &LockedStore,
-    control: &mut Control,
+    mut control: Control,
     events: &[Event],
+    printer: &mut Printer,
 ) -> Result<(), Failure> {
-    if events.is_empty() {
-        return Ok(());
+    if !events.is_empty() {
+        context.open_audit()?.append(events)?;
+        control.forget_before(breaker::horizon(sys::now()));
+        locked.save_control(&mut control)?;
     }
-    context.open_audit()?.append(events)?;
-    control.forget_before(breaker::horizon(sys::now()));
-    locked.save_control(control)?;
+    let pauses = Pauses {
+        control,
+        ..Pauses::default()
+    };
+    report_pauses(context, &pauses, None, Tense::NextRun, printer);
     Ok(())
 }
 
-/// Returns the procedures that were asked for, also those that are paused and have left the
-/// configuration; the study (none) if none was asked for.
+/// The selected procedures, including paused ones that left the configuration, or the study (`None`).
 fn chosen(
     context: &Context,
     wanted: &[String],
@@ -151,30 +144,22 @@ fn chosen(
     Ok(known.into_iter().map(Some).collect())
 }
 
-fn note_of(pause: &Pause) -> Option<&str> {
-    match &pause.cause {
-        PauseCause::Person { note, .. } => note.as_deref(),
-        PauseCause::Failures { .. } => None,
-    }
-}
-
 fn title(name: Option<&Arc<str>>) -> String {
     name.map_or_else(|| "the study".to_owned(), ToString::to_string)
 }
 
-/// Says when a procedure that has just failed too often is paused.
+/// When a procedure pauses that has just failed too often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tense {
-    /// By this call.
+    /// By this invocation.
     Now,
-    /// By a call that is no dry run.
+    /// By this invocation if it were not a dry run.
     Would,
     NextRun,
 }
 
-/// Tells what is paused and what to do about it, one line each. With a manifest also how many due tasks
-/// that holds back.
-pub fn tell_pauses(
+/// Reports each pause and its remedy in one line; with a manifest, also the number of due tasks that it holds back.
+pub fn report_pauses(
     context: &Context,
     pauses: &Pauses,
     manifest: Option<&Manifest>,
@@ -193,22 +178,21 @@ pub fn tell_pauses(
             PauseCause::Person { by, note } => {
                 let note = maybe(": ", note.as_deref(), "");
                 printer.note(&format!(
-                    "{title} is paused by {by} since {}{note}{held}; `{resume}` goes on",
+                    "{title} has been paused by {by} since {}{note}{held}; run `{resume}` to continue",
                     sys::local_time(pause.since)
                 ));
             }
             PauseCause::Failures { count } => {
                 let is_new = name.is_some_and(|name| pauses.tripped.contains(name));
                 let paused = match (is_new, tense) {
-                    (false, _) => format!("is paused since {}", sys::local_time(pause.since)),
-                    (true, Tense::Now) => "is paused from now on".to_owned(),
+                    (false, _) => format!("has been paused since {}", sys::local_time(pause.since)),
+                    (true, Tense::Now) => "is now paused".to_owned(),
                     (true, Tense::Would) => "would be paused now".to_owned(),
                     (true, Tense::NextRun) => "will be paused by the next `run`".to_owned(),
                 };
                 let streak = name.and_then(|name| pauses.streaks.get(name));
                 printer.warning(&format!(
-                    "{title} {paused}: {count} jobs in a row failed{}{held}; look at {}, mend the cause, \
-                     then `{resume}`",
+                    "{title} {paused}: {count} consecutive jobs failed{}{held}; see {}, fix the cause, then run `{resume}`",
                     streak.map_or_else(String::new, reasons),
                     logs(context, name),
                 ));
@@ -217,11 +201,11 @@ pub fn tell_pauses(
     }
 }
 
-/// Tells what is paused, by the files, for commands that do not decide. There, a control file that
-/// cannot be read is a warning.
-pub fn tell_what_is_paused(context: &Context, state: &State, printer: &mut Printer) {
+/// Reports current pauses from the files, for commands that do not decide and for which an unreadable control file is
+/// only a warning.
+pub fn report_current_pauses(context: &Context, state: &State, printer: &mut Printer) {
     match Pauses::read(&context.config, &context.store, state, sys::now()) {
-        Ok(pauses) => tell_pauses(context, &pauses, None, Tense::NextRun, printer),
+        Ok(pauses) => report_pauses(context, &pauses, None, Tense::NextRun, printer),
         Err(error) => {
             printer.warning(&error.to_string());
             printer.hints(error.hint());
@@ -229,7 +213,7 @@ pub fn tell_what_is_paused(context: &Context, state: &State, printer: &mut Print
     }
 }
 
-/// Counts the due tasks that a pause holds back; none: the study's.
+/// The number of due tasks that a pause holds back; `None`: the pause of the study.
 fn held_back(manifest: &Manifest, dag: &ProcedureDag, name: Option<&Arc<str>>) -> usize {
     manifest
         .tasks
@@ -241,14 +225,14 @@ fn held_back(manifest: &Manifest, dag: &ProcedureDag, name: Option<&Arc<str>>) -
         .count()
 }
 
-/// Names the reasons, and the failure that ended last.
+/// The reasons of the failures, and the most recent one.
 fn reasons(streak: &Streak) -> String {
     let counts: Vec<String> = streak
         .reasons
         .iter()
         .map(|(reason, count)| format!("{count} {reason}"))
         .collect();
-    format!(" ({}; the last one: {})", counts.join(", "), streak.newest)
+    format!(" ({}; most recent: {})", counts.join(", "), streak.newest)
 }
 
 fn logs(context: &Context, name: Option<&Arc<str>>) -> String {

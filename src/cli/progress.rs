@@ -1,7 +1,7 @@
-//! Progress bars of work that takes longer than a second, on terminals.
+//! Progress bars for work that takes longer than a second, on terminals.
 //!
-//! They go to standard error and vanish at the end. Nothing depends on them: without a terminal, or
-//! without a thread, there simply is none.
+//! They are drawn on stderr and disappear at the end. Nothing depends on them: without a terminal or a thread
+//! there are none.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -11,19 +11,19 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::show::tables::{Tally, TaskState};
 
-/// Work that is done before this gets no bar.
+/// Delay of the bar: shorter work gets none.
 pub const DELAY: Duration = Duration::from_secs(1);
 
-/// A bar, if there is one. It goes when it is dropped.
+/// A bar, if there is one. Dropping it removes it.
 #[derive(Default)]
 pub struct Progress {
     bar: Option<ProgressBar>,
-    /// Tells the thread that waits for the delay that the work is done.
+    /// Ends the thread that waits for the delay.
     _timer: Option<Sender<()>>,
 }
 
 impl Progress {
-    /// Starts to count; the bar appears on `target` after `delay`.
+    /// Starts counting; the bar appears on `target` after `delay`.
     pub fn start(
         target: ProgressDrawTarget,
         total: Option<u64>,
@@ -70,7 +70,7 @@ impl Progress {
         }
     }
 
-    /// Gives the printer what it needs to write while the bar is shown.
+    /// For the printer, which must write beside the bar.
     pub(super) fn bar(&self) -> Option<ProgressBar> {
         self.bar.clone()
     }
@@ -82,10 +82,10 @@ impl Drop for Progress {
     }
 }
 
-/// How it is shown how far each procedure is.
+/// How the progress of each procedure is shown.
 pub enum View {
     Live(Lines),
-    /// What was said last.
+    /// The last printed state.
     Plain(Vec<Tally>),
 }
 
@@ -95,7 +95,7 @@ impl Default for View {
     }
 }
 
-/// A live line per procedure, and one below that says what goes on.
+/// A live line per procedure and a status line below.
 pub struct Lines {
     all: MultiProgress,
     bars: Vec<(Arc<str>, ProgressBar)>,
@@ -103,10 +103,11 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Nothing is drawn but when it is asked for: after Ctrl-C the cursor is not where it was.
+    /// Draws only on request, because the cursor moves after Ctrl-C.
     pub fn start(target: ProgressDrawTarget) -> Self {
         let all = MultiProgress::with_draw_target(target);
-        let style = style_of("{spinner} watching for {elapsed}; Ctrl-C stops it, jobs go on");
+        let style =
+            style_of("{spinner} watching for {elapsed}; Ctrl-C stops watching, jobs continue");
         let last = all.add(ProgressBar::new_spinner().with_style(style));
         let bars = Vec::new();
         Self { all, bars, last }
@@ -115,7 +116,7 @@ impl Lines {
     pub fn update(&mut self, tallies: &[Tally]) {
         let names = tallies.iter().map(|tally| &tally.procedure);
         if !names.eq(self.bars.iter().map(|(name, _)| name)) {
-            self.begin_anew(tallies);
+            self.rebuild(tallies);
         }
         for (tally, (_, bar)) in tallies.iter().zip(&self.bars) {
             bar.set_length(tally.all() as u64);
@@ -124,8 +125,8 @@ impl Lines {
         }
     }
 
-    /// The configuration is read for each pass, so other procedures may come.
-    fn begin_anew(&mut self, tallies: &[Tally]) {
+    /// The configuration is read for each pass, so the procedures may change.
+    fn rebuild(&mut self, tallies: &[Tally]) {
         for (_, bar) in self.bars.drain(..) {
             self.all.remove(&bar);
         }
@@ -142,7 +143,7 @@ impl Lines {
         }
     }
 
-    /// Ends them; those of the procedures stay on the screen. After Ctrl-C nothing is drawn any more.
+    /// Ends the display; the procedures' lines stay on the screen. After Ctrl-C nothing more is drawn.
     pub fn finish(&self, is_interrupted: bool) {
         if is_interrupted {
             self.all.set_draw_target(ProgressDrawTarget::hidden());
@@ -153,7 +154,7 @@ impl Lines {
         }
     }
 
-    /// Gives what can be drawn again, and written beside.
+    /// The bar to redraw, and to write beside.
     pub(super) fn bar(&self) -> ProgressBar {
         self.last.clone()
     }
@@ -181,7 +182,7 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::mpsc::Receiver;
 
-    /// A terminal that hands on what is drawn.
+    /// A terminal that forwards what is drawn.
     #[derive(Debug)]
     struct Screen(Mutex<Sender<String>>);
 

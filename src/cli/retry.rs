@@ -1,7 +1,7 @@
 //! `retry`: clears failed rows, so that the next run submits their tasks again.
 //!
-//! Never clears a task whose job may live or whose submission is in doubt. The rows are brought up to date first, so that
-//! an attempt that has ended is kept with its end, and a job that was requeued is seen.
+//! Never clears a task whose job may still run or whose submission is in doubt. Updates the rows first, so that the
+//! result of an attempt that has ended is kept, and a requeued job is noticed.
 
 use super::args::{RetryArgs, RetryStatus};
 use super::context::{Access, Context};
@@ -9,10 +9,11 @@ use super::error::Failure;
 use super::failed::keep_alike;
 use super::monitor;
 use super::output::{Printer, Verbosity};
-use super::pause::tell_what_is_paused;
+use super::pause::report_current_pauses;
 use crate::act::pass::{Disk, Looked};
 use crate::base::exit::Exit;
 use crate::base::sys;
+use crate::base::text::{plural, plural_of};
 use crate::decide::manifest::newest::proves_nothing;
 use crate::decide::reconcile::{OutputSource as _, Outputs};
 use crate::executor::{OtherExecutor, may_live_again};
@@ -23,32 +24,28 @@ use crate::model::state::{JobFacts, Reason, State, TaskRow, TaskStatus, transiti
 use crate::store::audit_log;
 use crate::store::audit_log::{Event, EventKind};
 
-/// Says what `retry` does to a row.
+/// What `retry` does with a row.
 enum Verdict {
     Clear,
-    /// Complete on disk, and `--accept-outputs` was given.
+    /// Complete on disk, with `--accept-outputs`.
     Accept,
-    /// `--accept-outputs` was given, and there is nothing to accept.
+    /// Nothing to accept, with `--accept-outputs`.
     Leave,
-    /// The job lives, or nobody can tell.
+    /// The job is running or may be.
     MayLive,
-    /// The job has ended, and nobody can tell how well: its outputs cannot be read now.
+    /// The job has ended, but its outputs cannot be read now.
     Unread,
-    /// Without an answer about its job nobody can tell whether it was requeued.
+    /// The job may have been requeued, because the queue gave no answer.
     Unasked,
 }
 
 pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result<Exit, Failure> {
-    let (locked, mut state) = if args.dry_run {
-        (None, context.read_state(printer)?)
-    } else {
-        let (locked, state) = context.lock_state("retry", &args.write, printer)?;
-        (Some(locked), state)
-    };
+    let (locked, mut state) =
+        context.lock_or_read_state("retry", args.dry_run, &args.write, printer)?;
     let chosen = chosen(context, args, &state)?;
     context.refuse_off_record(&state, &args.select)?;
     if chosen.is_empty() {
-        printer.talk("no matching rows: nothing to clear");
+        printer.info("no matching rows: nothing to clear");
         return Ok(Exit::Done);
     }
     let outputs = context.outputs(&state, printer)?;
@@ -56,46 +53,43 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
         config: &context.config,
         completions: outputs.as_ref(),
     };
-    let looked = look(context, &mut state, outputs.as_ref(), printer)?;
-    let done = clear(&mut state, &chosen, &looked, &disk, args.accept_outputs);
-    for why in &done.kept {
+    let looked = update(context, &mut state, outputs.as_ref(), printer)?;
+    let outcome = clear(&mut state, &chosen, &looked, &disk, args.accept_outputs);
+    for why in &outcome.kept {
         printer.warning(why);
     }
     if let Some(locked) = locked {
-        context
-            .open_audit()?
-            .append(&done.events)
-            .map_err(|(path, source)| Failure::Write { path, source })?;
+        context.open_audit()?.append(&outcome.events)?;
         locked.save(&mut state)?;
     }
     if args.accept_outputs {
-        tell_accepted(printer, args.dry_run, done.accepted, done.left);
+        report_accepted(printer, args.dry_run, outcome.accepted, outcome.left);
     }
-    let cleared = done.cleared.len();
+    let cleared = outcome.cleared.len();
     if !args.accept_outputs || cleared > 0 {
-        tell(printer, args.dry_run, cleared, &done);
+        report_cleared(printer, args.dry_run, cleared, &outcome);
     }
     if args.dry_run {
-        tell_which(printer, &done.cleared);
+        list_cleared(printer, &outcome.cleared);
     }
-    if done.succeeded > 0 {
+    if outcome.succeeded > 0 {
         printer.note(&format!(
-            "{} of the selected tasks have become complete; there was nothing to clear",
-            done.succeeded
+            "{} complete by now: nothing to clear",
+            plural_of(outcome.succeeded, "selected task is", "selected tasks are")
         ));
     }
     if cleared > 0 {
-        tell_what_is_paused(context, &state, printer);
+        report_current_pauses(context, &state, printer);
     }
-    Ok(Exit::Done.unless(!done.kept.is_empty(), Exit::Error))
+    Ok(Exit::Done.unless(!outcome.kept.is_empty(), Exit::Error))
 }
 
-/// Finds the rows that are meant.
+/// The rows that the options select.
 fn chosen(context: &Context, args: &RetryArgs, state: &State) -> Result<Vec<TaskRow>, Failure> {
     let selection = context.selection_among(&args.select, Some(state))?;
     let is_meant = |reason: Option<Reason>| args.reasons.iter().any(|one| reason == Some(*one));
     let rows = state.rows().iter().filter(|row| {
-        wanted(args.status, row.status)
+        has_status(args.status, row.status)
             && (args.reasons.is_empty() || is_meant(row.reason))
             && selection.contains_key(&row.key)
     });
@@ -106,22 +100,22 @@ fn chosen(context: &Context, args: &RetryArgs, state: &State) -> Result<Vec<Task
     Ok(rows)
 }
 
-/// Tells what became of the chosen rows.
+/// What happened to the chosen rows.
 #[derive(Default)]
-struct Done {
-    /// Their tasks.
+struct Cleared {
+    /// Tasks of the cleared rows.
     cleared: Vec<String>,
-    /// How many of these have complete outputs that are believed, and that are not.
+    /// Number of these whose complete outputs are trusted, or not trusted.
     complete: usize,
     disproved: usize,
     accepted: usize,
-    /// Without outputs that could be accepted.
+    /// Number of rows without outputs to accept.
     left: usize,
-    /// Complete by now.
+    /// Number of rows that are complete by now.
     succeeded: usize,
     /// Why rows were not cleared.
     kept: Vec<String>,
-    /// What the look found, too.
+    /// Includes the events of the update.
     events: Vec<Event>,
 }
 
@@ -132,64 +126,64 @@ fn clear(
     looked: &Looked,
     disk: &Disk<'_>,
     accept_outputs: bool,
-) -> Done {
-    let mut done = Done {
+) -> Cleared {
+    let mut outcome = Cleared {
         events: looked.events.clone(),
-        ..Done::default()
+        ..Cleared::default()
     };
     for chosen in chosen {
-        // A submission that never became a job has no row any more.
+        // A submission that never became a job no longer has a row.
         let Some(row) = state.get(&chosen.key).cloned() else {
             continue;
         };
         if row.status == TaskStatus::Complete {
-            done.succeeded += 1;
+            outcome.succeeded += 1;
             continue;
         }
         let found = disk.outputs(&row.key, false);
         let on_disk = matches!(found, Outputs::Complete { .. });
-        let verdict = match looked.queue_failed {
-            Some(_)
-                if !row.is_in_flight()
-                    && (accept_outputs && on_disk || may_live_again(&row, sys::now())) =>
-            {
-                Verdict::Unasked
+        let may_be_requeued = match looked.queue_failed {
+            Some(_) => {
+                let counts = accept_outputs && on_disk || may_live_again(&row, sys::now());
+                counts && !row.is_in_flight()
             }
-            None if of_failed(&row, disk.config).is_some() => Verdict::Unasked,
-            Some(_) => judge(&row, found, accept_outputs, false),
-            None => {
-                let is_gone = is_gone(&row, looked, disk.config);
-                judge(&row, found, accept_outputs, is_gone)
-            }
+            None => of_failed(&row, disk.config).is_some(),
+        };
+        let is_gone = looked.queue_failed.is_none() && is_gone(&row, looked, disk.config);
+        let verdict = match may_be_requeued {
+            true => Verdict::Unasked,
+            false => verdict(&row, found, accept_outputs, is_gone),
         };
         match verdict {
-            Verdict::MayLive => done.kept.push(may_live(&row, disk.config)),
-            Verdict::Unread => done.kept.push(format!(
-                "{}: its job has ended, its outputs cannot be read now, and it was not cleared",
+            Verdict::MayLive => outcome.kept.push(still_running(&row, disk.config)),
+            Verdict::Unread => outcome.kept.push(format!(
+                "{}: not cleared: its job has ended, but its outputs cannot be read now",
                 row.key
             )),
-            Verdict::Unasked => done
-                .kept
-                .push(may_be_requeued(&row, disk.config, accept_outputs)),
-            Verdict::Accept => {
-                done.accepted += usize::from(accept(state, &row, &mut done.events));
+            Verdict::Unasked => {
+                outcome
+                    .kept
+                    .push(requeue_warning(&row, disk.config, accept_outputs))
             }
-            Verdict::Leave => done.left += 1,
+            Verdict::Accept => {
+                outcome.accepted += usize::from(accept(state, &row, &mut outcome.events));
+            }
+            Verdict::Leave => outcome.left += 1,
             Verdict::Clear => {
-                done.cleared.push(row.key.to_string());
+                outcome.cleared.push(row.key.to_string());
                 let is_believed = !proves_nothing(&row) || accepts_outputs(&row, disk);
-                done.complete += usize::from(on_disk && is_believed);
-                done.disproved += usize::from(on_disk && !is_believed);
+                outcome.complete += usize::from(on_disk && is_believed);
+                outcome.disproved += usize::from(on_disk && !is_believed);
                 state.clear(&row.key);
-                done.events.push(cleared_event(&row));
+                outcome.events.push(cleared_event(&row));
             }
         }
     }
-    done
+    outcome
 }
 
-/// Names the rows that would be cleared; many only with `-v`.
-fn tell_which(printer: &mut Printer, names: &[String]) {
+/// Lists the rows that would be cleared, many only with `-v`.
+fn list_cleared(printer: &mut Printer, names: &[String]) {
     const SHOWN: usize = 10;
     let shown = match printer.verbosity() >= Verbosity::Verbose {
         true => names.len(),
@@ -199,11 +193,11 @@ fn tell_which(printer: &mut Printer, names: &[String]) {
         printer.line(name);
     }
     if names.len() > shown {
-        printer.talk(&format!("and {} more (-v names all)", names.len() - shown));
+        printer.info(&format!("and {} more (-v lists all)", names.len() - shown));
     }
 }
 
-fn tell_accepted(printer: &mut Printer, dry_run: bool, accepted: usize, left: usize) {
+fn report_accepted(printer: &mut Printer, dry_run: bool, accepted: usize, left: usize) {
     let (accept, leave) = if dry_run {
         ("would accept", "would leave")
     } else {
@@ -215,22 +209,23 @@ fn tell_accepted(printer: &mut Printer, dry_run: bool, accepted: usize, left: us
             "; {leave} {left} failed (outputs missing; retry without --accept-outputs clears them)"
         ),
     };
-    printer.talk(&format!(
-        "{accept} the outputs of {accepted} task(s) as complete{rest}"
+    printer.info(&format!(
+        "{accept} the outputs of {} as complete{rest}",
+        plural(accepted, "task")
     ));
 }
 
-fn tell(printer: &mut Printer, dry_run: bool, cleared: usize, done: &Done) {
+fn report_cleared(printer: &mut Printer, dry_run: bool, cleared: usize, outcome: &Cleared) {
     let clear = if dry_run { "would clear" } else { "cleared" };
-    printer.talk(&format!("{clear} {cleared} row(s)"));
-    if done.complete > 0 {
+    printer.info(&format!("{clear} {}", plural(cleared, "row")));
+    if outcome.complete > 0 {
         printer.note(&format!(
             "{} of the cleared tasks are complete on disk and will not run again; \
              `run --force` with a selection runs them anyway",
-            done.complete
+            outcome.complete
         ));
     }
-    if done.disproved > 0 {
+    if outcome.disproved > 0 {
         let (are, instead) = match dry_run {
             true => ("would", "`retry --accept-outputs` accepts them instead"),
             false => (
@@ -239,8 +234,9 @@ fn tell(printer: &mut Printer, dry_run: bool, cleared: usize, done: &Done) {
             ),
         };
         printer.note(&format!(
-            "{} of the cleared tasks {are} run again although their outputs look complete: a failed attempt left them; {instead}",
-            done.disproved
+            "{} of the cleared tasks {are} run again although their outputs look complete, because a failed attempt left them; \
+             {instead}",
+            outcome.disproved
         ));
     }
 }
@@ -250,7 +246,7 @@ fn accepts_outputs(row: &TaskRow, disk: &Disk<'_>) -> bool {
         .is_some_and(|rules| rules.accept_outputs)
 }
 
-fn wanted(chosen: RetryStatus, status: TaskStatus) -> bool {
+fn has_status(chosen: RetryStatus, status: TaskStatus) -> bool {
     match chosen {
         RetryStatus::Failed => status == TaskStatus::Failed,
         RetryStatus::Pending => status == TaskStatus::Pending,
@@ -259,8 +255,8 @@ fn wanted(chosen: RetryStatus, status: TaskStatus) -> bool {
     }
 }
 
-/// Brings the rows up to date, in memory: also those that failed, whose jobs may have been requeued.
-fn look(
+/// Updates the rows in memory, including failed ones, whose jobs may have been requeued.
+fn update(
     context: &Context,
     state: &mut State,
     outputs: &dyn Completions,
@@ -271,13 +267,12 @@ fn look(
     let looked = context
         .pass(executor.as_mut(), outputs, &project)
         .look(state);
-    monitor::tell_queue(&looked, printer);
+    monitor::report_queue(&looked, printer);
     Ok(looked)
 }
 
-/// True if the job of a row in flight is known to have ended, if queue and accounting both answer and do not know it, or
-/// if it has been missing from the queue for so long that a pass would give it up, were it not for an accounting that
-/// does not answer.
+/// True if the job of a row in flight is known to have ended, if queue and accounting both respond without it, or if a
+/// pass would give it up for being missing from the queue too long but accounting is not responding.
 fn is_gone(row: &TaskRow, looked: &Looked, config: &Config) -> bool {
     let has_waited = |since: chrono::DateTime<chrono::Utc>| {
         (sys::now() - since)
@@ -293,7 +288,7 @@ fn is_gone(row: &TaskRow, looked: &Looked, config: &Config) -> bool {
         }
 }
 
-fn judge(row: &TaskRow, found: Outputs, accept_outputs: bool, is_gone: bool) -> Verdict {
+fn verdict(row: &TaskRow, found: Outputs, accept_outputs: bool, is_gone: bool) -> Verdict {
     if row.is_in_flight() {
         if !is_gone {
             return Verdict::MayLive;
@@ -310,26 +305,22 @@ fn judge(row: &TaskRow, found: Outputs, accept_outputs: bool, is_gone: bool) -> 
     }
 }
 
-fn may_live(row: &TaskRow, config: &Config) -> String {
+fn still_running(row: &TaskRow, config: &Config) -> String {
     if let Some(other) = OtherExecutor::of(row, config.executor) {
-        return format!(
-            "{}: {other}; it was not cleared: {}",
-            row.key,
-            other.remedy()
-        );
+        return format!("{}: not cleared: {other}: {}", row.key, other.remedy());
     }
     match &row.job_id {
         Some(id) if row.reason == Some(Reason::Unaccounted) => format!(
-            "{}: job {id} is not in the queue, but accounting does not confirm its end, or it was submitted a moment ago; \
-             it was not cleared (it counts as gone after lost_grace)",
+            "{}: not cleared: job {id} is not in the queue, but accounting has not confirmed its end, or it was submitted a \
+             moment ago (it counts as lost after `lost_grace`)",
             row.key
         ),
         Some(id) => format!(
-            "{}: job {id} may be alive and was not cleared; end it first: snbb-scheduler cancel --procedure {} --subject {}",
+            "{}: not cleared: job {id} may still be running; cancel it first: snbb-scheduler cancel --procedure {} --subject {}",
             row.key, row.key.procedure, row.key.subject
         ),
         None => format!(
-            "{}: its submission is in doubt and was not cleared; `monitor` finds the job or frees the task",
+            "{}: not cleared: its submission is in doubt; `monitor` finds the job or releases the task",
             row.key
         ),
     }
@@ -339,7 +330,7 @@ fn of_failed<'a>(row: &'a TaskRow, config: &Config) -> Option<OtherExecutor<'a>>
     OtherExecutor::of_failed(row, config.executor, sys::now())
 }
 
-fn may_be_requeued(row: &TaskRow, config: &Config, accept_outputs: bool) -> String {
+fn requeue_warning(row: &TaskRow, config: &Config, accept_outputs: bool) -> String {
     let key = &row.key;
     let left = match accept_outputs {
         true => "its outputs were not accepted",
@@ -347,7 +338,7 @@ fn may_be_requeued(row: &TaskRow, config: &Config, accept_outputs: bool) -> Stri
     };
     match of_failed(row, config) {
         Some(other) => format!(
-            "{key}: {other} again; {left}: set `executor: {}` again, or wait for a day",
+            "{key}: {other} again; {left}: set `executor: {}` again, or wait a day",
             other.owner()
         ),
         None => format!(
@@ -374,7 +365,7 @@ fn accept(state: &mut State, row: &TaskRow, events: &mut Vec<Event>) -> bool {
         at: now,
         kind: EventKind::StatusChange,
         new_status: Some(TaskStatus::Complete),
-        detail: Some("outputs taken over by `retry --accept-outputs`".to_owned()),
+        detail: Some("outputs accepted by `retry --accept-outputs`".to_owned()),
         extra: with_user(audit_log::extras_of(&accepted)),
         ..cleared_event(row)
     });
@@ -388,7 +379,7 @@ fn cleared_event(row: &TaskRow) -> Event {
     }
 }
 
-/// Adds who did it.
+/// Adds the user.
 fn with_user(
     mut extra: Vec<(&'static str, serde_json::Value)>,
 ) -> Vec<(&'static str, serde_json::Value)> {

@@ -1,6 +1,6 @@
-//! `run`: the whole pass. Finds the sessions, brings the rows up to date, decides, submits.
+//! `run`: a complete pass that finds the sessions, updates the rows, decides and submits.
 //!
-//! A dry run goes the same way up to the submission, takes no lock and writes nothing.
+//! A dry run does the same up to the submission, but takes no lock and writes nothing.
 
 mod notes;
 mod preview;
@@ -13,49 +13,56 @@ use super::context::{Access, Context};
 use super::decide::subjects_progress;
 use super::error::Failure;
 use super::failed::hint_at_failures;
-use super::guard::Guard;
 use super::manifest::warn_unreadable;
-use super::monitor::{tell, tell_newly_failed};
+use super::monitor::{report_changes, report_new_failures};
 use super::output::{Printer, Verbosity};
-use super::pause::{Tense, tell_pauses};
-use super::policy::Purpose;
+use super::pause::{Tense, report_pauses};
 use super::views::{self, RunSummary};
-use super::watch::goes_on;
+use super::watch::continues;
 use crate::act::pass::{Decided, Looked, Pass, RunOptions, clean_arrays};
 use crate::act::submit::Submitted;
 use crate::base::exit::Exit;
 use crate::base::sys;
-use crate::decide::manifest::Selection;
+use crate::decide::manifest::Policy;
 use crate::decide::manifest::prospects::moving;
 use crate::decide::request::{Batch, batch};
-use crate::executor::Answer;
+use crate::decide::safety::{self, Blind, SafetyStop, drop, roots};
+use crate::executor::{Answer, Executor};
 use crate::gather::sessions::discover::Discovery;
 use crate::model::procedure::{ArrayMode, ProcedureDag};
 use crate::model::state::State;
 use crate::show::notify::Figures;
 use crate::show::tables::tallies;
 use crate::store::state_file::LockedStore;
-pub use notes::tell_strays;
-use notes::{tell_left_over, tell_missing, tell_reduced};
+pub use notes::report_strays;
+use notes::{note_abandoned_rows, note_reduced_requests, warn_missing_scripts};
 use report::report;
 
-/// More single jobs of one procedure in one run are worth a word about arrays.
+/// With more single jobs of one procedure than this, a run suggests job arrays.
 const MANY_SINGLES: usize = 100;
 
-/// `figures`: for those who do not watch; filled in as far as the run comes.
+/// `figures`: for notifications, filled in as far as the run gets.
 pub fn run(
     context: &Context,
     args: &RunArgs,
     figures: &mut Option<Figures>,
     printer: &mut Printer,
 ) -> Result<Exit, Failure> {
-    let selection = wanted(context, args)?;
+    let selection = context.selection(&args.select)?;
+    if args.force && selection.is_everything() {
+        // A forgotten option must not rerun the whole study.
+        return Err(Failure::usage(
+            "--force requires a selection",
+            "select the tasks to run again, for example --procedure qsiprep --subject 0001",
+        ));
+    }
     let is_everything = selection.is_everything();
-    let purpose = Purpose::Run {
+    let recheck = args.check.recheck || args.accept_drop;
+    let policy = Policy {
         force: args.force,
-        recheck: args.look.recheck || args.accept_drop,
+        reports_late_input: false,
+        ..context.policy(selection.clone(), recheck)?
     };
-    let policy = context.policy(selection.clone(), purpose)?;
     let started = sys::now();
     let (locked, mut state) =
         context.lock_or_read_state("run", args.dry_run, &args.write, printer)?;
@@ -74,14 +81,14 @@ pub fn run(
     let mut guard = Guard::new(context, args, locked.as_ref());
     guard.before_scan(executor.as_mut(), &mut state, printer)?;
     let found = context.discover(printer)?;
-    context.tell_odd_names(&found, printer);
+    context.report_unusual_names(&found, printer);
     context.refuse_no_task(&found, &args.select, &selection)?;
-    context.tell_unmatched(&policy, &found, printer);
+    context.warn_unmatched(&policy, &found, printer);
     let probe = context.probe()?;
     let project = context.project(&state);
     let mut pass = context.pass(executor.as_mut(), &probe, &project);
 
-    let looked = look(context, args, &mut pass, &mut state, printer)?;
+    let looked = update(context, args, &mut pass, &mut state, printer)?;
     let options = RunOptions {
         policy,
         max_jobs: args.max_jobs,
@@ -90,7 +97,7 @@ pub fn run(
     };
     let world = (&found, &looked);
     let mut decided = decide(context, &mut pass, &mut state, world, &options, printer)?;
-    tell_left_over(context, &state, &found, printer);
+    note_abandoned_rows(context, &state, &found, printer);
     guard.before_submission(&pass, &mut state, (&looked, &mut decided), printer)?;
 
     let mut summary = RunSummary::of(found.sessions.len(), &decided.manifest);
@@ -101,7 +108,7 @@ pub fn run(
         &decided.manifest,
         &context.config.procedures,
     ));
-    let mut exit = tell_decided(context, &found, &decided, &mut summary, printer);
+    let mut exit = report_decision(context, &found, &decided, &mut summary, printer);
     if let Some(locked) = &locked {
         let submitted = submit(&mut pass, locked, &mut state, &decided, started, printer)?;
         exit = report(&submitted, decided.tasks(), &mut summary, printer, exit);
@@ -119,15 +126,15 @@ pub fn run(
     figures.submitted = summary.submitted;
     figures.in_doubt = summary.in_doubt;
     figures.refused.clone_from(&summary.refused);
-    // What Slurm refuses, it refuses again.
+    // Slurm would refuse refused tasks again.
     figures.moving = moving(&decided.manifest, &state).saturating_sub(figures.refused());
     let is_silent = looked.accounting_failed.is_some() || looked.queue_failed.is_some();
     if is_silent && exit == Exit::Done {
-        // Submission, or the preview, went on; what the jobs did is not known.
+        // Jobs were submitted or previewed, but the status of earlier ones is unknown.
         exit = Exit::Unreachable;
     }
     printer.show_progress(|| tallies(&decided.manifest, &state, &context.config.procedures));
-    let is_last = args.watch.is_none() || !goes_on(exit, figures.moving);
+    let is_last = args.watch.is_none() || !continues(exit, figures.moving);
     if is_last || printer.verbosity() > Verbosity::Normal {
         views::print_run_summary(printer, &summary);
         hint_at_failures(&state, context, printer);
@@ -135,20 +142,8 @@ pub fn run(
     Ok(exit)
 }
 
-/// Reads the selection. To run everything again is nothing that one may say by leaving words out.
-fn wanted(context: &Context, args: &RunArgs) -> Result<Selection, Failure> {
-    let selection = context.selection(&args.select)?;
-    if args.force && selection.is_everything() {
-        return Err(Failure::usage(
-            "--force needs a selection",
-            "say which tasks are to run again, such as --procedure qsiprep --subject 0001",
-        ));
-    }
-    Ok(selection)
-}
-
-/// Brings the rows up to date, in memory; without the queue's answer a run ends here, unless it is a dry run.
-fn look(
+/// Updates the rows in memory. Without the queue's answer a run ends here, unless it is a dry run.
+fn update(
     context: &Context,
     args: &RunArgs,
     pass: &mut Pass<'_>,
@@ -163,16 +158,16 @@ fn look(
     match looked.queue_failed.clone() {
         Some(message) if args.dry_run => {
             printer.warning(&format!(
-                "the queue does not answer: {message}; the preview is made from the state file, and `run` would submit nothing"
+                "the queue is not responding: {message}; this preview uses the state file, and `run` would submit nothing"
             ));
             looked.observation.queue = Answer::Got(Vec::new());
         }
         Some(message) => return Err(Failure::QueueUnknown { message }),
         None => {}
     }
-    tell(&looked, printer);
+    report_changes(&looked, printer);
     if printer.is_quiet() || args.watch.is_some() {
-        tell_newly_failed(&looked, state, context, printer);
+        report_new_failures(&looked, state, context, printer);
     }
     Ok(looked)
 }
@@ -193,12 +188,12 @@ fn decide(
     progress.finish();
     let mut decided = decided?;
     decided.counts.count_sessions(found);
-    tell_strays(&decided.strays, state, context, printer);
+    report_strays(&decided.strays, state, context, printer);
     Ok(decided)
 }
 
-/// Tells what is held back or changed, and chooses the exit code if nothing else happens.
-fn tell_decided(
+/// Reports what is held back or changed. Returns the exit code if nothing else happens.
+fn report_decision(
     context: &Context,
     found: &Discovery,
     decided: &Decided,
@@ -210,16 +205,16 @@ fn tell_decided(
         false => Tense::Now,
     };
     let manifest = &decided.manifest;
-    tell_pauses(context, &decided.pauses, Some(manifest), tense, printer);
-    let mut exit = warn_unreadable(manifest, found.unreadable.is_empty(), printer);
-    if tell_missing(&decided.missing_scripts, summary, printer) {
+    report_pauses(context, &decided.pauses, Some(manifest), tense, printer);
+    let mut exit = warn_unreadable(manifest, found, printer);
+    if warn_missing_scripts(&decided.missing_scripts, summary, printer) {
         exit = Exit::Refused;
     }
-    tell_reduced(decided.tasks(), printer);
+    note_reduced_requests(decided.tasks(), printer);
     exit
 }
 
-/// Carries the decision out. Nothing has been submitted if it fails.
+/// Carries out the decision. An error means that nothing was submitted.
 fn submit(
     pass: &mut Pass<'_>,
     locked: &LockedStore,
@@ -240,7 +235,7 @@ fn submit(
     Ok(submitted?)
 }
 
-/// Says once that there are arrays, where they would have spared the controller many jobs.
+/// Suggests job arrays where they would have reduced the load on Slurm's controller.
 fn hint_at_arrays(batches: &[Batch], dag: &ProcedureDag, printer: &mut Printer) {
     let is_never = |name: &str| {
         dag.find(name)
@@ -253,8 +248,116 @@ fn hint_at_arrays(batches: &[Batch], dag: &ProcedureDag, printer: &mut Printer) 
         .collect();
     if !many.is_empty() {
         printer.hint(&format!(
-            "many single jobs ({}): with 'array: auto' each such group is one job array",
+            "many single jobs ({}): with `array: auto`, each of these groups becomes one job array",
             many.join(", ")
         ));
+    }
+}
+
+/// Checks that keep a run from acting on data that looks wrong.
+struct Guard<'a> {
+    context: &'a Context,
+    args: &'a RunArgs,
+    /// `None` in a dry run, which writes nothing.
+    locked: Option<&'a LockedStore>,
+    /// Stops that the user accepts with `--accept-drop`.
+    accepted: Vec<SafetyStop>,
+}
+
+impl<'a> Guard<'a> {
+    fn new(context: &'a Context, args: &'a RunArgs, locked: Option<&'a LockedStore>) -> Self {
+        Self {
+            context,
+            args,
+            locked,
+            accepted: Vec::new(),
+        }
+    }
+
+    /// Stops a run before the scan if a root is missing that had results. The status of jobs is still saved, without
+    /// checking outputs.
+    fn before_scan(
+        &mut self,
+        executor: &mut dyn Executor,
+        state: &mut State,
+        printer: &mut Printer,
+    ) -> Result<(), Failure> {
+        let stops = roots::safety_stops(&self.context.config, state, roots::observe);
+        let stops = self.without_accepted(stops);
+        if stops.is_empty() {
+            return Ok(());
+        }
+        let blind = Blind::because(&stops);
+        let project = self.context.project(state);
+        let mut pass = self.context.pass(executor, &blind, &project);
+        let looked = if self.args.skip_monitor {
+            Looked::default()
+        } else {
+            pass.look(state)
+        };
+        report_changes(&looked, printer);
+        Err(self.stop(&pass, state, (&looked, None), &stops, printer))
+    }
+
+    /// Stops a run before it submits, or keeps its numbers as the baseline of later runs.
+    fn before_submission(
+        &mut self,
+        pass: &Pass<'_>,
+        state: &mut State,
+        (looked, decided): (&Looked, &mut Decided),
+        printer: &mut Printer,
+    ) -> Result<(), Failure> {
+        let config = &self.context.config;
+        let accepts = self.args.accept_drop;
+        let stops = safety::before_submission(config, &decided.counts, state);
+        let stops = self.without_accepted(stops);
+        if !stops.is_empty() {
+            return Err(self.stop(pass, state, (looked, Some(decided)), &stops, printer));
+        }
+        let mut baselines = state.meta.baselines.clone();
+        roots::settle(config, &mut baselines, roots::observe, accepts);
+        drop::settle(config, &decided.counts, &mut baselines, accepts);
+        // Sessions that could not be seen were not checked.
+        if decided.counts.sessions.is_some() {
+            decided.trust.settle(&mut baselines);
+        }
+        if baselines != state.meta.baselines {
+            state.meta.baselines = baselines;
+            state.mark_changed();
+        }
+        safety::note_stops(state, &[]);
+        if !self.accepted.is_empty() {
+            decided.note_accepted(&self.accepted, (pass.clock)());
+            printer.note(&format!("accepted: {}", safety::message(&self.accepted)));
+        }
+        Ok(())
+    }
+
+    /// Sets the accepted stops aside and returns the others.
+    fn without_accepted(&mut self, stops: Vec<SafetyStop>) -> Vec<SafetyStop> {
+        let (accepted, stops) = stops
+            .into_iter()
+            .partition(|stop| self.args.accept_drop && stop.can_be_accepted);
+        self.accepted.extend::<Vec<SafetyStop>>(accepted);
+        stops
+    }
+
+    fn stop(
+        &self,
+        pass: &Pass<'_>,
+        state: &mut State,
+        (looked, decided): (&Looked, Option<&Decided>),
+        stops: &[SafetyStop],
+        printer: &mut Printer,
+    ) -> Failure {
+        if let Some(locked) = self.locked
+            && let Err(error) = pass.stop(locked, state, looked, decided, stops)
+        {
+            printer.warning(&format!("cannot save the status of the jobs: {error}"));
+        }
+        Failure::Safety {
+            message: safety::message(stops),
+            hint: safety::hints(stops),
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! `session-status`: a row per session, a column per procedure. Writes nothing.
+//! `session-status`: one row per session, one column per procedure. Writes nothing.
 
 use super::args::SessionStatusArgs;
 use super::context::Context;
@@ -17,14 +17,14 @@ pub fn run(
     printer: &mut Printer,
 ) -> Result<Exit, Failure> {
     let selection = context.selection(&args.select)?;
-    // The session of a task is chosen by the rows that are shown: a subject-scoped task has none.
+    // The sessions are selected by the rows that are shown, because a subject-scoped task has none.
     let by_subject = Selection::new(
         &args.select.subjects,
         &[],
         &args.select.procedures,
         &context.procedure_names(None),
     )?;
-    let (found, manifest) = context.plan(by_subject, args.look.recheck, printer)?;
+    let (found, manifest) = context.plan(by_subject, args.check.recheck, printer)?;
     let mut shown: Vec<Session> = found
         .sessions
         .iter()
@@ -37,10 +37,10 @@ pub fn run(
     context.refuse_unknown_in(&found, &args.select)?;
     let dag = &context.config.procedures;
     let (chosen, hidden) = tables::selected(&manifest, dag, &selection);
-    let mut told = tables::in_sessions(&shown, &chosen, dag);
-    if !args.words.is_empty() {
-        shown = tables::with_words(&shown, &told, dag, &args.words);
-        told = tables::in_sessions(&shown, &told, dag);
+    let mut tasks = tables::in_sessions(&shown, &chosen, dag);
+    if !args.statuses.is_empty() {
+        shown = tables::with_words(&shown, &tasks, dag, &args.statuses);
+        tasks = tables::in_sessions(&shown, &tasks, dag);
     }
     let view = SessionsView {
         hidden: &hidden,
@@ -50,10 +50,6 @@ pub fn run(
         limit: args.length.limit,
         format: args.format,
     };
-    views::print_session_status(printer, shown, &told, dag, &view)?;
-    Ok(warn_unreadable(
-        &manifest,
-        found.unreadable.is_empty(),
-        printer,
-    ))
+    views::print_session_status(printer, shown, &tasks, dag, &view)?;
+    Ok(warn_unreadable(&manifest, &found, printer))
 }

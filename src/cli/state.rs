@@ -1,20 +1,20 @@
-//! `state verify`, `state repair` and `state path`: is the state sound, and if not, rebuild it; where it is.
+//! `state verify`, `state repair` and `state path`: checks, rebuilds and locates the state.
 //!
-//! Verify takes no lock and writes nothing; nor does a repair without `--yes`.
-
-mod path;
+//! Without `--yes`, nothing takes a lock or writes.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
+use clap::ValueEnum as _;
 
-use super::args::{RepairArgs, StateArgs, StateCommand, VerifyArgs};
+use super::args::{PathArgs, RepairArgs, StateArgs, StateCommand, StateFile, VerifyArgs};
 use super::context::{Access, Context};
 use super::error::Failure;
-use super::monitor::tell_queue;
+use super::monitor::report_queue;
 use super::output::{Format, Printer};
-use super::run::tell_strays;
+use super::run::report_strays;
 use crate::act::pass;
 use crate::act::pass::{AttemptNumbers, Looked, listings, logged_tasks};
 use crate::base::exit::Exit;
@@ -24,7 +24,7 @@ use crate::decide::reconcile::strays;
 use crate::decide::reconcile::strays::{Records, Strays};
 use crate::decide::safety;
 use crate::model::state::{State, TaskKey};
-use crate::show::tables::health::{Repaired, findings_frame, repair_frame};
+use crate::show::tables::health::{Repaired, findings_frame, paths_frame, repair_frame};
 use crate::store::audit_log::{Event, EventKind};
 use crate::store::repair::{Origin, Rebuilt};
 use crate::store::sources::Sources;
@@ -36,7 +36,7 @@ pub fn run(context: &Context, args: &StateArgs, printer: &mut Printer) -> Result
     match &args.command {
         StateCommand::Verify(args) => verify(context, args, printer),
         StateCommand::Repair(args) => repair(context, args, printer),
-        StateCommand::Path(args) => path::run(context, args, printer),
+        StateCommand::Path(args) => print_paths(context, args, printer),
     }
 }
 
@@ -48,9 +48,9 @@ fn verify(context: &Context, args: &VerifyArgs, printer: &mut Printer) -> Result
     let count = |level| findings.iter().filter(|f| f.level == level).count();
     let (errors, warnings) = (count(Level::Error), count(Level::Warning));
     if errors + warnings == 0 {
-        printer.talk("the state is sound");
+        printer.info("no problems found");
     } else {
-        printer.talk(&format!(
+        printer.info(&format!(
             "{}, {}",
             plural(errors, "error"),
             plural(warnings, "warning")
@@ -80,7 +80,7 @@ fn repair(context: &Context, args: &RepairArgs, printer: &mut Printer) -> Result
         for note in &rebuilt.notes {
             printer.note(note);
         }
-        printer.talk("nothing to repair");
+        printer.info("nothing to repair");
         return Ok(Exit::Done);
     }
     for damage in &rebuilt.damage {
@@ -92,13 +92,13 @@ fn repair(context: &Context, args: &RepairArgs, printer: &mut Printer) -> Result
     let looked = if args.no_slurm {
         None
     } else {
-        Some(look(context, &sources, &mut rebuilt, printer)?)
+        Some(update(context, &sources, &mut rebuilt, printer)?)
     };
     let rows = compare(&rebuilt);
     show(&rebuilt, &rows, args.format, printer)?;
     match locked {
         None => {
-            printer.talk("nothing was changed yet; to do this: snbb-scheduler state repair --yes");
+            printer.info("nothing has been changed; to carry out the repair: snbb-scheduler state repair --yes");
         }
         Some(locked) => save(
             context,
@@ -114,8 +114,8 @@ fn repair(context: &Context, args: &RepairArgs, printer: &mut Printer) -> Result
     Ok(Exit::Done.unless(unreachable, Exit::Unreachable))
 }
 
-/// Brings the rows up to date as `monitor` does, and adopts living jobs that have none.
-fn look(
+/// Updates the rows as `monitor` does, and adopts running jobs without a row.
+fn update(
     context: &Context,
     sources: &Sources,
     rebuilt: &mut Rebuilt,
@@ -124,7 +124,7 @@ fn look(
     let outputs = context.outputs(&rebuilt.state, printer)?;
     let state = &mut rebuilt.state;
     state.meta.project = Some(context.project(state));
-    // Read-only also with `--yes`: a repair starts no local job.
+    // Read-only even with `--yes`: a repair must not start local jobs.
     let mut executor = context.executor(Access::ReadOnly, state)?;
     let mut looked = pass::look(
         &context.config,
@@ -133,7 +133,7 @@ fn look(
         outputs.as_ref(),
         &sys::now,
     );
-    tell_queue(&looked, printer);
+    report_queue(&looked, printer);
     let mut touched: Vec<TaskKey> = looked
         .changed
         .iter()
@@ -148,11 +148,11 @@ fn look(
         looked
             .events
             .extend(pass::adopt(state, &strays.adopt, &history, sys::now()));
-        tell_strays(&strays, state, context, printer);
+        report_strays(&strays, state, context, printer);
         touched.extend(strays.adopt.into_iter().map(|(key, _)| key));
     }
     for key in touched {
-        // What Slurm adds to a row from elsewhere does not change where the row is from.
+        // An update from Slurm does not change the origin of a row.
         rebuilt.origins.entry(key).or_insert(Origin::World);
     }
     Ok(looked)
@@ -169,7 +169,7 @@ fn find_strays(
         Ok(found) => found.sessions,
         Err(failure) => {
             printer.warning(&format!(
-                "{failure}; living jobs without a row are left to the next run"
+                "{failure}; running jobs without a row are left to the next run"
             ));
             return None;
         }
@@ -189,7 +189,7 @@ fn find_strays(
     ))
 }
 
-/// The rows that differ from those that are there.
+/// The rows that differ from those in the state file.
 fn compare(rebuilt: &Rebuilt) -> Vec<Repaired> {
     let (before, after) = (&rebuilt.before, &rebuilt.state);
     let changed = after
@@ -230,24 +230,24 @@ fn show(
         *counts.entry(row.origin).or_default() += 1;
     }
     let changed: usize = counts.values().sum();
-    printer.talk(&format!(
+    printer.info(&format!(
         "rows of the repaired state: {}",
         rebuilt.state.len()
     ));
     let mut line = |count: usize, what: &str| {
         if count > 0 {
-            printer.talk(&format!("{count:>8}  {what}"));
+            printer.info(&format!("{count:>8}  {what}"));
         }
     };
     line(
         rebuilt.state.len().saturating_sub(changed),
-        &format!("as they are in the {}", rebuilt.base),
+        &format!("unchanged from the {}", rebuilt.base),
     );
     for (origin, count) in counts {
         line(count, &format!("from: {origin}"));
     }
-    let taken_out = rows.iter().filter(|row| row.sign == "-").count();
-    line(taken_out, "taken out: cleared by retry, or never a job");
+    let removed = rows.iter().filter(|row| row.sign == "-").count();
+    line(removed, "removed: cleared by retry, or never a job");
     line(rebuilt.past, "earlier attempts, for the attempts file");
     if !rows.is_empty() || format != Format::Table {
         printer.frame(&repair_frame(rows)?, format, &["status"], &["attempt"])?;
@@ -275,10 +275,10 @@ fn save(
     let stamp = now.format("%Y%m%dT%H%M%SZ").to_string();
     let kept: Vec<PathBuf> = locked.save_rebuilt(state, &rebuilt.files, &stamp)?;
     for path in kept {
-        printer.note(&format!("the damaged file is kept as {}", path.display()));
+        printer.note(&format!("the damaged file was kept as {}", path.display()));
     }
-    printer.talk(&format!(
-        "repaired: {} holds {}",
+    printer.info(&format!(
+        "repaired: {} contains {}",
         context.store.paths.state.display(),
         plural(state.len(), "row")
     ));
@@ -295,4 +295,45 @@ fn repaired_event(at: DateTime<Utc>, damage: &[String], rows: usize) -> Event {
         extra: vec![("rows", rows.into())],
         ..Event::new(at, EventKind::Repaired)
     }
+}
+
+/// Prints the paths of the state's files. Reads none of them.
+fn print_paths(context: &Context, args: &PathArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+    match args.file {
+        // A path need not be UTF-8.
+        Some(file) => {
+            let mut line = path_of(context, file).as_os_str().as_bytes().to_vec();
+            line.push(b'\n');
+            printer.data(&line);
+        }
+        None => {
+            let all: Vec<(String, String)> = StateFile::value_variants()
+                .iter()
+                .map(|&file| (name_of(file), path_of(context, file).display().to_string()))
+                .collect();
+            printer.frame(&paths_frame(&all)?, args.format, &[], &[])?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn path_of(context: &Context, file: StateFile) -> &Path {
+    let paths = &context.store.paths;
+    match file {
+        StateFile::State => &paths.state,
+        StateFile::Attempts => &paths.attempts,
+        StateFile::Audit => &context.config.log_file,
+        StateFile::Backup => &paths.backup,
+        StateFile::Journal => &paths.journal,
+        StateFile::Control => &paths.control,
+        StateFile::Calls => &paths.calls,
+        StateFile::Lock => &paths.lock,
+        StateFile::Local => &paths.local,
+        StateFile::Arrays => &paths.arrays,
+    }
+}
+
+fn name_of(file: StateFile) -> String {
+    file.to_possible_value()
+        .map_or_else(String::new, |value| value.get_name().to_owned())
 }

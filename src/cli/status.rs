@@ -1,11 +1,11 @@
-//! `status`: counts and rows of the state. Reads only: no Slurm, no data trees.
+//! `status`: counts and rows of the state. Reads neither Slurm nor the data trees.
 
 use super::args::StatusArgs;
 use super::context::Context;
 use super::error::Failure;
 use super::failed;
 use super::output::Printer;
-use super::pause::tell_what_is_paused;
+use super::pause::report_current_pauses;
 use super::views::{self, RowsView};
 use crate::base::exit::Exit;
 use crate::base::text::and_more;
@@ -16,19 +16,17 @@ use crate::model::state::{State, TaskRow, TaskStatus};
 use crate::show::explain::all_awaiting;
 
 pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Result<Exit, Failure> {
-    let state = context.read_state(printer)?;
+    let (state, selection) = context.select_rows(&args.select, printer)?;
     let stopped = safety::stopped_by(&state.meta.baselines);
     if !stopped.is_empty() {
         printer.warning(&format!(
             "the last run submitted nothing (safety stop: {})",
             stopped.join(", ")
         ));
-        printer.hint("'snbb-scheduler run --dry-run' says what is wrong, and changes nothing");
+        printer.hint("`snbb-scheduler run --dry-run` shows the cause and changes nothing");
     }
-    let selection = context.selection_among(&args.select, Some(&state))?;
-    context.refuse_off_record(&state, &args.select)?;
-    tell_what_is_paused(context, &state, printer);
-    tell_stale(context, &state, &selection, printer);
+    report_current_pauses(context, &state, printer);
+    note_stale(context, &state, &selection, printer);
     let rows: Vec<&TaskRow> = state
         .rows()
         .iter()
@@ -71,10 +69,10 @@ pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Resul
     Ok(Exit::Done)
 }
 
-/// Names complete tasks that sessions came after, as far as the rows tell.
-fn tell_stale(context: &Context, state: &State, selection: &Selection, printer: &mut Printer) {
+/// Notes complete tasks with newer sessions, as far as the rows show.
+fn note_stale(context: &Context, state: &State, selection: &Selection, printer: &mut Printer) {
     let config = &context.config;
-    // A list that cannot be read is told by those who decide.
+    // Commands that decide report a list that cannot be read.
     let Ok(cohort) = lists::load(&config.cohort) else {
         return;
     };
@@ -85,8 +83,8 @@ fn tell_stale(context: &Context, state: &State, selection: &Selection, printer: 
     };
     let more = and_more(rows.len(), 1);
     printer.note(&format!(
-        "complete, and perhaps stale: {}{more}: by the rows, sessions have come since (`snbb-scheduler session-status` \
-         looks whether they are in the data, `rerun_when_stale` of the procedure runs them again)",
+        "complete but possibly stale: {}{more}: new sessions arrived after it ran (`snbb-scheduler session-status` checks \
+         the data, `rerun_when_stale` runs such tasks again)",
         first.key
     ));
 }

@@ -1,4 +1,4 @@
-//! Names on the command line that match nothing: refused with the nearest names, alike in every command.
+//! Refusal of names on the command line that match nothing, with the nearest names, the same in every command.
 
 use std::collections::BTreeSet;
 
@@ -14,21 +14,21 @@ use crate::model::bids::{SessionLabel, SessionSource, SubjectLabel, suggest};
 use crate::model::procedure::Scope;
 use crate::model::state::{State, TaskKey};
 
-/// So many names are shown of many.
+/// Number of names shown of a long list.
 const SHOWN: usize = 3;
 
 /// The subjects and sessions that can be named.
 pub struct Known<'a> {
-    /// In no order, some of them several times.
+    /// Unsorted, with duplicates.
     sessions: Vec<(&'a str, &'a str)>,
     place: &'static str,
-    /// There may be others: something is unreadable.
+    /// Whether there may be others because something is unreadable.
     is_partial: bool,
 }
 
 impl Context {
-    /// Shows what is odd about the names in the data: for commands that show or work on all sessions.
-    pub fn tell_odd_names(&self, found: &Discovery, printer: &mut Printer) {
+    /// Notes unusual names in the data, for commands that show or process all sessions.
+    pub fn report_unusual_names(&self, found: &Discovery, printer: &mut Printer) {
         let root = match &self.config.sessions {
             SessionSource::Bids => &self.config.bids_root,
             SessionSource::Dicom | SessionSource::Csv { .. } => &self.config.dicom_root,
@@ -45,21 +45,19 @@ impl Context {
             .map(|(name, meant)| format!("{name} ({meant}?)"))
             .collect();
         let (root, few) = (root.display(), few(&names, SHOWN));
-        let names = plural_of(
-            names.len(),
-            "directory with nearly a BIDS name",
-            "directories with nearly BIDS names",
-        );
-        printer.note(&format!("{names} below {root} left alone: {few}"));
+        let names = plural_of(names.len(), "directory", "directories");
+        printer.note(&format!(
+            "{names} below {root} ignored, with almost valid BIDS names: {few}"
+        ));
     }
 
-    /// Refuses a selection that matches nothing in the data. A study without any session refuses nothing: the data of a
-    /// new study is still to come, and its cron line must not fail.
+    /// Refuses a selection that matches nothing in the data. A study without any session refuses nothing: a new study
+    /// may still be without data, and its cron line must not fail.
     pub fn refuse_unknown_in(&self, found: &Discovery, args: &SelectArgs) -> Result<(), Failure> {
         Known::in_study(found).refuse(&args.subjects, &args.sessions)
     }
 
-    /// The same for commands about tasks: those of subject scope have no session that could be selected.
+    /// The same for commands about tasks: subject-scoped ones have no session that could be selected.
     pub fn refuse_no_task(
         &self,
         found: &Discovery,
@@ -81,7 +79,7 @@ impl Context {
         }
         Err(Failure::usage(
             "no task of the study matches the selection",
-            "procedures of scope `subject` have no session: leave out --session",
+            "procedures with `scope: subject` have no session: omit --session",
         ))
     }
 
@@ -90,7 +88,7 @@ impl Context {
         self.refuse_unknown(keys, &args.subjects, &args.sessions)
     }
 
-    /// Refuses names that are neither among these tasks nor in the study, which is read only if they are not.
+    /// Refuses names that are neither in these rows nor in the study, which is read only if they are not in the rows.
     fn refuse_unknown<'a>(
         &self,
         keys: impl Iterator<Item = &'a TaskKey>,
@@ -114,7 +112,7 @@ impl Context {
         study.refuse(subjects, sessions)
     }
 
-    /// The same for words that name a task.
+    /// The same for the words that name a task.
     pub fn refuse_unknown_words<'a>(
         &self,
         keys: impl Iterator<Item = &'a TaskKey>,
@@ -140,7 +138,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Refuses values that match nothing, the subjects first. Nothing is refused where some may be unknown.
+    /// Refuses values that match nothing, subjects first, unless the list of known names may be incomplete.
     pub fn refuse(&self, subjects: &[String], sessions: &[String]) -> Result<(), Failure> {
         if self.is_partial || self.sessions.is_empty() {
             return Ok(());
@@ -183,13 +181,13 @@ impl<'a> Known<'a> {
         let place = self.place;
         let message = match label.contains(['*', '?', '[', '{']) {
             true => format!("no {what}{of} {place} matches {label}"),
-            false => format!("there is no {what} {label}{of} {place}"),
+            false => format!("no {what} {label}{of} {place}"),
         };
         let known: Vec<&str> = known.iter().copied().filter(|l| !l.is_empty()).collect();
         let similar = suggest::similar_labels(label, known.iter().copied(), SHOWN);
         let hint = match (similar.is_empty(), known.is_empty(), of.is_empty()) {
             (false, ..) => format!("did you mean {}?", similar.join(", ")),
-            (_, true, _) => format!("no {what} is {place}: leave it out"),
+            (_, true, _) => format!("no {what} is {place}: omit it"),
             (_, _, false) => format!("its sessions are {}", few(&known, SHOWN)),
             _ => format!("`snbb-scheduler session-status` lists the {what}s of the study"),
         };
@@ -201,7 +199,7 @@ fn selection(subjects: &[String], sessions: &[String]) -> Selection {
     Selection::new(subjects, sessions, &[], &[]).unwrap_or_default()
 }
 
-/// A value as the label that it names; globs stay.
+/// The label for a value; globs stay as they are.
 fn label(value: &str, prefix: &str) -> String {
     match value.starts_with(prefix) || value.starts_with('*') {
         true => value.to_owned(),

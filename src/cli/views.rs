@@ -1,4 +1,4 @@
-//! What each command shows: totals first, then the rows.
+//! Tables of the commands: totals first, then the rows.
 //!
 //! Tables are for people and may change; CSV and JSON are for scripts (`docs/output.md`).
 
@@ -19,37 +19,37 @@ use crate::show::tables::{RowOrder, SessionOrder, TableError, first_word, short_
 
 pub use summary::{RunSummary, print_run_summary};
 
-/// What the table of rows shows.
+/// Columns of the table of rows.
 const STATUS_COLUMNS: &str = "procedure subject session status reason attempt job_id submitted_at";
 
-/// The same if all of them failed: what happened says more than when it began.
+/// Columns if all rows are failed: the failure is more informative than the time of submission.
 const FAILURE_COLUMNS: &str = "procedure subject session reason attempt job_id failure";
 
-/// Says which rows `status` shows, and how.
+/// Selection and layout of the rows of `status`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RowsView<'a> {
     pub log_dir: Option<&'a Path>,
-    /// There are other rows, which were not asked for.
+    /// Whether there are other rows, which were not selected.
     pub is_selection: bool,
-    /// Not all was asked for: procedures without rows are left out of the counts.
+    /// Whether a selection omits procedures without rows from the counts.
     pub is_filtered: bool,
-    /// When a row changed says more than when it was submitted.
+    /// Whether the time of change replaces the time of submission.
     pub shows_changes: bool,
-    /// Empty: those that say most.
+    /// Empty for the default columns.
     pub columns: &'a [String],
     pub order: Option<RowOrder>,
     pub is_reversed: bool,
-    /// Zero: all. None: all, but on a terminal [`TERMINAL_ROWS`].
+    /// Zero: all. `None`: all or, on a terminal, [`TERMINAL_ROWS`].
     pub limit: Option<usize>,
     pub format: Format,
 }
 
-/// Says which rows `session-status` shows, and how.
+/// Selection and layout of the rows of `session-status`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SessionsView<'a> {
     /// Columns of procedures that were not selected.
     pub hidden: &'a [String],
-    /// There are other sessions, which were not asked for.
+    /// Whether there are other sessions, which were not selected.
     pub is_selection: bool,
     pub order: Option<SessionOrder>,
     pub is_reversed: bool,
@@ -58,10 +58,10 @@ pub struct SessionsView<'a> {
     pub format: Format,
 }
 
-/// How many rows a terminal shows unless asked for more: two or three screens.
+/// Default number of rows on a terminal: two or three screens.
 pub const TERMINAL_ROWS: usize = 50;
 
-/// Prints rows of the state; as a table, first the counts per procedure and status of all of them.
+/// Prints rows of the state; as a table, first the counts of all of them per procedure and status.
 pub fn print_status(
     printer: &mut Printer,
     mut rows: Vec<&TaskRow>,
@@ -71,9 +71,9 @@ pub fn print_status(
     let is_table = view.format == Format::Table;
     if is_table && rows.is_empty() {
         printer.note(if view.is_selection {
-            "no row matches (`snbb-scheduler session-status` also shows tasks that have none)"
+            "no row matches (`snbb-scheduler session-status` also shows tasks without a row)"
         } else {
-            "no tasks on record (`snbb-scheduler manifest` shows what is due)"
+            "no tasks on record (`snbb-scheduler manifest` lists the tasks that are due)"
         });
         return Ok(());
     }
@@ -122,12 +122,12 @@ pub fn print_status(
         printer.frame(&frame, view.format, &[], &[])?;
     }
     if let Some(cut) = cut {
-        cut.tell_of_rows(printer);
+        cut.report_rows(printer);
     }
     Ok(())
 }
 
-/// Puts rows in their order and leaves out those that are too many. Also returns the order.
+/// Sorts rows and truncates a long list. Also returns the order.
 pub fn arrange(
     rows: &mut Vec<&TaskRow>,
     dag: &ProcedureDag,
@@ -135,7 +135,7 @@ pub fn arrange(
     printer: &Printer,
 ) -> (Option<Cut>, RowOrder) {
     let cut = Cut::of(rows.len(), view.limit, view.format, printer);
-    // Of more rows than are shown, those that a person should look at.
+    // Of too many rows, those that need attention are shown.
     let order = view.order.unwrap_or(match cut {
         Some(Cut { asked: false, .. }) => RowOrder::Status,
         _ => RowOrder::Procedure,
@@ -148,24 +148,24 @@ pub fn arrange(
     (cut, order)
 }
 
-/// Shows what the order is about.
+/// Shows the column by which the rows are sorted.
 fn put_instead_of_submitted<'a>(name: &'a str, columns: &mut Vec<&'a str>) {
     columns.retain(|column| *column != "submitted_at");
     let last = columns.len() - usize::from(columns.last() == Some(&"failure"));
     columns.insert(last, name);
 }
 
-/// Says how many of the rows of a long list are shown.
+/// The shown part of a long list.
 #[derive(Debug, Clone, Copy)]
 pub struct Cut {
     pub shown: usize,
     all: usize,
-    /// The number was asked for.
+    /// Whether the limit was given on the command line.
     asked: bool,
 }
 
 impl Cut {
-    /// None: all are shown.
+    /// `None` if all are shown.
     pub fn of(all: usize, limit: Option<usize>, format: Format, printer: &Printer) -> Option<Self> {
         let is_on_terminal = printer.is_terminal() && format == Format::Table;
         let shown = match limit {
@@ -179,26 +179,26 @@ impl Cut {
             .map(|shown| Self { shown, all, asked })
     }
 
-    /// Says how many rows of `status` there are.
-    pub fn tell_of_rows(self, printer: &mut Printer) {
+    /// Reports the number of rows of `status`.
+    pub fn report_rows(self, printer: &mut Printer) {
         let first = if self.asked {
             ""
         } else {
             ", failed ones first"
         };
-        let others = "--status, --procedure, --subject and --since choose";
-        self.tell(printer, "rows", first, others);
+        let others = "use --status, --procedure, --subject or --since to select";
+        self.report(printer, "rows", first, others);
     }
 
-    pub fn tell(self, printer: &mut Printer, what: &str, first: &str, others: &str) {
+    pub fn report(self, printer: &mut Printer, what: &str, first: &str, others: &str) {
         let Self { shown, all, .. } = self;
         printer.note(&format!(
-            "{shown} of {all} {what}{first}: '--limit 0' shows all, {others}"
+            "{shown} of {all} {what}{first}: `--limit 0` shows all; {others}"
         ));
     }
 }
 
-/// Prints the counts per procedure and status; `is_filtered`: only of procedures that have rows.
+/// Prints the counts per procedure and status; `is_filtered` omits procedures without rows.
 pub fn print_counts<'a>(
     printer: &mut Printer,
     rows: impl IntoIterator<Item = &'a TaskRow> + Clone,
@@ -210,8 +210,8 @@ pub fn print_counts<'a>(
     printer.frame(&counts, Format::Table, &statuses, &[])
 }
 
-/// Prints a row per session and a column per procedure; as a table, first the counts per
-/// decision and procedure. Where the terminal has no room, cells are shortened.
+/// Prints one row per session and one column per procedure; as a table, first the counts per decision
+/// and procedure. A narrow terminal gets shortened cells.
 pub fn print_session_status(
     printer: &mut Printer,
     mut sessions: Vec<Session>,
@@ -256,13 +256,13 @@ pub fn print_session_status(
         let first = if cut.asked {
             ""
         } else {
-            ", those that need a person first"
+            ", attention needed first"
         };
-        cut.tell(
+        cut.report(
             printer,
             "sessions",
             first,
-            "--status, --procedure and --subject choose",
+            "use --status, --procedure or --subject to select",
         );
     }
     Ok(())
@@ -292,7 +292,7 @@ pub fn print_manifest(
 ) -> Result<(), TableError> {
     let frame = tables::manifest_frame(manifest, dag)?;
     match frame.height() {
-        0 if format == Format::Table => printer.talk("nothing is due"),
+        0 if format == Format::Table => printer.info("nothing is due"),
         _ => printer.frame(&frame, format, &[], &[])?,
     }
     for (reason, count) in tables::reason_summary(manifest) {
@@ -301,7 +301,7 @@ pub fn print_manifest(
     Ok(())
 }
 
-/// So many columns of a session table are labels, the first ones.
+/// The number of label columns of a session table, which come first.
 const LABELS: usize = 2;
 
 /// Shortens the cells of some columns of a session table.
@@ -321,7 +321,7 @@ fn with_cells(
     Ok(DataFrame::new(frame.height(), columns.collect())?)
 }
 
-/// Returns a label as the options take it too, where the column's name says what it is of.
+/// A label without its prefix, where the column's name implies it.
 fn without_prefix(label: &str) -> &str {
     let prefixes = ["sub-", "ses-"].into_iter();
     let mut rests = prefixes.filter_map(|prefix| label.strip_prefix(prefix));

@@ -1,4 +1,4 @@
-//! `wait`: blocks until the selection has nothing in flight. The exit code says how it went.
+//! `wait`: blocks until the selected tasks have nothing in flight. The exit code is the outcome.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -8,37 +8,35 @@ use super::context::Context;
 use super::error::Failure;
 use super::monitor::{no_more, update_or_read};
 use super::output::Printer;
-use super::watch::{SHORTEST, repeat};
+use super::watch::{MIN_INTERVAL, repeat};
 use crate::base::exit::Exit;
 use crate::base::sys;
+use crate::base::text::plural_of;
 use crate::decide::manifest::Selection;
 use crate::model::state::{Reason, State, TaskRow, TaskStatus};
 use crate::show::explain::all_awaiting;
 
 pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<Exit, Failure> {
-    let state = context.read_state(printer)?;
-    let selection = context.selection_among(&args.select, Some(&state))?;
+    let (state, selection) = context.select_rows(&args.select, printer)?;
     let started = sys::now();
-    let mut before = count(&state, &selection);
-    context.refuse_off_record(&state, &args.select)?;
+    let mut before = Counts::of(&state, &selection);
     if before.all() == 0 && selection.is_everything() {
         printer.warning("no tasks on record: nothing to wait for");
     } else if before.all() == 0 {
-        return Err(Failure::Usage {
-            message: "no job of a selected task was ever submitted: there is nothing to wait for"
-                .to_owned(),
-            hint: "`snbb-scheduler session-status` shows where the tasks are".to_owned(),
-        });
+        return Err(Failure::usage(
+            "no job of a selected task was ever submitted: there is nothing to wait for",
+            "`snbb-scheduler session-status` shows the status of the tasks",
+        ));
     }
     let ended = |counts: &Counts| (counts.all() - counts.in_flight) as u64;
     let progress = printer.progress(Some(before.all() as u64), "waiting");
     progress.inc(ended(&before));
-    // What is wrong is told at the first look, not every half minute.
-    printer.tell_once();
+    // Problems are reported once, not every half minute.
+    printer.suppress_repeats();
     printer.detail(&before.text());
-    let look = || {
+    let step = || {
         let (looked, state) = update_or_read(context, "wait", &args.write, printer, no_more)?;
-        let counts = count(&state, &selection);
+        let counts = Counts::of(&state, &selection);
         if counts.in_flight == 0 {
             progress.finish();
             let without_row = looked.map_or(0, |looked| {
@@ -46,12 +44,14 @@ pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<
             });
             if without_row > 0 && selection.is_everything() {
                 printer.warning(&format!(
-                    "{without_row} jobs of this study live and have no row: the state was lost or rolled back"
+                    "{without_row} jobs of this study are in the queue but have no row: the state was lost or rolled back"
                 ));
-                printer.hint("`snbb-scheduler run` or `state repair --yes` takes them back");
+                printer.hint(
+                    "`snbb-scheduler run` or `snbb-scheduler state repair --yes` adopts them",
+                );
                 return Ok(ControlFlow::Break(Exit::Error));
             }
-            printer.talk(&format!(
+            printer.info(&format!(
                 "{} complete, {} failed",
                 counts.complete, counts.failed
             ));
@@ -60,12 +60,10 @@ pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<
         }
         progress.set_total(counts.all() as u64);
         progress.inc(ended(&counts).saturating_sub(ended(&before)));
-        let selected = state
-            .rows()
-            .iter()
-            .filter(|row| is_selected(&selection, row));
-        let awaited: Vec<_> = selected.filter(|row| row.is_in_flight()).collect();
-        // Nothing is left but the wait for outputs: whoever waits should know how long.
+        let awaited: Vec<_> = selected(&state, &selection)
+            .filter(|row| row.is_in_flight())
+            .collect();
+        // Only outputs are still awaited: report how long that can take.
         if awaited
             .iter()
             .all(|row| row.reason == Some(Reason::AwaitingOutput))
@@ -77,13 +75,13 @@ pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<
             printer.detail(&counts.text());
         }
         let waited = (sys::now() - started).to_std().unwrap_or(Duration::ZERO);
-        let interval = args.interval.max(SHORTEST);
+        let interval = args.interval.max(MIN_INTERVAL);
         let pause = match args.timeout {
             Some(timeout) if waited >= timeout => {
                 progress.finish();
                 printer.warning(&format!(
-                    "{} task(s) are still in flight after {} s",
-                    counts.in_flight,
+                    "{} still in flight after {} s",
+                    plural_of(counts.in_flight, "task is", "tasks are"),
                     waited.as_secs()
                 ));
                 return Ok(ControlFlow::Break(Exit::TimeOut));
@@ -94,14 +92,10 @@ pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<
         before = counts;
         Ok(ControlFlow::Continue(pause))
     };
-    repeat(look, || {})
+    repeat(step, || {})
 }
 
-fn is_selected(selection: &Selection, row: &TaskRow) -> bool {
-    selection.contains(&row.key.subject, &row.key.session, &row.key.procedure)
-}
-
-#[derive(PartialEq, Eq)]
+#[derive(Default, PartialEq, Eq)]
 struct Counts {
     in_flight: usize,
     complete: usize,
@@ -109,6 +103,18 @@ struct Counts {
 }
 
 impl Counts {
+    fn of(state: &State, selection: &Selection) -> Self {
+        let mut counts = Self::default();
+        for row in selected(state, selection) {
+            match row.status {
+                TaskStatus::Complete => counts.complete += 1,
+                TaskStatus::Failed => counts.failed += 1,
+                TaskStatus::Pending | TaskStatus::Running => counts.in_flight += 1,
+            }
+        }
+        counts
+    }
+
     fn all(&self) -> usize {
         self.in_flight + self.complete + self.failed
     }
@@ -121,17 +127,7 @@ impl Counts {
     }
 }
 
-fn count(state: &State, selection: &Selection) -> Counts {
-    let of = |status: fn(TaskStatus) -> bool| {
-        state
-            .rows()
-            .iter()
-            .filter(|row| is_selected(selection, row) && status(row.status))
-            .count()
-    };
-    Counts {
-        in_flight: of(TaskStatus::is_in_flight),
-        complete: of(|status| status == TaskStatus::Complete),
-        failed: of(|status| status == TaskStatus::Failed),
-    }
+fn selected<'a>(state: &'a State, selection: &'a Selection) -> impl Iterator<Item = &'a TaskRow> {
+    let rows = state.rows().iter();
+    rows.filter(|row| selection.contains_key(&row.key))
 }

@@ -1,4 +1,4 @@
-//! Looking again and again: `run --watch`, and the loop that it shares with `wait` and with the `--watch` of `monitor`.
+//! Repetition: `--watch` of `run`, and the loop that it shares with `wait` and `monitor`.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -10,20 +10,20 @@ use crate::base::sys;
 use crate::show::notify::Figures;
 use crate::show::tables::TaskState;
 
-/// Slurm is not asked more often.
-pub const SHORTEST: Duration = Duration::from_secs(1);
-/// How soon a signal is noticed between two looks.
+/// Shortest interval between two queries of Slurm.
+pub const MIN_INTERVAL: Duration = Duration::from_secs(1);
+/// How soon a signal is noticed during a pause.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// Looks until a look says that it was the last one, with the pause between two that the look says. SIGINT and SIGTERM
-/// end it after the look at work. Calls `meanwhile` several times per second of a pause.
+/// Repeats `step` until it breaks, with the pause that it returns between two steps. SIGINT and SIGTERM end the loop
+/// after the current step. Calls `meanwhile` several times per second of a pause.
 pub fn repeat(
-    mut look: impl FnMut() -> Result<ControlFlow<Exit, Duration>, Failure>,
+    mut step: impl FnMut() -> Result<ControlFlow<Exit, Duration>, Failure>,
     meanwhile: impl Fn(),
 ) -> Result<Exit, Failure> {
     sys::catch_interrupts();
     loop {
-        let mut pause = match look()? {
+        let mut pause = match step()? {
             ControlFlow::Break(exit) => return Ok(exit),
             ControlFlow::Continue(pause) => pause,
         };
@@ -42,15 +42,15 @@ pub fn repeat(
     }
 }
 
-/// Makes passes, each like a call from cron, until nothing is due or in flight. `pass` returns what the pass found, as
-/// far as it came.
+/// Makes passes, each like a `run` from cron, until nothing is due or in flight. `pass` also returns the figures of
+/// the pass, as far as it got.
 pub fn run(
     interval: Duration,
     printer: &mut Printer,
     mut pass: impl FnMut(&mut Printer) -> (Result<Exit, Failure>, Option<Figures>),
 ) -> Result<Exit, Failure> {
     if !printer.is_quiet() {
-        printer.tell_once();
+        printer.suppress_repeats();
     }
     let bar = printer.watch();
     let draw_again = || {
@@ -58,11 +58,11 @@ pub fn run(
             bar.tick();
         }
     };
-    let look = || {
+    let step = || {
         let started = Instant::now();
         let (result, figures) = pass(printer);
         let exit = match result {
-            Err(failure) if is_tried_again(failure.exit()) => {
+            Err(failure) if is_retried(failure.exit()) => {
                 printer.warning(&format!(
                     "{}; the next pass tries again",
                     failure.sentence()
@@ -73,30 +73,30 @@ pub fn run(
             result => result?,
         };
         let figures = figures.unwrap_or_default();
-        Ok(if goes_on(exit, figures.moving) {
+        Ok(if continues(exit, figures.moving) {
             let pause = interval.saturating_sub(started.elapsed());
-            ControlFlow::Continue(pause.max(SHORTEST))
+            ControlFlow::Continue(pause.max(MIN_INTERVAL))
         } else {
             let has_failed = figures.count(TaskState::Failed) > 0;
             ControlFlow::Break(exit.unless(exit == Exit::Done && has_failed, Exit::Error))
         })
     };
-    let ended = repeat(look, draw_again);
+    let ended = repeat(step, draw_again);
     let is_interrupted = matches!(ended, Ok(Exit::Interrupted));
     printer.stop_watching(is_interrupted);
     if is_interrupted {
-        printer.note("stopped watching; jobs go on, and the next `snbb-scheduler run` continues");
+        printer
+            .note("stopped watching; jobs continue, and the next `snbb-scheduler run` takes over");
     }
     ended
 }
 
-/// True if another pass may find something changed. `moving`: how many tasks this one left that need no person.
-pub fn goes_on(exit: Exit, moving: usize) -> bool {
-    is_tried_again(exit)
-        || moving > 0 && matches!(exit, Exit::Done | Exit::Refused | Exit::Unreadable)
+/// True if another pass may find a change. `moving`: number of tasks that will proceed automatically.
+pub fn continues(exit: Exit, moving: usize) -> bool {
+    is_retried(exit) || moving > 0 && matches!(exit, Exit::Done | Exit::Refused | Exit::Unreadable)
 }
 
-fn is_tried_again(exit: Exit) -> bool {
+fn is_retried(exit: Exit) -> bool {
     matches!(exit, Exit::Locked | Exit::Unreachable)
 }
 
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_later_pass_cannot_change_ends_it() {
+    fn watching_ends_when_later_passes_cannot_change_anything() {
         for (exit, with_moving, without) in [
             (Exit::Done, true, false),
             (Exit::Refused, true, false),
@@ -117,7 +117,7 @@ mod tests {
             (Exit::Safety, false, false),
         ] {
             assert_eq!(
-                (goes_on(exit, 1), goes_on(exit, 0)),
+                (continues(exit, 1), continues(exit, 0)),
                 (with_moving, without),
                 "{exit:?}"
             );
@@ -125,16 +125,16 @@ mod tests {
     }
 
     #[test]
-    fn a_look_is_repeated_until_it_says_that_it_was_the_last() {
-        let mut looks = 0;
-        let look = || {
-            looks += 1;
-            Ok(match looks {
+    fn a_step_is_repeated_until_it_breaks() {
+        let mut steps = 0;
+        let step = || {
+            steps += 1;
+            Ok(match steps {
                 3 => ControlFlow::Break(Exit::Refused),
                 _ => ControlFlow::Continue(Duration::from_millis(1)),
             })
         };
-        let exit = repeat(look, || {});
-        assert_eq!((exit.unwrap(), looks), (Exit::Refused, 3));
+        let exit = repeat(step, || {});
+        assert_eq!((exit.unwrap(), steps), (Exit::Refused, 3));
     }
 }

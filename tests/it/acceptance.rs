@@ -329,7 +329,7 @@ fn every_wait_without_end_is_shown_at_once() {
         let line = said
             .err
             .lines()
-            .find(|line| line.contains(&format!("Slurm says {reason}: ")))
+            .find(|line| line.contains(&format!("(Slurm: {reason}): ")))
             .unwrap_or_else(|| panic!("{reason}: {}", said.err));
         assert!(line.contains(&format!("(job {job})")), "{line}");
     }
@@ -339,11 +339,7 @@ fn every_wait_without_end_is_shown_at_once() {
         reasons.len()
     );
     let said = study.ok(&["run"]);
-    assert!(
-        said.err.contains("Slurm says BadConstraints"),
-        "{}",
-        said.err
-    );
+    assert!(said.err.contains("(Slurm: BadConstraints)"), "{}", said.err);
     assert_eq!(
         slurm.calls("sbatch"),
         reasons.len() + 1,

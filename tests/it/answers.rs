@@ -179,7 +179,7 @@ fn c11_a_job_that_slurm_has_forgotten_is_cleared_at_a_persons_word() {
     assert_eq!(study.call(&pending).code, 1, "it waits in the queue");
     slurm.set("1001", "GONE");
     slurm.break_program("sacct", "sacct: error: Connection refused");
-    assert_eq!(study.call(&pending).code, 1, "accounting does not answer");
+    assert_eq!(study.call(&pending).code, 1, "accounting is not responding");
     slurm.heal("sacct");
     study.ok(&pending);
     assert_eq!(study.statuses(), [""; 0]);

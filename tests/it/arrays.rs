@@ -182,7 +182,7 @@ fn a_lost_answer_of_an_array_is_found_task_by_task() {
     let said = study.ok(&["run"]);
     assert!(
         said.err
-            .contains("4 tasks of prep: nobody knows yet whether their jobs were accepted"),
+            .contains("4 tasks of prep: it is not yet known whether Slurm accepted their jobs"),
         "{}",
         said.err
     );
@@ -246,7 +246,7 @@ fn without_room_for_one_the_rest_waits() {
     slurm.limit_arrays(0);
     let said = study.ok(&["run"]);
     assert!(said.err.contains("0 submitted"), "{}", said.err);
-    assert!(said.err.contains("12  a limit of Slurm's"), "{}", said.err);
+    assert!(said.err.contains("12  a limit in Slurm"), "{}", said.err);
     // 12, 6, 3, 2, 1
     assert_eq!(slurm.calls("sbatch"), 5);
     assert_eq!((study.rows().len(), directories(&study).len()), (0, 0));
@@ -298,11 +298,7 @@ fn a_state_that_is_gone_takes_its_arrays_back() {
     };
     forget();
     let said = study.ok(&["run"]);
-    assert!(
-        said.err.contains("adopted its living job 1001_2"),
-        "{}",
-        said.err
-    );
+    assert!(said.err.contains("adopted its job 1001_2"), "{}", said.err);
     each_has_its_job(&study, &slurm, 3);
 
     // The audit log names the tasks, too.

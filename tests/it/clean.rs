@@ -99,7 +99,7 @@ fn d14_a_dry_run_lists_the_same_on_stdout_and_changes_nothing() {
     let told = did.err.replace(&dir, "DIR");
     let listed = did.out.replace(&dir, "DIR");
     let wanted = [
-        "moved 1 row of sessions or procedures that are gone to DIR/state.attempts.parquet",
+        "moved 1 row of sessions or procedures that no longer exist to DIR/state.attempts.parquet",
         "removed 4 logs of complete tasks, 2.4 kB",
     ];
     for line in [
@@ -143,7 +143,7 @@ fn age_and_parts_decide() {
 
     let before = study.snapshot();
     let said = study.ok(&["clean", "--older-than", "90d"]);
-    assert_eq!(said.err, "nothing to clean is older than 90d\n");
+    assert_eq!(said.err, "nothing to clean: nothing is older than 90d\n");
     assert_eq!(study.snapshot(), before, "nothing changed, nothing written");
     assert_eq!(study.ok(&["clean", "--older-than", "90d", "-q"]).err, "");
 
@@ -207,7 +207,11 @@ fn rows_stay_while_sessions_cannot_be_seen() {
     fs::create_dir(study.at("dicom")).unwrap();
     let said = study.call(&["clean", "--older-than", "0s", "--rows"]);
     assert_eq!(said.code, 6, "{}", said.err);
-    assert!(said.err.contains("rows stay: dicom_root"), "{}", said.err);
+    assert!(
+        said.err.contains("rows are not cleaned: dicom_root"),
+        "{}",
+        said.err
+    );
     assert_eq!(study.rows().len(), 4);
 }
 
@@ -321,7 +325,7 @@ fn purge_takes_a_subject_out_of_every_file_and_leaves_the_others() {
     assert_eq!(study.snapshot(), before);
     let did = study.ok(&one);
     let said = would.err.replace("would remove", "removed");
-    assert_eq!(said.replace("would write", "wrote"), did.err);
+    assert_eq!(said.replace("would delete", "deleted"), did.err);
 
     assert_eq!(names(&study, "sub-02"), 1, "that of sub-020");
     assert_eq!(names(&study, "sub-01"), others);
@@ -336,7 +340,7 @@ fn purge_takes_a_subject_out_of_every_file_and_leaves_the_others() {
         study
             .ok(&one)
             .err
-            .contains("no file of the state names sub-02")
+            .contains("no file of the state mentions sub-02")
     );
 }
 

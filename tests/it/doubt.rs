@@ -272,7 +272,7 @@ fn a_lost_answer_of_sbatch_becomes_one_job() {
             "{fault}: {}",
             said.err
         );
-        let told = "nobody knows yet whether its job was accepted";
+        let told = "it is not yet known whether Slurm accepted its job";
         assert_eq!(said.err.matches(told).count(), 2, "{}", said.err);
     }
     let whole = site.study.ok(&["run", "--skip-monitor"]);
@@ -356,7 +356,7 @@ fn an_older_state_takes_its_living_jobs_back() {
         let said = study.ok(&["run"]);
         assert!(said.err.contains(" 0 submitted"), "{}", said.err);
         assert_eq!(
-            said.err.matches("adopted its living job").count(),
+            said.err.matches("adopted its job").count(),
             3 - count,
             "{}",
             said.err
@@ -407,7 +407,7 @@ fn studies_with_equal_names_keep_their_own_jobs() {
     // run waits for the living job of an equal name: its state file might have been moved.
     let said = two.study.ok(&["run"]);
     assert!(
-        said.err.contains("2 submitted") && said.err.contains("put it there before the next run"),
+        said.err.contains("2 submitted") && said.err.contains("move it there before the next run"),
         "{}",
         said.err
     );

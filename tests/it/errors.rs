@@ -59,7 +59,9 @@ fn a_configuration_that_lies_there_and_is_not_named() {
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(
-        said.contains("config.yaml is not read by itself: name it with --config or SNBB_CONFIG"),
+        said.contains(
+            "config.yaml is not read automatically: name it with --config or SNBB_CONFIG"
+        ),
         "{said}"
     );
 }
@@ -141,7 +143,7 @@ fn slurm_is_not_on_the_path_as_under_cron() {
     let said = study.call(&["run"]);
     insta::assert_snapshot!(shown(&study, &said).replace("BIN", "STUDY/empty"), @r"
     exit code 5
-    note: there is no state file STUDY/state.parquet yet: a new one is started
+    note: there is no state file STUDY/state.parquet yet: starting a new one
     error: sbatch was not found (looked in STUDY/empty)
     hint: set slurm_bin_dir to the directory of sbatch; cron's PATH is shorter than a login shell's
     ");

@@ -191,7 +191,7 @@ fn earlier_attempts_are_listed() {
     study.ok(&["retry", "-q"]);
     let (text, json) = explain_with(&study, &["01", "01", "bids"], 0);
     assert!(
-        text.contains("\n  row      none, what was there was cleared\n  attempts 1, job"),
+        text.contains("\n  row      none: the earlier one was cleared\n  attempts 1, job"),
         "{text}"
     );
     assert_eq!(json[0]["row"], Value::Null);
@@ -284,7 +284,7 @@ fn what_is_not_there_is_answered_with_what_is() {
         (
             &["01", "01", "prepp"],
             2,
-            "there is no procedure 'prepp', there are: bids, prep, table",
+            "no procedure 'prepp' (available: bids, prep, table",
         ),
         (
             &["sub-01", "sub-02"],

@@ -267,7 +267,7 @@ fn state_and_logs_lie_in_data_only_on_purpose() {
     let said = init(&study, &arguments(&pairs));
     assert_eq!(said.code, 0, "{}", said.err);
     assert!(
-        said.err.contains("lies in derivatives_root, beside data"),
+        said.err.contains("is in derivatives_root, among the data"),
         "{}",
         said.err
     );

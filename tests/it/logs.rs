@@ -122,7 +122,7 @@ fn a_log_is_followed_until_its_job_has_ended() {
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut next = || lines.next().map(Result::unwrap);
-    assert!(next().unwrap().ends_with("(the end of 8 bytes) <=="));
+    assert!(next().unwrap().ends_with("(last lines of 8 bytes) <=="));
     assert_eq!(next().as_deref(), Some("two"));
     let add = |path: &str, text: &str| {
         let path = study.at(path);
@@ -271,7 +271,7 @@ fn all_that_happened_is_told_in_order() {
     ), "{csv}");
     let none = study.ok(&["history", "02", "prep"]);
     assert!(
-        none.err.contains("nothing has happened yet"),
+        none.err.contains("no events are on record yet"),
         "{}",
         none.err
     );
@@ -314,7 +314,7 @@ fn what_a_job_without_its_outputs_lacks_is_told_where_failures_are_told() {
     }
     study.write("derivatives/a/sub-01/ses-01/x.txt", "x");
     let said = study.ok(&["status", "--failed"]).out;
-    assert!(said.contains("they are there now"), "{said}");
+    assert!(said.contains("they exist now"), "{said}");
 }
 
 #[test]

@@ -246,9 +246,9 @@ fn a_digest_that_cannot_be_sent_is_a_warning_and_is_sent_later() {
         &said.err,
         &[
             &format!(
-                "warning: the digest was not sent: the mail server 127.0.0.1:{port} cannot be reached"
+                "warning: cannot send the digest: the mail server 127.0.0.1:{port} cannot be reached"
             ),
-            "the next call tries again",
+            "the next invocation tries again",
             "hint: check audit.smtp_host",
         ],
     );

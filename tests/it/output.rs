@@ -105,8 +105,8 @@ fn a_terminal_shows_the_rows_that_matter_and_says_how_many_there_are() {
     insta::assert_snapshot!("status_long", out);
     assert_eq!(
         err,
-        "note: 50 of 120 rows, failed ones first: '--limit 0' shows all, \
-         --status, --procedure, --subject and --since choose\n"
+        "note: 50 of 120 rows, failed ones first: `--limit 0` shows all; \
+         use --status, --procedure, --subject or --since to select\n"
     );
     let first: Vec<&str> = subjects(&out)[..13].to_vec();
     assert_eq!(
@@ -145,7 +145,7 @@ fn a_terminal_shows_the_rows_that_matter_and_says_how_many_there_are() {
             .map(|subject| out.find(subject).unwrap())
             .collect();
         assert!(places.is_sorted() && !out.contains("sub-116"), "{out}");
-        assert!(err.starts_with("note: 3 of 120 rows: '--limit 0'"), "{err}");
+        assert!(err.starts_with("note: 3 of 120 rows: `--limit 0`"), "{err}");
     }
 }
 
@@ -232,8 +232,8 @@ fn a_terminal_shows_the_sessions_that_need_a_person() {
     assert_eq!(shown_rows[..3], ["sub-70", "sub-71", "sub-00"]);
     assert_eq!(
         err,
-        "note: 50 of 80 sessions, those that need a person first: '--limit 0' shows all, \
-         --status, --procedure and --subject choose\n"
+        "note: 50 of 80 sessions, attention needed first: `--limit 0` shows all; \
+         use --status, --procedure or --subject to select\n"
     );
     let (out, err) = show(PIPED, SessionsView::default());
     assert_eq!((rows(&out).len(), err.as_str()), (80, ""));
@@ -341,7 +341,7 @@ fn nothing_to_show_is_an_empty_table_for_scripts_and_a_word_for_people() {
     for (what, words, header) in [
         (
             0,
-            "note: no tasks on record (`snbb-scheduler manifest` shows what is due)\n",
+            "note: no tasks on record (`snbb-scheduler manifest` lists the tasks that are due)\n",
             "subject,session,procedure,status,",
         ),
         (

@@ -110,7 +110,7 @@ fn odd_names_are_refused_where_they_would_be_misread() {
         "{}",
         said.err
     );
-    assert!(said.err.contains("hint: '--null'"), "{}", said.err);
+    assert!(said.err.contains("hint: use `--null`"), "{}", said.err);
     assert!(list(&study, &["--files", "-0"]).contains("two\nlines\0"));
     assert!(list(&study, &["--files", "--format", "json"]).contains(r"two\nlines"));
     assert!(study.ok(&["outputs"]).out.contains("bids/sub-01/ses-01\n"));

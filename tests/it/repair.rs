@@ -188,7 +188,7 @@ fn repaired(study: &Study, slurm: &FakeSlurm, wanted: &(Vec<TaskRow>, Vec<TaskRo
     if status.err.contains("state.parquet is damaged") {
         assert!(
             kept.contains(&damaged.flatten().unwrap()),
-            "{what}: the damaged file is kept"
+            "{what}: the damaged file was kept"
         );
     }
     for bytes in kept {
@@ -223,7 +223,7 @@ fn a_sound_state_needs_no_repair() {
     let before = ours(&study);
     let said = study.ok(&["state", "verify"]);
     assert!(
-        said.err.contains("the state is sound"),
+        said.err.contains("no problems found"),
         "{}\n{}",
         said.out,
         said.err
@@ -281,7 +281,7 @@ fn a_refused_a_released_and_a_cancelled_submission_leave_a_sound_state() {
     slurm.set("1006", "CANCELLED by 1000");
     study.ok(&["monitor"]);
     let said = study.ok(&["state", "verify"]);
-    assert!(said.err.contains("the state is sound"), "{}", said.out);
+    assert!(said.err.contains("no problems found"), "{}", said.out);
     let wanted = rows(&study);
     assert_eq!(wanted.0.len(), 6);
     for name in [

@@ -244,7 +244,8 @@ fn a_limit_of_the_site_is_no_error_and_the_rest_comes_later() {
     );
     let said = study.ok(&["run"]);
     assert!(
-        said.err.contains("the rest waits for the next run"),
+        said.err
+            .contains("the remaining tasks wait for the next run"),
         "{}",
         said.err
     );
@@ -258,7 +259,7 @@ fn a_submission_in_doubt_is_found_again_and_never_doubled() {
     let (study, slurm) = study();
     slurm.silent(2);
     let said = study.ok(&["run"]);
-    assert!(said.err.contains("nobody knows yet"), "{}", said.err);
+    assert!(said.err.contains("it is not yet known"), "{}", said.err);
     assert!(
         study
             .statuses()
@@ -288,7 +289,7 @@ fn a_deleted_state_does_not_double_jobs() {
     let said = study.ok(&["run"]);
     assert_eq!(slurm.calls("sbatch"), 3, "{}", said.err);
     assert_eq!(
-        said.err.matches("adopted its living job").count(),
+        said.err.matches("adopted its job").count(),
         3,
         "{}",
         said.err
@@ -305,7 +306,10 @@ fn d17_a_dry_run_is_a_table_for_people_and_rows_for_scripts() {
         .lines()
         .map(|l| l.split_whitespace().collect())
         .collect();
-    assert_eq!(lines[0], ["procedure", "tasks", "jobs", "resources", "of"]);
+    assert_eq!(
+        lines[0],
+        ["procedure", "tasks", "jobs", "resources", "labels"]
+    );
     assert_eq!(lines[1][..3], ["convert", "3", "3"], "{}", said.out);
     assert!(
         said.out.lines().all(|line| line.len() < 120),

@@ -162,7 +162,7 @@ fn sessions_that_vanish_stop_a_run() {
                 .contains("there are 14 sessions, but there were 20")
                 && said
                     .err
-                    .contains("'run' would submit nothing (safety stop)"),
+                    .contains("`run` would submit nothing (safety stop)"),
             "{command}: {}",
             said.err
         );
@@ -309,7 +309,7 @@ fn no_room_stops_a_run_and_has_its_own_way_out() {
         assert_eq!(said.code, 0, "{}", said.err);
         assert!(
             said.err.contains("no space for state_file ")
-                && said.err.contains("'run' would submit nothing"),
+                && said.err.contains("`run` would submit nothing"),
             "{looking}: {}",
             said.err
         );

@@ -302,7 +302,8 @@ fn all_are_known(growing: &mut Growing, said: &Said) -> usize {
             }
             doubled += 1;
             assert!(
-                said.err.contains(&format!("a second job, {id}, is alive")),
+                said.err
+                    .contains(&format!("a second job, {id}, is in the queue")),
                 "job {id} of {name} is unknown: {}",
                 said.err
             );

@@ -133,7 +133,10 @@ fn on_a_terminal_a_line_per_procedure_is_drawn_and_stays() {
     let study = local("sleep 0.5");
     let shown = in_terminal(&study, 100, &["run", "--watch", "1s"]);
     assert!(shown.contains("convert ["), "{shown}");
-    assert!(shown.contains("; Ctrl-C stops it, jobs go on"), "{shown}");
+    assert!(
+        shown.contains("; Ctrl-C stops watching, jobs continue"),
+        "{shown}"
+    );
     let end = shown.rsplit("submitted").next().unwrap();
     for line in ["] 2/2 complete", "convert [", "report  ["] {
         assert!(end.contains(line), "{shown}");

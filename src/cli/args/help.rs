@@ -1,10 +1,10 @@
-//! The help of a command: its own options, examples, and one line for the options that every command takes.
+//! Help of each command: its own options, examples, and a pointer to the global options.
 
 use clap::{Command, CommandFactory as _};
 
 use super::Cli;
 
-/// Command lines without the program's name.
+/// Example commands without the program's name.
 const EXAMPLES: &str = "\
 run --dry-run
 run --procedure fmriprep --subject 0001 --max-jobs 10
@@ -54,14 +54,14 @@ completions bash
 man config
 man --output /usr/local/share/man/man1";
 
-/// The command line with these helps.
+/// The command line with the help texts of this module.
 pub fn command() -> Command {
     let mut root = Cli::command();
     root.build();
     root.mut_subcommands(with_own_help)
 }
 
-/// Hides the options of every command, which are in the program's own help, and adds examples. For built commands.
+/// Hides global options, which the program's own help describes, and adds examples. Needs a built command.
 pub fn with_own_help(command: Command) -> Command {
     let name = command.get_bin_name().unwrap_or_default();
     let name = name.replace("snbb-scheduler ", "").replace("help ", "") + " ";
@@ -75,7 +75,7 @@ pub fn with_own_help(command: Command) -> Command {
         [one] => format!("Example:\n{one}\n"),
         all => format!("Examples:\n{}\n", all.concat()),
     };
-    after.push_str("Options of every command, such as --config and -v: snbb-scheduler --help");
+    after.push_str("See snbb-scheduler --help for global options such as --config and -v.");
     if let Some(own) = command.get_after_help() {
         after.push_str(&format!("\n\n{own}"));
     }

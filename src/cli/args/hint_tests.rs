@@ -1,4 +1,4 @@
-//! Commands that are named in texts are commands that work.
+//! Checks that commands quoted in texts are valid.
 #![expect(clippy::disallowed_methods, reason = "reads the sources")]
 
 use std::fs;
@@ -10,7 +10,7 @@ use super::Cli;
 
 const PROGRAM: &str = "snbb-scheduler ";
 
-/// Lists the sources and pages that name commands, without tests.
+/// Collects the sources and pages that may quote commands, without tests.
 fn texts(dir: &Path, ending: &str, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -23,7 +23,7 @@ fn texts(dir: &Path, ending: &str, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns what stands between back quotes on one line; a string that goes on below is one line.
+/// The texts between back quotes on one line; a continued string counts as one line.
 fn quoted(text: &str) -> Vec<String> {
     let joined = regex::Regex::new(r"\\\n\s*").unwrap();
     let text = joined.replace_all(text, "");
@@ -34,7 +34,7 @@ fn quoted(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the words of a command, if a text is one: with the program's name, or a command with an option.
+/// The words of a command, if a text is one: with the program's name, or a command with an option.
 fn command(text: &str) -> Option<Vec<String>> {
     let rest = match text.strip_prefix(PROGRAM) {
         Some(rest) => rest,
@@ -46,7 +46,7 @@ fn command(text: &str) -> Option<Vec<String>> {
             (is_command && options.contains("--")).then_some(text)?
         }
     };
-    // A placeholder of a format is some word.
+    // A format placeholder can be any word.
     let braces = regex::Regex::new(r"\{[^}]*\}").unwrap();
     let rest = braces.replace_all(rest, "x");
     let quoted = regex::Regex::new("\"[^\"]*\"").unwrap();
@@ -55,8 +55,8 @@ fn command(text: &str) -> Option<Vec<String>> {
     Some(first.split_whitespace().map(str::to_owned).collect())
 }
 
-/// True if a text shows the form of a command: `logs SUBJECT`, `--older-than TIME`, `[--yes]`, `...`.
-fn is_form(words: &[String]) -> bool {
+/// True if a text shows the syntax of a command: `logs SUBJECT`, `--older-than TIME`, `[--yes]`, `...`.
+fn is_syntax(words: &[String]) -> bool {
     words.iter().any(|word| {
         let is_placeholder = word.bytes().all(|b| b.is_ascii_uppercase());
         is_placeholder || word.contains(['[', '|', '$', '<', '>']) || word.contains("...")
@@ -72,14 +72,14 @@ fn commands_that_texts_name_can_be_typed() {
     let (mut checked, mut wrong) = (0, Vec::new());
     for file in files {
         for text in quoted(&fs::read_to_string(&file).unwrap()) {
-            let Some(words) = command(&text).filter(|words| !is_form(words)) else {
+            let Some(words) = command(&text).filter(|words| !is_syntax(words)) else {
                 continue;
             };
-            // The book also talks of commands and options as such.
-            let is_talk = file.extension().is_some_and(|ending| ending == "md")
+            // The book also mentions commands and options without their arguments.
+            let is_mention = file.extension().is_some_and(|ending| ending == "md")
                 && !file.ends_with("troubleshooting.md")
                 && (words.len() == 1 || !text.starts_with(PROGRAM));
-            if is_talk || words.first().is_some_and(|word| word == "local-supervise") {
+            if is_mention || words.first().is_some_and(|word| word == "local-supervise") {
                 continue;
             }
             checked += 1;

@@ -1,4 +1,4 @@
-//! Reads the values of options.
+//! Parsers of option values.
 
 use std::ffi::OsStr;
 use std::str::FromStr;
@@ -13,15 +13,13 @@ use crate::base::sys;
 use crate::model::bids::suggest;
 use crate::model::procedure::MemSize;
 use crate::model::state::{Reason, TaskStatus, UnknownWord};
-use crate::show::graph::Language;
-use crate::show::tables::{RowOrder, SessionOrder, TaskState, row_columns};
+use crate::show::tables::{TaskState, row_columns};
 
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     crate::config::duration::parse(text).map_err(|error| error.to_string())
 }
 
-/// A point in time that has passed: a duration before now, a date, or a date and time. Local time, unless an offset is
-/// given.
+/// A past point in time: a duration before now, a date, or a date and time, in local time unless an offset is given.
 pub(super) fn since(text: &str) -> Result<DateTime<Utc>, String> {
     let now = sys::now();
     let at = match duration(text) {
@@ -32,8 +30,7 @@ pub(super) fn since(text: &str) -> Result<DateTime<Utc>, String> {
         Some(at) if at <= now => Ok(at),
         Some(_) => Err("is in the future".to_owned()),
         None => Err(
-            "neither a duration (24h), nor 'today' or 'yesterday', nor a date (2026-01-31, \
-             2026-01-31T14:00)"
+            "expected a duration (24h), 'today', 'yesterday' or a date (2026-01-31, 2026-01-31T14:00)"
                 .to_owned(),
         ),
     }
@@ -53,7 +50,7 @@ fn point(text: &str, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
             .or_else(|_| NaiveDateTime::parse_from_str(date, "%Y-%m-%dT%H:%M:%S"))
             .ok()?,
     };
-    // A time that clocks skipped is taken as the hour after it.
+    // A local time skipped by a clock change counts as one hour later.
     let found = Local.from_local_datetime(&local).earliest();
     let later = || {
         Local
@@ -73,7 +70,7 @@ pub(super) fn status() -> impl TypedValueParser<Value = TaskStatus> {
     ))
 }
 
-/// The status of a row. A word of `session-status`, which knows more, is answered with that command.
+/// Parser of row statuses. A status that only `session-status` has gets a tip to use that command.
 #[derive(Clone)]
 struct RowStatus(PossibleValuesParser);
 
@@ -96,7 +93,7 @@ impl TypedValueParser for RowStatus {
                 );
                 let has_tip = error.get(ContextKind::SuggestedValue).is_some();
                 if let Some(word) = near.filter(|_| !has_tip) {
-                    let tip = format!("tasks are listed by 'session-status --status {word}'");
+                    let tip = format!("use 'session-status --status {word}'");
                     error.insert(
                         ContextKind::Suggested,
                         ContextValue::StyledStrs(vec![tip.into()]),
@@ -120,27 +117,13 @@ pub(super) fn column() -> impl TypedValueParser<Value = String> {
     PossibleValuesParser::new(row_columns())
 }
 
-pub(super) fn row_order() -> impl TypedValueParser<Value = RowOrder> {
-    one_of(RowOrder::ALL.map(RowOrder::as_str))
-}
-
-pub(super) fn session_order() -> impl TypedValueParser<Value = SessionOrder> {
-    one_of(SessionOrder::ALL.map(SessionOrder::as_str))
-}
-
-pub(super) fn standing() -> impl TypedValueParser<Value = TaskState> {
-    one_of(TaskState::ALL.map(TaskState::as_str))
-}
-
-pub(super) fn language() -> impl TypedValueParser<Value = Language> {
-    one_of(Language::ALL.map(Language::as_str))
-}
-
-fn one_of<T>(words: impl IntoIterator<Item = &'static str>) -> impl TypedValueParser<Value = T>
+pub(super) fn one_of<T>(
+    values: impl IntoIterator<Item = &'static str>,
+) -> impl TypedValueParser<Value = T>
 where
     T: FromStr<Err = UnknownWord> + Clone + Send + Sync + 'static,
 {
-    PossibleValuesParser::new(words).try_map(|word| word.parse())
+    PossibleValuesParser::new(values).try_map(|word| word.parse())
 }
 
 #[cfg(test)]
@@ -171,7 +154,7 @@ mod tests {
                 error.contains(if text.starts_with("29") {
                     "future"
                 } else {
-                    "neither"
+                    "expected"
                 }),
                 "{text}"
             );
@@ -179,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn attack_a_word_of_another_command_is_answered_with_that_command() {
+    fn attack_a_status_of_another_command_is_answered_with_that_command() {
         for (word, tip) in [
             ("bloked", "session-status --status blocked"),
             ("faild", "'failed'"),

@@ -1,6 +1,6 @@
-//! What the words of a command line that is still typed say: which study, which subjects.
+//! The content of a command line that is still being typed: the study and the subjects it names.
 //!
-//! Pure. The words come as the shell cuts them: not expanded, and bash cuts `--config=x` in three.
+//! Pure. The words come as the shell splits them: not expanded, and bash splits `--config=x` in three.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -11,22 +11,22 @@ use clap::{Command, CommandFactory as _};
 use crate::cli::args::Cli;
 use crate::model::bids::{SessionLabel, SubjectLabel};
 
-/// Holds what is known of the line.
+/// A parsed command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Line {
-    /// The value of `--config`, as it was typed.
+    /// Value of `--config` as typed.
     pub config: Option<PathBuf>,
-    /// Subjects that are named, as they are called in the study.
+    /// Named subjects, with their prefix.
     pub subjects: Vec<String>,
-    /// All words that stand for themselves, the command first.
+    /// All words that are neither options nor their values, the command first.
     pub words: Vec<String>,
-    /// True if what is typed just now begins with `-`.
+    /// Whether the word being typed begins with `-`.
     pub begins_option: bool,
 }
 
 impl Line {
-    /// Reads the arguments of a call for candidates: the program, `--`, then the line. `typed`: which word
-    /// of the line is typed just now and names nothing yet; none: the last one.
+    /// Parses the arguments of a request for candidates: the program, `--`, then the line. `typed`: position of the word
+    /// being typed, which names nothing yet; by default the last one.
     pub fn read(arguments: &[OsString], typed: Option<usize>) -> Self {
         let after = arguments.iter().position(|word| word == "--");
         let line = after.map_or(&[][..], |at| arguments.get(at + 1..).unwrap_or_default());
@@ -73,7 +73,7 @@ impl Line {
                 _ => {}
             }
         }
-        // `explain 0001`: the first word after the command names a subject, with or without prefix.
+        // In `explain 0001`, the first word after the command names a subject, with or without prefix.
         if found.subjects.is_empty() {
             let named = |word: &&String| word.starts_with(SubjectLabel::PREFIX);
             let rest = bare.get(1..).unwrap_or_default();
@@ -90,7 +90,7 @@ impl Line {
         found
     }
 
-    /// True if a word is surely a session.
+    /// True if a word is certainly a session.
     pub fn names_session(&self) -> bool {
         self.words
             .iter()
@@ -98,7 +98,7 @@ impl Line {
     }
 }
 
-/// How the options that take a value are written.
+/// Spellings of the options that take a value.
 fn options_with_value() -> BTreeSet<String> {
     let root = Cli::command();
     let commands = std::iter::once(&root).chain(root.get_subcommands());
@@ -112,7 +112,7 @@ fn options_with_value() -> BTreeSet<String> {
     names.collect()
 }
 
-/// Returns a word without the quotes around it.
+/// A word without surrounding quotes.
 fn plain(word: &OsStr) -> String {
     let text = word.to_string_lossy();
     let inner = ['"', '\'']
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_is_read_as_the_shells_cut_it() {
+    fn the_line_is_parsed_as_shells_split_it() {
         for (line, config, subjects) in [
             ("", None, ""),
             ("status --subject sub-1", None, "sub-1"),

@@ -1,8 +1,8 @@
-//! Where the state is, whether it may be begun there, and what is said when it is lost or new.
+//! The place of the state: whether a new one may start there, and warnings about a lost or new one.
 
 use std::path::PathBuf;
 
-use super::{Context, config_beside};
+use super::Context;
 use crate::base::shell::quote;
 use crate::base::sys;
 use crate::cli::error::Failure;
@@ -16,8 +16,8 @@ use crate::model::state::State;
 use crate::store::traces;
 
 impl Context {
-    /// Makes nothing where nothing of the study is: neither the state's directory nor the root of its sessions. And
-    /// nothing behind a link to a file system that is not mounted.
+    /// Refuses to create a state where neither its directory nor the root of the sessions exists, or behind a link to a
+    /// file system that is not mounted.
     pub fn check_place(&self) -> Result<(), Failure> {
         let directory = self.store.paths.state.parent();
         let is_link = |path: &std::path::Path| {
@@ -29,11 +29,11 @@ impl Context {
         {
             return Err(Failure::not_found(
                 format!(
-                    "{} is a link to {}, whose directory does not exist: nothing new is made there",
+                    "{} is a link to {}, whose directory does not exist: not creating a new state there",
                     self.config.state_file.display(),
                     self.store.paths.state.display()
                 ),
-                "is its file system mounted? If the state has gone elsewhere, correct the link",
+                "mount its file system; if the state has moved, correct the link",
             ));
         }
         if directory.is_none_or(|directory| directory.symlink_metadata().is_ok()) {
@@ -55,52 +55,54 @@ impl Context {
         }
     }
 
-    /// Without a configuration, a root that is missing says that one was forgotten.
+    /// Without a configuration, a missing root suggests that one was forgotten.
     pub(super) fn no_sessions(&self, error: DiscoverError) -> Failure {
         if self.config.file.is_some() || !matches!(error, DiscoverError::RootMissing { .. }) {
             return error.into();
         }
         let here = match config_beside() {
-            Some(file) => format!("{} is not read by itself", file.display()),
-            None => "`snbb-scheduler init` makes one".to_owned(),
+            Some(file) => format!("{} is not read automatically", file.display()),
+            None => "`snbb-scheduler init` creates one".to_owned(),
         };
         Failure::usage(
-            format!("no configuration, and the built-in defaults do not fit: {error}"),
+            format!(
+                "no configuration file, and the built-in defaults do not match this site: {error}"
+            ),
             format!("name it with --config or SNBB_CONFIG; {here}"),
         )
     }
 
-    /// Says that there is no state file yet, which for an old study means that it was lost.
-    pub(super) fn tell_first(&self, command: &str, state: &State, printer: &mut Printer) {
-        if !state.is_stored() && !self.tell_lost(state, printer) {
+    /// Reports a missing state file, which for an old study means that it was lost.
+    pub(super) fn report_new_state(&self, command: &str, state: &State, printer: &mut Printer) {
+        if !state.is_stored() && !self.warn_if_lost(state, printer) {
             let text = format!(
-                "there is no state file {} yet: a new one is started",
+                "there is no state file {} yet: starting a new one",
                 self.store.paths.state.display()
             );
-            // Once in a study's life; if it is not, cron's mail is where somebody sees it.
+            // Happens once in a study's life; if it happens again, someone should see it in cron's mail.
             match printer.is_quiet() && command == "run" {
-                true => printer.news(&text),
+                true => printer.new_warning(&text),
                 false => printer.note(&text),
             }
         }
     }
 
-    /// Says that there is no state file although there was one; true if so.
-    pub(super) fn tell_lost(&self, state: &State, printer: &mut Printer) -> bool {
+    /// Warns if the state file is missing although traces of it exist; true if so.
+    pub(super) fn warn_if_lost(&self, state: &State, printer: &mut Printer) -> bool {
         let Some((what, path)) = self.traces(state) else {
             return false;
         };
         printer.warning(&format!(
-            "the state file {} is missing although {what} is there, {}; living jobs are found again, \
-             failures of before are forgotten",
+            "the state file {} is missing although {what} exists ({}); running jobs will be found again, but the record \
+             of earlier failures is lost",
             self.store.paths.state.display(),
             path.display()
         ));
-        printer.hint("`snbb-scheduler state repair` rebuilds it from what is left");
+        printer.hint("`snbb-scheduler state repair` rebuilds it from the remaining files");
         true
     }
 
-    /// Names what an earlier state has left, if the file is not there.
+    /// A trace of an earlier state, if the state file is missing.
     pub(super) fn traces(&self, state: &State) -> Option<(&'static str, PathBuf)> {
         if state.is_stored() {
             return None;
@@ -114,7 +116,16 @@ impl Context {
     }
 }
 
-pub(super) fn tell_warnings(state: &State, printer: &mut Printer) {
+/// A configuration in the working directory, which a user may expect to be read.
+pub fn config_beside() -> Option<PathBuf> {
+    let working_dir = std::env::current_dir().ok()?;
+    ["config.yaml", "config.yml"]
+        .map(|name| working_dir.join(name))
+        .into_iter()
+        .find(|file| file.symlink_metadata().is_ok())
+}
+
+pub(super) fn print_warnings(state: &State, printer: &mut Printer) {
     for warning in state.warnings() {
         printer.warning(warning);
     }
@@ -124,16 +135,16 @@ pub(super) fn tell_warnings(state: &State, printer: &mut Printer) {
         let at = at.and_then(|at| chrono::DateTime::from_timestamp(at, 0));
         let at = sys::local_time(at.unwrap_or_default());
         printer.warning(&format!(
-            "the state was begun anew on {at}, after its file was lost: failures and attempts of before are forgotten"
+            "the state was started anew on {at} because its file was lost: earlier failures and attempts are missing"
         ));
         printer.hint(
-            "`snbb-scheduler state repair` shows what is left of them; with --yes it brings them back, and this warning ends",
+            "`snbb-scheduler state repair` shows what can be recovered; with --yes it recovers that, and this warning ends",
         );
     }
 }
 
-/// Refuses a configuration that is reached by a link in another directory, if its relative `state_file` names an
-/// existing state from where the file lies and none from where the link lies: a new state would double what lives.
+/// Refuses a configuration that is reached by a link from another directory, if its relative `state_file` exists
+/// beside the target and not beside the link: a new state would run everything twice.
 pub(super) fn refuse_ambiguous_link(config: &Config) -> Result<(), Failure> {
     let Some((file, link_dir)) = config
         .file
@@ -159,24 +170,24 @@ pub(super) fn refuse_ambiguous_link(config: &Config) -> Result<(), Failure> {
     }
     Err(Failure::usage(
         format!(
-            "{} is a link to {}: from there, the state is {}, and from here {}, which does not exist",
+            "{} is a link to {}: beside the target, the state is {}; beside the link, it is {}, which does not exist",
             file.display(),
             target.display(),
             theirs.display(),
             config.state_file.display()
         ),
         format!(
-            "call it with --config {}, or write 'state_file' (and the roots) as absolute paths",
+            "use --config {}, or write `state_file` and the roots as absolute paths",
             quote(&target.display().to_string())
         ),
     ))
 }
 
-/// Warns of what `run` would stop at.
-pub fn tell_stops(stops: &[SafetyStop], printer: &mut Printer) {
+/// Warns of the reasons for which `run` would stop.
+pub fn warn_stops(stops: &[SafetyStop], printer: &mut Printer) {
     if !stops.is_empty() {
         printer.warning(&format!(
-            "{}; 'run' would submit nothing (safety stop)",
+            "{}; `run` would submit nothing (safety stop)",
             safety::message(stops)
         ));
         printer.hint(&safety::hints(stops));

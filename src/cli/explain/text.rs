@@ -1,4 +1,4 @@
-//! An explanation as sentences for people.
+//! An explanation as text.
 
 use std::path::Path;
 
@@ -14,10 +14,10 @@ use crate::model::state::TaskStatus;
 use crate::show::explain::{Attempt, Explanation, Next};
 use crate::show::tables::TaskState;
 
-/// So many dependencies that are ready are named one by one.
+/// Ready dependencies named individually.
 const READY_SHOWN: usize = 3;
 
-/// Adds all that is known of a task.
+/// Adds every detail of a task.
 pub fn detailed(block: &mut Block, task: &Explanation, is_queue_known: bool) {
     block.title(&name(task), &task.headline);
     if task.text != task.headline {
@@ -27,13 +27,11 @@ pub fn detailed(block: &mut Block, task: &Explanation, is_queue_known: bool) {
         block.entry("", &format!("because {link}"));
     }
     block.entry("to do", &task.todo);
-    for (at, held) in task.held_by.iter().enumerate() {
-        block.entry(if at == 0 { "held by" } else { "" }, held);
-    }
+    block.entries("held by", &task.held_by);
     dependencies(block, task);
     if let Some(dicom) = &task.dicom {
-        let there = if dicom.exists { "" } else { " (not there)" };
-        block.entry("dicom", &format!("{}{there}", dicom.path));
+        let missing = if dicom.exists { "" } else { " (missing)" };
+        block.entry("dicom", &format!("{}{missing}", dicom.path));
     }
     outputs(
         block,
@@ -41,12 +39,9 @@ pub fn detailed(block: &mut Block, task: &Explanation, is_queue_known: bool) {
         task.decision.is_some_and(TaskState::is_in_flight),
     );
     on_record(block, task, is_queue_known);
-    // The newest is the row.
+    // The newest attempt is the row.
     if task.attempts.len() > usize::from(task.row.is_some()) {
-        for (at, attempt) in task.attempts.iter().enumerate() {
-            let label = if at == 0 { "attempts" } else { "" };
-            block.entry(label, &attempt_text(attempt));
-        }
+        block.entries("attempts", task.attempts.iter().map(attempt_text));
     }
     if let Some(retry) = &task.retry {
         let newest = task.row.as_ref().map_or(0, |row| row.attempt);
@@ -56,7 +51,7 @@ pub fn detailed(block: &mut Block, task: &Explanation, is_queue_known: bool) {
         };
         let allowed = match (retry.attempts_allowed, retry.infrastructure_allowed) {
             (Some(attempts), Some(infrastructure)) => format!(
-                " (attempt {} of {attempts}{since}; {} of {infrastructure} retries after failures of the machine)",
+                " (attempt {} of {attempts}{since}; {} of {infrastructure} retries after infrastructure failures)",
                 retry.attempts_used, retry.infrastructure_used
             ),
             _ => " (the procedure has no retry rules)".to_owned(),
@@ -68,7 +63,7 @@ pub fn detailed(block: &mut Block, task: &Explanation, is_queue_known: bool) {
     }
 }
 
-/// Adds where a task stands, what that comes from, and what to do.
+/// Adds the status of a task, its cause and its remedy.
 pub fn brief(block: &mut Block, task: &Explanation) {
     block.title(&name(task), &task.text);
     if let Some(root) = task.because.last() {
@@ -78,12 +73,12 @@ pub fn brief(block: &mut Block, task: &Explanation) {
     if matches!(
         task.decision,
         Some(TaskState::Due | TaskState::Failed | TaskState::Limit | TaskState::Paused)
-    ) && let Some(finding) = missing.clone().find(|finding| is_trouble(finding))
+    ) && let Some(finding) = missing.clone().find(|finding| is_problem(finding))
     {
         let base = Path::new(&task.outputs.directory);
         block.entry("outputs", &finding_text(finding, base));
     }
-    // What a root needs is told there.
+    // The remedy for a cause is shown with the task that it is in.
     if task.because.is_empty()
         && !matches!(
             task.decision,
@@ -110,10 +105,9 @@ fn dependencies(block: &mut Block, task: &Explanation) {
     let mut label = "needs";
     for needed in &waiting {
         let name = format!("{} {}", needed.procedure, needed.session);
-        let any = if needed.any_session {
-            " (one session is enough)"
-        } else {
-            ""
+        let any = match needed.any_session {
+            true => " (one session is enough)",
+            false => "",
         };
         block.entry(label, &format!("{}: {}{any}", name.trim_end(), needed.text));
         label = "";
@@ -133,7 +127,7 @@ fn dependencies(block: &mut Block, task: &Explanation) {
 }
 
 fn outputs(block: &mut Block, outputs: &Findings, is_in_flight: bool) {
-    // Of a procedure that left the configuration nobody knows where they would be.
+    // The directory of a removed procedure is unknown.
     if outputs.directory.is_empty() {
         return;
     }
@@ -143,38 +137,37 @@ fn outputs(block: &mut Block, outputs: &Findings, is_in_flight: bool) {
         Verdict::NotApplicable => "not needed",
         Verdict::Unreadable => "unreadable",
     };
-    let live = if is_in_flight && outputs.verdict == Verdict::Complete {
-        ", not believed while the job lives"
+    let caveat = if is_in_flight && outputs.verdict == Verdict::Complete {
+        ", not trusted until the job finishes"
     } else {
         ""
     };
     block.entry(
         "outputs",
-        &format!("{verdict}{live}, in {}", outputs.directory),
+        &format!("{verdict}{caveat}, in {}", outputs.directory),
     );
     let base = Path::new(&outputs.directory);
-    for finding in outputs.required.iter().chain(&outputs.forbidden) {
-        block.entry("", &finding_text(finding, base));
-    }
+    let findings = outputs.required.iter().chain(&outputs.forbidden);
+    block.entries("", findings.map(|finding| finding_text(finding, base)));
 }
 
-/// Says what keeps a task's outputs from being complete.
-pub fn troubles(outputs: &Findings) -> Vec<String> {
+/// Reasons why a task's outputs are incomplete.
+pub fn output_problems(outputs: &Findings) -> Vec<String> {
     let base = Path::new(&outputs.directory);
     let all = outputs.required.iter().chain(&outputs.forbidden);
-    all.filter(|finding| is_trouble(finding))
+    all.filter(|finding| is_problem(finding))
         .map(|finding| finding_text(finding, base))
         .collect()
 }
 
-fn is_trouble(finding: &Finding) -> bool {
+fn is_problem(finding: &Finding) -> bool {
     matches!(
         finding.state,
         FindingState::Missing | FindingState::Forbidden | FindingState::Unreadable
     )
 }
 
-/// Prints `missing  dwi/*_dwi.bvec: dwi holds 3 entries (a, b, c), none matches *_dwi.bvec`.
+/// For example `missing  dwi/*_dwi.bvec: dwi holds 3 entries (a, b, c), none matches *_dwi.bvec`.
 fn finding_text(finding: &Finding, base: &Path) -> String {
     let word = match finding.state {
         FindingState::Found => "found",
@@ -186,7 +179,7 @@ fn finding_text(finding: &Finding, base: &Path) -> String {
     };
     let rule = match (finding.state, finding.rule.as_str()) {
         (_, ANYTHING) => "any file".to_owned(),
-        (FindingState::Absent, rule) => format!("{rule} (must not be there)"),
+        (FindingState::Absent, rule) => format!("{rule} (must not exist)"),
         (_, rule) => rule.to_owned(),
     };
     let mut facts: Vec<String> = Vec::new();
@@ -257,9 +250,9 @@ fn below(path: &str, base: &Path) -> String {
 fn on_record(block: &mut Block, task: &Explanation, is_queue_known: bool) {
     let Some(row) = &task.row else {
         let text = if task.attempts.is_empty() {
-            "none, no attempt is on record"
+            "none: no attempt is on record"
         } else {
-            "none, what was there was cleared"
+            "none: the earlier one was cleared"
         };
         block.entry("row", text);
         return;
@@ -298,9 +291,9 @@ fn on_record(block: &mut Block, task: &Explanation, is_queue_known: bool) {
             let cluster = maybe(" of cluster ", job.cluster.as_deref(), "");
             format!("job {}{cluster} is {}{reason}{node}", job.job_id, job.state)
         }
-        (None, Some(id)) if is_queue_known => format!("the queue does not show job {id}"),
-        (None, None) if is_queue_known => "the queue shows no job with its mark".to_owned(),
-        (None, _) => "the queue does not answer".to_owned(),
+        (None, Some(id)) if is_queue_known => format!("job {id} is not in the queue"),
+        (None, None) if is_queue_known => "no job with its tag is in the queue".to_owned(),
+        (None, _) => "not responding".to_owned(),
     };
     block.entry("queue", &text);
 }
@@ -322,16 +315,14 @@ fn upcoming(block: &mut Block, next: &Next) {
         text.push_str(&format!(", in one job array of {count}"));
     }
     block.entry("next", &text);
-    for change in next.changes.iter().chain(&next.reduced) {
-        block.entry("", change);
-    }
+    block.entries("", next.changes.iter().chain(&next.reduced));
     if let Some(problem) = &next.script_problem {
         block.entry("", &format!("cannot be submitted: {problem}"));
     }
     block.verbatim("command", &next.command);
 }
 
-/// Prints a time that stays on one line.
+/// A time without line breaks.
 fn time(at: DateTime<Utc>) -> String {
     sys::local_time(at).replace(' ', &NO_BREAK.to_string())
 }

@@ -1,8 +1,8 @@
-//! `init --add APP`: an app of the catalogue for a study that there is.
+//! `init --add APP`: adds an app of the catalogue to an existing study.
 
 use std::path::{Path, PathBuf};
 
-use super::{load, report};
+use super::{load, report_existing};
 use crate::base::exit::Exit;
 use crate::base::{durable, regular, sys};
 use crate::cli::args::{Global, InitArgs};
@@ -22,22 +22,17 @@ pub fn run(
     (dir, cwd): (&Path, &Path),
     printer: &mut Printer,
 ) -> Result<Exit, Failure> {
-    // A directory that is named is meant; without one, the configuration of every other command.
+    // A named directory takes precedence; without one, the same configuration as for every other command.
     let env = |name: &str| sys::env(name).filter(|_| dir == cwd);
     let file = match Source::choose(global.config.clone(), &env) {
         Source::File(file) => cwd.join(file),
         Source::Defaults => dir.join(init::CONFIG),
     };
-    // A link stays a link.
+    // A link to the configuration stays a link.
     let (file, named) = (std::fs::canonicalize(&file).unwrap_or(file.clone()), file);
-    let unread = |source| Failure::Read {
-        path: file.clone(),
-        source,
-    };
-    let before = durable::read(&file).map_err(unread)?;
-    let Some(before) = before else {
+    let Some(before) = durable::read(&file).map_err(Failure::read(&file))? else {
         return Err(Failure::Usage {
-            message: format!("there is no configuration {} to add to", file.display()),
+            message: format!("no configuration {} to add to", file.display()),
             hint: "name it: snbb-scheduler --config FILE init --add APP; `init` writes a new one"
                 .to_owned(),
         });
@@ -45,11 +40,11 @@ pub fn run(
     if std::fs::metadata(&file).is_ok_and(|metadata| metadata.permissions().readonly()) {
         return Err(Failure::Usage {
             message: format!("{} is read-only; nothing was changed", file.display()),
-            hint: "make it writable (chmod u+w), or add the entry where it is kept".to_owned(),
+            hint: "make it writable (chmod u+w), or add the entry to its original".to_owned(),
         });
     }
     let mut text = String::from_utf8_lossy(&before).into_owned();
-    // Its paths begin where the name that is given is, as for other commands.
+    // Its paths are relative to the given name, as for other commands.
     let dir = named.parent().unwrap_or(dir);
     let config = load(&text, &named, dir)?;
     let mut known: Vec<String> = config
@@ -57,7 +52,7 @@ pub fn run(
         .iter()
         .map(|(_, procedure)| procedure.name.to_string())
         .collect();
-    // Scripts are looked for in both.
+    // Scripts are searched for in both.
     let scripts_dir = config.script_dir.clone().unwrap_or_else(|| dir.to_owned());
     let own_converter = config
         .procedures
@@ -73,19 +68,19 @@ pub fn run(
     known.extend(names.iter().cloned());
     let all: Vec<&str> = known.iter().map(String::as_str).collect();
     for app in names.iter().filter_map(|name| existing.app(name)) {
-        needs(app, &known)?;
+        check_needs(app, &known)?;
         let entry = app.entry_for(&all, own_converter.as_deref());
         text = add::with_entry(&text, &entry)?;
         files.extend(init::scripts(app, dir, &scripts_dir)?);
     }
     load(&text, &named, dir)?;
-    // What a killed call has left.
+    // Files that a killed invocation has left.
     files.retain(|new| {
         !regular::read_regular(&dir.join(&new.path)).is_ok_and(|text| text == new.text.as_bytes())
     });
     if args.dry_run {
         printer.data(text.as_bytes());
-        tell_files(
+        report_files(
             ["would write", "would add to"],
             &files,
             &file,
@@ -96,7 +91,7 @@ pub fn run(
     }
     write::write(&files, &[], dir)?;
     if let Err(error) = durable::replace(&file, text.as_bytes(), Some(&before)) {
-        // A script that no procedure names does no harm, but would be in the way next time.
+        // An unused script does no harm, but would be in the way next time.
         for new in &files {
             let _ = std::fs::remove_file(&new.path);
         }
@@ -104,27 +99,27 @@ pub fn run(
             crate::store::state_file::StateError::from_replacement(&file, error),
         ));
     }
-    tell_files(["wrote", "added to"], &files, &file, names, printer);
+    report_files(["wrote", "added to"], &files, &file, names, printer);
     printer.hint("read the new entry and its script, then: snbb-scheduler check");
     Ok(Exit::Done)
 }
 
-/// Finds out where results of the apps are already, and says so. Without sessions the entries are the catalogue's.
+/// Finds and reports existing results of the apps. Without sessions, the entries are the catalogue's.
 fn existing(config: &Config, names: &[String], printer: &mut Printer) -> Existing {
     let sessions = discover(&config.search()).map_or_else(
         |error| {
-            printer.note(&format!("existing results were not looked for: {error}"));
+            printer.note(&format!("existing results were not checked: {error}"));
             Vec::new()
         },
         |found| found.sessions,
     );
     let existing = Existing::find(config, &sessions, Some(names));
-    report::existing(&existing, printer);
+    report_existing(&existing, printer);
     existing
 }
 
-/// Refuses an app without what it needs: its tasks would be due at once, and fail. Converters are not asked for.
-fn needs(app: &App, known: &[String]) -> Result<(), Failure> {
+/// Refuses an app without the apps it needs, because its tasks would be due at once and fail. Converters are exempt.
+fn check_needs(app: &App, known: &[String]) -> Result<(), Failure> {
     let is_there = |name: &&str| known.iter().any(|known| known == name);
     let is_converter = |name: &&str| catalogue::app(name).is_some_and(App::is_converter);
     let missing = app
@@ -136,10 +131,10 @@ fn needs(app: &App, known: &[String]) -> Result<(), Failure> {
     };
     let (name, needed) = (app.name, missing.join(" or "));
     let text =
-        format!("{name} works on results of {needed}, which is no procedure of the configuration");
+        format!("{name} needs results of {needed}, which is not a procedure of the configuration");
     let both = [missing.first().copied().unwrap_or_default(), name].join(",");
     let hint = format!(
-        "add both: --add {both}; if another procedure makes them, write the entry yourself"
+        "add both: --add {both}; if another procedure produces them, write the entry yourself"
     );
     Err(InitError::wrong("--add", text, hint).into())
 }
@@ -150,19 +145,19 @@ fn check<'a>(name: &str, mut taken: impl Iterator<Item = &'a String>) -> Result<
         let meant = suggest::nearest(name, all).map(|meant| format!("did you mean {meant}? "));
         let text = format!("'{name}' is not in the catalogue");
         let hint = format!(
-            "{}`snbb-scheduler init --list` shows it",
+            "{}`snbb-scheduler init --list` shows the catalogue",
             meant.unwrap_or_default()
         );
         return Err(InitError::wrong("--add", text, hint).into());
     }
     if taken.any(|taken| taken == name) {
-        let text = format!("'{name}' is a procedure of the configuration already");
+        let text = format!("'{name}' is already a procedure of the configuration");
         return Err(InitError::wrong("--add", text, "edit its entry; nothing was changed").into());
     }
     Ok(())
 }
 
-fn tell_files(
+fn report_files(
     [wrote, added]: [&str; 2],
     files: &[NewFile],
     file: &Path,
@@ -170,8 +165,8 @@ fn tell_files(
     printer: &mut Printer,
 ) {
     for new in files {
-        printer.talk(&format!("{wrote} {}", new.path.display()));
+        printer.info(&format!("{wrote} {}", new.path.display()));
     }
     let (names, file) = (names.join(", "), PathBuf::from(file));
-    printer.talk(&format!("{added} {}: {names}", file.display()));
+    printer.info(&format!("{added} {}: {names}", file.display()));
 }

@@ -1,4 +1,4 @@
-//! Questions to a person at a terminal, on stderr. Never where there is none.
+//! Questions at a terminal, on stderr; never without one.
 
 use std::io::IsTerminal as _;
 
@@ -8,50 +8,28 @@ use crate::cli::error::Failure;
 use crate::model::bids::suggest;
 use crate::setup::init::InitError;
 
-/// Asks. In hand only if somebody can answer.
+/// A dialogue; exists only if there is a terminal.
 pub struct Asker {
     theme: SimpleTheme,
 }
 
-/// Why an answer is asked again.
-pub struct Rejected {
-    pub why: String,
-    /// What was probably meant, as the next default; `None`: the answer itself.
-    pub instead: Option<String>,
-}
-
-impl From<String> for Rejected {
-    fn from(why: String) -> Self {
-        Self { why, instead: None }
-    }
-}
-
-impl From<InitError> for Rejected {
-    fn from(error: InitError) -> Self {
-        Self {
-            why: error.in_dialogue(),
-            instead: error.suggestion,
-        }
-    }
-}
-
 impl Asker {
-    /// Returns one if stdin and stderr are a terminal, and questions are wanted.
+    /// `None` unless stdin and stderr are terminals and questions are wanted.
     pub fn new(is_silent: bool) -> Option<Self> {
         let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
         (is_terminal && !is_silent).then_some(Self { theme: SimpleTheme })
     }
 
-    /// Asks until `check` has nothing against the answer. Without a default, an answer may be empty if `check`
-    /// takes it. A rejected answer, or what was probably meant, is the default of the next question.
+    /// Repeats a question until `check` accepts the answer. Without a default, an answer may be empty if `check` accepts
+    /// that. A rejected answer, or the probably intended one, is the default of the next question.
     pub fn text(
         &self,
         question: &str,
         default: Option<&str>,
-        check: impl Fn(&str) -> Result<(), Rejected>,
+        check: impl Fn(&str) -> Result<(), InitError>,
     ) -> Result<String, Failure> {
         let ended = |error: &dyn std::fmt::Display| Failure::Usage {
-            message: format!("the dialogue ended ({error}); nothing was written"),
+            message: format!("no answer ({error}); nothing was written"),
             hint: "give the answers as options (snbb-scheduler init --help)".to_owned(),
         };
         let mut default = default.map(str::to_owned);
@@ -66,49 +44,42 @@ impl Asker {
             let Err(rejected) = check(answer) else {
                 return Ok(answer.to_owned());
             };
-            let line = format!("error: {}", rejected.why);
+            let line = format!("error: {}", rejected.in_dialogue());
             let shown = Term::stderr().write_line(&line);
             shown.map_err(|error| ended(&error))?;
             let typed = Some(answer.to_owned()).filter(|answer| !answer.is_empty());
-            default = rejected.instead.or(typed).or(default);
+            default = rejected.suggestion.or(typed).or(default);
         }
     }
 
-    /// Asks for one of some words, or its number in the list.
+    /// Asks for one of several words, or its number in the list.
     pub fn one_of(&self, question: &str, words: &[&str], default: &str) -> Result<String, Failure> {
         let answer = self.text(question, Some(default), |answer| {
             if words.contains(&picked(words, answer)) {
                 return Ok(());
             }
-            Err(Rejected {
-                why: format!("one of: {}", words.join(", ")),
-                instead: Some(
-                    suggest::nearest(answer, words.iter().copied())
-                        .unwrap_or(default)
-                        .to_owned(),
-                ),
-            })
+            let hint = format!("choose one of {}", words.join(", "));
+            let nearest = suggest::nearest(answer, words.iter().copied()).unwrap_or(default);
+            let error = InitError::wrong("", "unknown answer", hint);
+            Err(error.suggesting(Some(nearest.to_owned())))
         })?;
         Ok(picked(words, &answer).to_owned())
     }
 
     pub fn agrees(&self, question: &str) -> Result<bool, Failure> {
-        let is_word = |answer: &str| {
-            let answer = answer.to_lowercase();
-            ["y", "yes", "n", "no"].contains(&answer.as_str())
-        };
-        let answer = self.text(&format!("{question} (yes or no)"), Some("yes"), |answer| {
-            if is_word(answer) {
-                Ok(())
-            } else {
-                Err("yes or no".to_owned().into())
-            }
-        })?;
+        let answer = self.text(
+            &format!("{question} (yes or no)"),
+            Some("yes"),
+            |answer| match ["y", "yes", "n", "no"].contains(&&*answer.to_lowercase()) {
+                true => Ok(()),
+                false => Err(InitError::wrong("", "unknown answer", "yes or no")),
+            },
+        )?;
         Ok(answer.to_lowercase().starts_with('y'))
     }
 }
 
-/// The word of a list, counted from 1, that a number names; any other answer as it is.
+/// The word that a number names, counted from 1; any other answer unchanged.
 pub fn picked<'a>(words: &[&'a str], answer: &'a str) -> &'a str {
     let number = answer.parse::<usize>().ok();
     let at = number.and_then(|number| number.checked_sub(1));

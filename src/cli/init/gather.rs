@@ -1,43 +1,47 @@
-//! From options, looks and questions to the answers that the files are made of.
+//! From options, data and questions to the answers from which the files are generated.
 //!
-//! Each value is the option's; else what the person says who is asked; else a default that is sound; else missing.
+//! Each value comes from the option, else from the user's answer, else from a safe default; else it is missing.
 
 mod jobs;
-mod places;
 mod procedures;
 
 use std::path::{Path, PathBuf};
 
-use super::ask::{Asker, Rejected};
-use crate::base::sys;
+use super::absolute;
+use super::ask::Asker;
+use crate::base::text::plural;
 use crate::cli::args::{Global, InitArgs};
 use crate::cli::error::Failure;
 use crate::cli::output::Printer;
-use crate::config::paths;
 use crate::model::bids::SessionSource;
+use crate::setup::init;
+use crate::setup::init::error::shown;
 use crate::setup::init::survey::Data;
 use crate::setup::init::{Answers, InitError, survey};
-use crate::setup::place;
+use crate::setup::place::{self, Place};
 
-/// What answers are gathered from.
+/// Sources of the answers.
 pub struct Gatherer<'a> {
     pub global: &'a Global,
     pub args: &'a InitArgs,
     pub cwd: &'a Path,
     /// The directory of the study.
     pub dir: &'a Path,
-    /// None: nobody is asked.
+    /// `None` without questions.
     pub asker: Option<&'a Asker>,
     pub printer: &'a mut Printer,
-    /// Directories that are missing and are to be made.
+    /// Missing directories to create.
     pub to_make: Vec<PathBuf>,
 }
 
-/// So many converted sessions tell what kinds of data there are, even if others are still to come.
+/// Number of converted sessions that shows which kinds of data exist, even if others are still to come.
 const ENOUGH: usize = 10;
 
 const SOURCES: [(&str, &str); 3] = [
-    ("dicom", "directories of DICOM files, sub-*/ses-* or sub-*"),
+    (
+        "dicom",
+        "directories of DICOM files, as sub-*/ses-* or sub-*",
+    ),
     ("bids", "a BIDS dataset that arrives converted"),
     (
         "list",
@@ -45,11 +49,11 @@ const SOURCES: [(&str, &str); 3] = [
     ),
 ];
 
-/// Where sessions come from, where their DICOM files are, and what is known of them.
+/// The source of the sessions, the directory of their DICOM files, and what is known of the data.
 type Source = (SessionSource, Option<PathBuf>, Option<Data>);
 
 impl Gatherer<'_> {
-    /// Gathers everything: the answers, and the directories that are to be made.
+    /// All answers, and the directories to create.
     pub fn answers(mut self) -> Result<(Answers, Vec<PathBuf>), Failure> {
         let (sessions, dicom_root, source) = self.sessions()?;
         let beside = dicom_root
@@ -86,7 +90,7 @@ impl Gatherer<'_> {
         Ok((answers, self.to_make))
     }
 
-    /// The path that an option gives.
+    /// The path of an option.
     fn given(
         &self,
         option: &'static str,
@@ -96,7 +100,7 @@ impl Gatherer<'_> {
         path.transpose()
     }
 
-    /// Asks for a path until `check` has nothing against it; without a person it is the default.
+    /// Asks for a path until `check` accepts it; without questions, the default.
     fn ask_path(
         &self,
         option: &'static str,
@@ -110,8 +114,7 @@ impl Gatherer<'_> {
         let read = |answer: &str| absolute(option, Path::new(answer), self.cwd);
         let default = default.as_deref().and_then(Path::to_str);
         let answer = asker.text(question, default, |answer| {
-            let checked = read(answer).and_then(|path| check(&path));
-            checked.map_err(Rejected::from)
+            read(answer).and_then(|path| check(&path))
         })?;
         Ok(Some(read(&answer)?))
     }
@@ -121,19 +124,19 @@ impl Gatherer<'_> {
         if choices.is_empty() {
             return;
         }
-        self.printer.talk(title);
+        self.printer.info(title);
         let width = choices.len().to_string().len();
         for (number, choice) in (1..).zip(choices) {
-            self.printer.talk(&format!("  {number:>width$}  {choice}"));
+            self.printer.info(&format!("  {number:>width$}  {choice}"));
         }
     }
 
-    /// Returns a path in the directory of the study, if something is there.
+    /// A path in the directory of the study, if it exists.
     fn beside(&self, name: &str) -> Option<PathBuf> {
         Some(self.dir.join(name)).filter(|path| place::is_there(path))
     }
 
-    /// Finds out where sessions come from, and looks at them.
+    /// Determines the source of the sessions and examines them.
     fn sessions(&mut self) -> Result<Source, Failure> {
         let args = self.args;
         let file = self.given("--sessions-file", &args.sessions_file)?;
@@ -149,9 +152,9 @@ impl Gatherer<'_> {
         if let Some(asker) = self.asker {
             return self.ask_for_sessions(asker);
         }
-        // A study that lies beside its configuration.
+        // The data is beside the configuration.
         if let Some(root) = self.beside("dicom") {
-            let note = format!("sessions are those below {}", root.display());
+            let note = format!("using the sessions below {}", root.display());
             self.printer.note(&note);
             return self.dicom(root);
         }
@@ -191,7 +194,7 @@ impl Gatherer<'_> {
 
     fn dicom(&mut self, root: PathBuf) -> Result<Source, Failure> {
         let data = survey::dicom(&root)?;
-        self.tell_data(&data, &root);
+        self.report_data(&data, &root);
         if data.is_sessionless {
             self.printer.note(
                 "subjects have no ses-* directories: each is one session without label (sessionless: yes)",
@@ -203,7 +206,7 @@ impl Gatherer<'_> {
     fn list(&mut self, file: PathBuf, dicom_root: Option<PathBuf>) -> Result<Source, Failure> {
         let (subject_col, session_col) = (&self.args.subject_col, &self.args.session_col);
         let data = survey::list(&file, subject_col, session_col)?;
-        self.tell_data(&data, &file);
+        self.report_data(&data, &file);
         if let Some(root) = &dicom_root {
             survey::source("--dicom-root", root)?;
         }
@@ -215,23 +218,21 @@ impl Gatherer<'_> {
         Ok((sessions, dicom_root, Some(data)))
     }
 
-    fn tell_data(&mut self, data: &Data, place: &Path) {
+    fn report_data(&mut self, data: &Data, place: &Path) {
         for note in &data.notes {
             self.printer.note(note);
         }
         if data.sessions > 0 {
-            let (sessions, subjects) = (data.sessions, data.subjects);
-            let s = |count| if count == 1 { "" } else { "s" };
-            self.printer.talk(&format!(
-                "found {sessions} session{} of {subjects} subject{} in {}",
-                s(sessions),
-                s(subjects),
+            let sessions = plural(data.sessions, "session");
+            let subjects = plural(data.subjects, "subject");
+            self.printer.info(&format!(
+                "found {sessions} of {subjects} in {}",
                 place.display()
             ));
         }
     }
 
-    /// Finds out where the dataset is, or is to be made. Returns what is known of the data, too.
+    /// Determines the place of the dataset. Also returns what is known of the data.
     fn bids_root(
         &mut self,
         sessions: &SessionSource,
@@ -249,8 +250,8 @@ impl Gatherer<'_> {
             _ => (!is_source).then_some(beside_dicom),
         };
         let question = match is_source {
-            true => "The BIDS dataset",
-            false => "The BIDS dataset that is made of them",
+            true => "BIDS dataset",
+            false => "BIDS dataset to create from them",
         };
         let root = match self.given(OPTION, &self.args.bids_root)? {
             Some(given) => given,
@@ -259,7 +260,7 @@ impl Gatherer<'_> {
                 let root = self.ask_path(OPTION, question, default, check)?;
                 let root = root.ok_or(InitError::missing(OPTION))?;
                 if self.asker.is_none() {
-                    let note = format!("the BIDS dataset is {}", root.display());
+                    let note = format!("using the BIDS dataset {}", root.display());
                     self.printer.note(&note);
                 }
                 root
@@ -268,14 +269,14 @@ impl Gatherer<'_> {
         let mut found = survey::bids(&root, is_source)?;
         let sessions = source.as_ref().map_or(0, |data| data.sessions);
         if found.sampled < sessions.min(ENOUGH) {
-            // The few that are converted need not be like the others.
+            // The few converted ones may differ from the others.
             found.sampled = 0;
         }
         if !place::is_there(&root) {
             self.to_make.push(root.clone());
         }
         if is_source {
-            self.tell_data(&found, &root);
+            self.report_data(&found, &root);
         }
         let data = Data {
             datatypes: found.datatypes.clone(),
@@ -287,7 +288,7 @@ impl Gatherer<'_> {
 
     fn derivatives_root(&mut self, bids_root: &Path) -> Result<PathBuf, Failure> {
         const OPTION: &str = "--derivatives-root";
-        // It may lie in a root that is made, too.
+        // It may be in a root that is created, too.
         let is_new = |root: &Path| match bids_root.starts_with(survey::first_missing(root)) {
             true if !place::is_there(root) => Ok(true),
             _ => survey::target(OPTION, root),
@@ -302,7 +303,7 @@ impl Gatherer<'_> {
         let root = match self.given(OPTION, &self.args.derivatives_root)? {
             Some(given) => given,
             None => {
-                let question = "Where procedures write their outputs";
+                let question = "Directory for outputs";
                 let check = |root: &Path| is_new(root).map(drop);
                 let root = self.ask_path(OPTION, question, Some(default), check)?;
                 root.unwrap_or_default()
@@ -313,27 +314,72 @@ impl Gatherer<'_> {
         }
         Ok(root)
     }
-}
 
-/// Reads a path as the configuration does: `~` and `${VAR}` are expanded, a relative one belongs to the working
-/// directory.
-pub fn absolute(option: &'static str, given: &Path, cwd: &Path) -> Result<PathBuf, InitError> {
-    let value = |why: &str, hint: Option<String>| {
-        let text = format!("'{}': {why}", given.display().to_string().escape_debug());
-        InitError::wrong(
-            option,
-            text,
-            hint.unwrap_or_else(|| "give a path".to_owned()),
-        )
-    };
-    if given.as_os_str().is_empty() {
-        return Err(value("is empty", None));
+    /// Keeps a study's own files out of its data. `are_given`: options name state file and log directory.
+    fn check_places(&mut self, answers: &Answers, are_given: [bool; 2]) -> Result<(), Failure> {
+        const STATE_FILE: &str = "--state-file";
+        let [is_state_given, is_log_dir_given] = are_given;
+        // BIDS provides a directory for it.
+        let is_code = self.dir.starts_with(answers.bids_root.join("code"));
+        let (config, state) = (self.dir.join(init::CONFIG), &answers.state_file);
+        let log_dir = &answers.log_dir;
+        for (what, option, path, is_on_purpose) in [
+            ("configuration", "DIR", &config, is_code),
+            ("state file", STATE_FILE, state, is_state_given),
+            ("log directory", "--log-dir", log_dir, is_log_dir_given),
+        ] {
+            let Some((key, root)) = init::root_around(answers, path) else {
+                continue;
+            };
+            let path = shown(path);
+            if !is_on_purpose {
+                let elsewhere = match option {
+                    "DIR" => {
+                        format!("elsewhere: snbb-scheduler init DIR (the {what} is beside it)")
+                    }
+                    option => format!(
+                        "in another directory (snbb-scheduler init DIR), or choose the path: {option} PATH"
+                    ),
+                };
+                let root = shown(root);
+                return Err(InitError::wrong(
+                    "",
+                    format!("{what} {path} would be in {key} {root}, where the program writes no files of its own"),
+                    format!("set the study up {elsewhere}"),
+                )
+                .into());
+            }
+            if option != "DIR" {
+                let text = format!("the {what} {path} is in {key}, among the data");
+                self.printer.warning(&text);
+            }
+        }
+        match place::inspect(state) {
+            Place::Missing => {}
+            Place::Directory => {
+                let text = format!("{} is a directory", shown(state));
+                return Err(InitError::wrong(STATE_FILE, text, "give the name of a file").into());
+            }
+            _ => self.printer.note(&format!(
+                "the state file {} exists already: continuing its study",
+                state.display()
+            )),
+        }
+        Ok(())
     }
-    let Some(text) = given.to_str() else {
-        let why = "is not UTF-8, which a configuration must be";
-        return Err(InitError::unfit_path(option, given, why));
-    };
-    let expanded = paths::expand(text, &sys::env);
-    let expanded = expanded.map_err(|error| value(&error.to_string(), error.hint()))?;
-    Ok(paths::absolute(cwd, &expanded))
+
+    /// Notes the directories of state and logs to create, if missing.
+    fn own_directories(&mut self, answers: &Answers) -> Result<(), Failure> {
+        for (option, path) in [
+            ("--state-file", place::parent(&answers.state_file)),
+            ("--log-dir", answers.log_dir.clone()),
+        ] {
+            // The directory of the study is created, too.
+            let is_own = path.starts_with(self.dir) && !place::is_there(&path);
+            if is_own || survey::target(option, &path)? {
+                self.to_make.push(path);
+            }
+        }
+        Ok(())
+    }
 }

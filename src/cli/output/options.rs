@@ -1,25 +1,26 @@
-//! How a printer behaves: by flags, and by what the two streams are.
+//! Kinds of output and settings of the printer, from the command line, the terminal and the environment.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
 
+use anstyle::AnsiColor;
 use clap::{ColorChoice, ValueEnum};
 
 use crate::base::sys;
 
-/// Names the forms in which data is printed.
+/// Output formats of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Format {
-    /// Aligned columns for people
+    /// Aligned columns
     #[default]
     Table,
     /// Comma-separated values with a header line
     Csv,
-    /// A JSON array of objects
+    /// JSON array of objects
     Json,
 }
 
-/// Says how much talk goes to stderr. Warnings and errors always do.
+/// How much is written to stderr. Warnings and errors always are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Verbosity {
     Quiet,
@@ -31,22 +32,42 @@ pub enum Verbosity {
     Debug,
 }
 
-/// Says how a [`Printer`] behaves.
+/// Settings of a [`Printer`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PrinterOptions {
     pub verbosity: Verbosity,
     pub out_color: bool,
     pub err_color: bool,
-    /// The width of the terminal that stdout is; none: it is no terminal.
+    /// Width of the terminal; `None` if stdout is not one.
     pub width: Option<u16>,
-    /// Status words get a symbol before them: a terminal that can show it.
+    /// Whether status words get a symbol, which needs a terminal that can show it.
     pub symbols: bool,
-    /// True if a progress bar may be drawn on the real stderr.
+    /// Whether a progress bar may be drawn on stderr.
     pub progress: bool,
 }
 
+/// Kind of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Label {
+    Note,
+    Warning,
+    Error,
+    Hint,
+}
+
+impl Label {
+    pub fn word(self) -> (&'static str, AnsiColor) {
+        match self {
+            Self::Note => ("note", AnsiColor::Cyan),
+            Self::Warning => ("warning", AnsiColor::Yellow),
+            Self::Error => ("error", AnsiColor::Red),
+            Self::Hint => ("hint", AnsiColor::Green),
+        }
+    }
+}
+
 impl Verbosity {
-    /// Reads the flags `-q` and `-v` (counted). `-q` wins.
+    /// From `-q` and the number of `-v`. `-q` wins.
     pub fn from_flags(quiet: bool, verbose: u8) -> Self {
         match (quiet, verbose) {
             (true, _) => Self::Quiet,
@@ -58,7 +79,7 @@ impl Verbosity {
 }
 
 impl PrinterOptions {
-    /// Looks at the process's streams and its environment.
+    /// From the process's streams and environment.
     pub fn of_process(
         out: &io::Stdout,
         err: &io::Stderr,
@@ -92,7 +113,7 @@ fn shows_symbols(env: &dyn Fn(&str) -> Option<OsString>) -> bool {
     is_utf8 && !matches!(text("TERM").as_deref(), Some("linux" | "dumb"))
 }
 
-/// Returns the width of a terminal; one that does not tell is taken for 80 wide.
+/// The width of a terminal; 80 if it does not report one.
 fn terminal_width(out: &io::Stdout) -> Option<u16> {
     out.is_terminal()
         .then(|| match rustix::termios::tcgetwinsize(out) {

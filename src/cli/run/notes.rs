@@ -1,4 +1,4 @@
-//! What a run notes before it submits: stray jobs, rows that nothing is done about, reduced requests, missing scripts.
+//! Notes of a run before it submits: stray jobs, abandoned rows, reduced requests, missing scripts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,15 +12,15 @@ use crate::executor::ExecutorError;
 use crate::gather::sessions::discover::Discovery;
 use crate::model::state::State;
 
-pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &mut Printer) {
+pub fn report_strays(strays: &Strays, state: &State, context: &Context, printer: &mut Printer) {
     for (key, job) in &strays.adopt {
-        printer.note(&format!("{key}: adopted its living job {}", job.id));
+        printer.note(&format!("{key}: adopted its job {}", job.id));
     }
     for (key, job) in &strays.doubled {
         let own = state.get(key).and_then(|row| row.job_id.as_ref());
         let own = maybe(" beside job ", own, "");
         printer.warning(&format!(
-            "{key}: a second job, {}, is alive{own}; one of them should go: {}",
+            "{key}: a second job, {}, is in the queue{own}; cancel one of them: {}",
             job.id,
             job.scancel_line()
         ));
@@ -32,20 +32,20 @@ pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &
             .find(|row| row.job_id.as_ref() == Some(id));
         printer.warning(&match owner {
             Some(row) => format!(
-                "{key}: job {id} was made for this task and stands in the row of {} (was it edited?); \
+                "{key}: job {id} was submitted for this task but is recorded in the row of {} (was the state edited?); \
                  the task waits until it ends",
                 row.key
             ),
             None => format!(
-                "{key}: job {id} has this task's name and was not submitted by this study; \
+                "{key}: job {id} has this task's name but was not submitted by this study; \
                  the task waits until it ends"
             ),
         });
     }
     if let Some(project) = &strays.other_project {
         printer.hint(&format!(
-            "there was no state file at {} yet, and jobs of the study {project} are in the queue: if its state \
-             was moved, put it there before the next run; if this is another study, give it another `project`",
+            "there was no state file at {} yet, but jobs of the study {project} are in the queue: if its state was moved, \
+             move it there before the next run; if this is another study, give it another `project`",
             context.store.paths.state.display()
         ));
     }
@@ -53,35 +53,34 @@ pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &
         let (id, scancel) = (&job.id, job.scancel_line());
         printer.warning(&match procedure {
             Some(procedure) => format!(
-                "{procedure}: {} of a job array of {} live (such as job {id}), and its task list \
-                 below {} is gone, so nobody knows which tasks they are; all tasks of {procedure} wait until they end",
+                "{procedure}: {} of a job array of {} are in the queue (such as job {id}), but its task list below {} is missing, \
+                 so it is unknown which tasks they are; all tasks of {procedure} wait until they end",
                 plural(*count, "task"),
                 whose_array(strays.other_project.as_deref()),
                 context.store.paths.arrays.display()
             ),
             None => format!(
-                "{} of this study (such as job {id}) may be running any task: they have changed their \
-                 names, and the audit log does not list them; no task is submitted until they end; if they are not \
-                 wanted: {scancel}",
+                "{} of this study (such as job {id}) may be running any task: their names were changed and the audit log does \
+                 not list them; no task is submitted until they end; to cancel them: {scancel}",
                 plural(*count, "job")
             ),
         });
     }
     for (name, job) in &strays.orphans {
         printer.warning(&format!(
-            "job {} ({name}) was submitted for a task that {} no longer has; if it is not wanted: {}",
+            "job {} ({name}) was submitted for a task that no longer exists in {}; to cancel it: {}",
             job.id,
             context
                 .config
                 .file
                 .as_deref()
-                .map_or_else(|| "the study".to_owned(), |file| file.display().to_string()),
+                .map_or_else(|| "the configuration".to_owned(), |file| file.display().to_string()),
             job.scancel_line()
         ));
     }
 }
 
-/// Without a state file, an array with another study's tag may still be this one's.
+/// Possible owners of an array. Without a state file, one with another study's tag may be this study's.
 fn whose_array(other_project: Option<&str>) -> String {
     match other_project {
         Some(other) => format!("this study or of the study {other}"),
@@ -89,15 +88,14 @@ fn whose_array(other_project: Option<&str>) -> String {
     }
 }
 
-/// Tells which rows nothing is done about any more: those of procedures that left the configuration, and of sessions
-/// that are gone from the data.
-pub(super) fn tell_left_over(
+/// Notes rows of procedures that left the configuration, and of sessions that disappeared from the data.
+pub(super) fn note_abandoned_rows(
     context: &Context,
     state: &State,
     found: &Discovery,
     printer: &mut Printer,
 ) {
-    let mut unknown: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    let mut removed: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     let mut sessions: BTreeSet<(&str, &str)> = BTreeSet::new();
     for row in state.rows() {
         let key = &row.key;
@@ -105,16 +103,16 @@ pub(super) fn tell_left_over(
             sessions.insert((&key.subject, &key.session));
             continue;
         }
-        let (rows, living) = unknown.entry(&key.procedure).or_default();
+        let (rows, in_flight) = removed.entry(&key.procedure).or_default();
         *rows += 1;
-        *living += usize::from(row.is_in_flight());
+        *in_flight += usize::from(row.is_in_flight());
     }
-    if !unknown.is_empty() {
-        let names: Vec<String> = unknown
+    if !removed.is_empty() {
+        let names: Vec<String> = removed
             .iter()
-            .map(|(name, (rows, living))| match living {
+            .map(|(name, (rows, in_flight))| match in_flight {
                 0 => format!("{name} ({rows})"),
-                living => format!("{name} ({rows}, {living} in flight)"),
+                in_flight => format!("{name} ({rows}, {in_flight} in flight)"),
             })
             .collect();
         printer.note(&format!(
@@ -122,13 +120,13 @@ pub(super) fn tell_left_over(
             names.join(", ")
         ));
     }
-    // What could not be read may hold them.
+    // They may be in what could not be read.
     if !found.unreadable.is_empty() {
         return;
     }
     for session in &found.sessions {
         sessions.remove(&(session.subject.as_str(), session.session.as_str()));
-        // The row of a task per subject.
+        // The row of a subject-scoped task.
         sessions.remove(&(session.subject.as_str(), ""));
     }
     let names: Vec<String> = sessions
@@ -140,17 +138,20 @@ pub(super) fn tell_left_over(
     }
     let are = plural_of(
         names.len(),
-        "session on record is",
-        "sessions on record are",
+        "session on record is missing",
+        "sessions on record are missing",
     );
     printer.note(&format!(
-        "{are} gone from the data: {} (renamed?)",
+        "{are} from the data: {} (renamed?)",
         few(&names, 3)
     ));
 }
 
-/// Tells what is above the site's ceiling, in one line per procedure and kind.
-pub(super) fn tell_reduced<'a>(tasks: impl Iterator<Item = &'a Prepared>, printer: &mut Printer) {
+/// Notes requests above the site's limits, in one line per procedure and kind.
+pub(super) fn note_reduced_requests<'a>(
+    tasks: impl Iterator<Item = &'a Prepared>,
+    printer: &mut Printer,
+) {
     let mut groups: BTreeMap<(&str, &Reduced), usize> = BTreeMap::new();
     for task in tasks {
         for reduced in &task.notes.reduced {
@@ -165,8 +166,8 @@ pub(super) fn tell_reduced<'a>(tasks: impl Iterator<Item = &'a Prepared>, printe
     }
 }
 
-/// Tells which scripts are nowhere; returns whether a due task needs one of them.
-pub(super) fn tell_missing(
+/// Warns of missing or unsuitable scripts. True if a due task needs one of them.
+pub(super) fn warn_missing_scripts(
     missing: &MissingScripts,
     summary: &mut RunSummary,
     printer: &mut Printer,
@@ -175,7 +176,7 @@ pub(super) fn tell_missing(
     let mut hints = BTreeSet::new();
     for (procedure, (error, count)) in missing {
         let due = if *count == 0 {
-            " (nothing of it is due yet)"
+            " (none of its tasks is due yet)"
         } else {
             ""
         };

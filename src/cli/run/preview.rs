@@ -1,4 +1,4 @@
-//! What a dry run would submit: a table for people, with `-v` the exact command lines, rows for scripts.
+//! The preview of a dry run: a table, with `-v` the exact commands, rows for scripts.
 
 use polars::prelude::DataFrame;
 
@@ -12,7 +12,7 @@ use crate::model::job::ExecutorKind;
 use crate::show::explain::asks;
 use crate::show::tables::{TableError, frame, numbers, texts};
 
-/// So many tasks of a line are named.
+/// Tasks named per line.
 const SHOWN: usize = 3;
 
 pub fn print(
@@ -36,7 +36,7 @@ pub fn print(
     Ok(())
 }
 
-/// A row per procedure and what its jobs ask for.
+/// One row per procedure and requested resources.
 fn overview(batches: &[Batch], kind: ExecutorKind) -> Result<DataFrame, TableError> {
     let mut groups: Vec<(&str, String, i64, Vec<String>)> = Vec::new();
     for Batch { tasks, array } in batches {
@@ -60,11 +60,11 @@ fn overview(batches: &[Batch], kind: ExecutorKind) -> Result<DataFrame, TableErr
         numbers("tasks", groups().map(|group| Some(group.3.len() as i64))),
         numbers("jobs", groups().map(|group| Some(group.2))),
         texts("resources", groups().map(|group| Some(&group.1))),
-        texts("of", groups().map(|group| Some(few(&group.3, SHOWN)))),
+        texts("labels", groups().map(|group| Some(few(&group.3, SHOWN)))),
     ])
 }
 
-/// A row per task, with the command line of its job.
+/// One row per task, with the command of its job.
 fn rows(
     batches: &[Batch],
     executor: &dyn Executor,
@@ -105,7 +105,7 @@ fn rows(
     ])
 }
 
-/// What a job asks the cluster for.
+/// The resources that a job requests.
 fn resources(task: &Prepared, kind: ExecutorKind) -> String {
     match kind.has_cluster() {
         true => asks(&task.request.resources).join(" "),
@@ -113,7 +113,7 @@ fn resources(task: &Prepared, kind: ExecutorKind) -> String {
     }
 }
 
-/// The command lines that would be run; below that of an array, its tasks as comments.
+/// The commands that would be run. An array's is followed by its tasks as comments.
 fn lines(batches: &[Batch], executor: &dyn Executor, printer: &mut Printer) {
     for Batch { tasks, array } in batches {
         for task in tasks {

@@ -1,4 +1,4 @@
-//! What a run reports when it is done: what was submitted, refused, left in doubt, and why it stopped.
+//! The report of a run: submissions, refusals, doubts, and why it stopped.
 
 use std::collections::HashMap;
 
@@ -27,7 +27,7 @@ pub(super) fn report<'a>(
     for (key, job) in &submitted.accepted {
         printer.detail(&format!("{key}: submitted as job {job}"));
     }
-    tell_missing_outputs(submitted, tasks, printer);
+    note_resubmitted(submitted, tasks, printer);
     for (procedure, (message, count)) in &submitted.refused {
         printer.warning(&format!("{procedure}: refused: {message}"));
         if let Some(remedy) = remedy(message) {
@@ -45,34 +45,34 @@ pub(super) fn report<'a>(
             retry.key, retry.message
         ));
         printer.hint(
-            "it asks for what the retry rules say (`run --dry-run` shows it); `retry` starts anew without them",
+            "the retry rules set its resources (`run --dry-run` shows them); `retry` starts again without those rules",
         );
         summary.refused.push((
-            format!("{}, tried again: {}", retry.key.procedure, retry.message),
+            format!("{}, next attempt: {}", retry.key.procedure, retry.message),
             retry.count,
         ));
         exit = Exit::Refused;
     }
-    for doubted in submitted
+    for in_doubt in submitted
         .in_doubt
-        .chunk_by(|(a, said), (b, says)| a.procedure == b.procedure && said == says)
+        .chunk_by(|(a, message), (b, other)| a.procedure == b.procedure && message == other)
     {
-        tell_doubts(doubted, printer);
+        warn_in_doubt(in_doubt, printer);
     }
     for (procedure, held) in &submitted.held {
         let message = &held.message;
         let why = match held.by {
             HeldBy::Limit => {
                 printer.note(&format!(
-                    "{procedure}: Slurm takes no more of its jobs now: {message}; the rest waits for the next run"
+                    "{procedure}: Slurm accepts no more of its jobs now: {message}; the remaining tasks wait for the next run"
                 ));
-                "a limit of Slurm's"
+                "a limit in Slurm"
             }
             HeldBy::Doubts => {
                 exit = Exit::Unreachable;
                 printer.warning(&format!(
-                    "{procedure}: several submissions in a row ended without an answer ({message}), so no more of its \
-                     jobs were submitted; the next runs look for them first"
+                    "{procedure}: several consecutive submissions got no answer ({message}), so no more of its jobs were submitted; \
+                     the next runs look for these jobs first"
                 ));
                 "submissions without an answer"
             }
@@ -94,7 +94,7 @@ pub(super) fn report<'a>(
         let sent = submitted.accepted.len() + submitted.in_doubt.len();
         if sent > 0 && !matches!(error, StateError::Shared { .. }) {
             printer.note(&format!(
-                "the state file does not show the {sent} submissions of this run yet; the journal holds them for the next run"
+                "the state file does not show the {sent} submissions of this run yet; the journal keeps them for the next run"
             ));
         }
         exit = Exit::Error;
@@ -102,9 +102,9 @@ pub(super) fn report<'a>(
     exit
 }
 
-/// Names the tasks that were submitted although they are recorded as complete, also with `-q`: nothing else asks for a
-/// second run.
-fn tell_missing_outputs<'a>(
+/// Lists tasks that were submitted although they are recorded as complete, even with `-q`: this is the only sign of
+/// the second run.
+fn note_resubmitted<'a>(
     submitted: &Submitted,
     tasks: impl Iterator<Item = &'a Prepared>,
     printer: &mut Printer,
@@ -115,13 +115,13 @@ fn tell_missing_outputs<'a>(
     for (cause, one, several) in [
         (
             Due::OutputsGone,
-            "task was complete and has lost its outputs",
-            "tasks were complete and have lost their outputs",
+            "complete task has lost its outputs",
+            "complete tasks have lost their outputs",
         ),
         (
             Due::NeverVerified,
-            "task was recorded as complete by an earlier program, without outputs",
-            "tasks were recorded as complete by an earlier program, without outputs",
+            "task was recorded as complete by another program but has no outputs",
+            "tasks were recorded as complete by another program but have no outputs",
         ),
     ] {
         let accepted = submitted.accepted.iter();
@@ -131,23 +131,23 @@ fn tell_missing_outputs<'a>(
             .collect();
         if !again.is_empty() {
             let tasks = plural_of(again.len(), one, several);
-            printer.news(&format!("{tasks}: submitted again ({})", few(&again, 3)));
+            printer.new_warning(&format!("{tasks}: submitted again ({})", few(&again, 3)));
         }
     }
 }
 
-/// Tells of tasks whose submission ended alike; of an array's in one line.
-fn tell_doubts(doubted: &[(TaskKey, String)], printer: &mut Printer) {
-    match doubted {
+/// Warns of submissions in doubt that ended the same way, of an array's in one line.
+fn warn_in_doubt(in_doubt: &[(TaskKey, String)], printer: &mut Printer) {
+    match in_doubt {
         [(key, message), _, _, _, ..] => printer.warning(&format!(
-            "{} tasks of {}: nobody knows yet whether their jobs were accepted ({message}); the next passes look for them",
-            doubted.len(),
+            "{} tasks of {}: it is not yet known whether Slurm accepted their jobs ({message}); the next runs will look for them",
+            in_doubt.len(),
             key.procedure
         )),
         few => {
             for (key, message) in few {
                 printer.warning(&format!(
-                    "{key}: nobody knows yet whether its job was accepted ({message}); the next passes look for it"
+                    "{key}: it is not yet known whether Slurm accepted its job ({message}); the next runs will look for it"
                 ));
             }
         }
@@ -164,33 +164,33 @@ fn report_stop(
     let (why, exit) = match stop {
         Halt::Limit(message) => {
             printer.note(&format!(
-                "Slurm takes no more jobs now: {message}; the rest waits for the next run"
+                "Slurm accepts no more jobs now: {message}; the remaining tasks wait for the next run"
             ));
-            ("a limit of Slurm's", exit)
+            ("a limit in Slurm", exit)
         }
         Halt::Transient(message) => {
             printer.warning(&format!(
-                "Slurm does not take jobs now: {message}; the next run tries again"
+                "Slurm cannot accept jobs now: {message}; the next run tries again"
             ));
             ("Slurm could not be reached", Exit::Unreachable)
         }
         Halt::NoAnswers(message) => {
             printer.warning(&format!(
-                "several submissions in a row ended without an answer ({message}), and the queue does not answer either, \
-                 so no more were made; the next runs look for them first"
+                "stopped submitting: several consecutive submissions got no answer ({message}), and the queue is not responding \
+                 either; the next runs look for these jobs first"
             ));
             ("Slurm did not answer", Exit::Unreachable)
         }
         Halt::Deadline => {
-            printer.note("the run has reached its deadline; the rest waits for the next run");
+            printer.note("the run reached its deadline; the remaining tasks wait for the next run");
             ("the deadline of a run", exit)
         }
         Halt::Journal(error) => {
-            printer.error(&without_intent(error));
+            printer.error(&unrecorded_intent(error));
             printer.hints(error.hint());
             ("the journal could not be written", Exit::Error)
         }
-        // Why is told with what could not be saved.
+        // The cause is reported with the rows that could not be saved.
         Halt::Unsaved => ("the rows could not be saved", Exit::Error),
         Halt::Lock(error) => {
             printer.error(&format!("{error}; nothing more was submitted"));
@@ -201,8 +201,8 @@ fn report_stop(
     exit
 }
 
-/// Says why an intent could not be written. Of errors that only writing brings, the words say already what follows.
-fn without_intent(error: &StateError) -> String {
+/// Why an intent could not be written. The errors of writing already end with the consequence.
+fn unrecorded_intent(error: &StateError) -> String {
     match error {
         StateError::Journal(
             JournalError::NotRecorded { .. }
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_broken_journal_ends_is_said_once() {
+    fn a_broken_journal_is_reported_once() {
         let path = std::path::PathBuf::from("j");
         for error in [
             JournalError::NotRecorded {
@@ -231,7 +231,7 @@ mod tests {
             JournalError::FailedBefore { path: path.clone() },
             JournalError::NotAFile { path },
         ] {
-            let text = without_intent(&StateError::Journal(error));
+            let text = unrecorded_intent(&StateError::Journal(error));
             assert_eq!(text.matches("was submitted").count(), 1, "{text}");
         }
     }

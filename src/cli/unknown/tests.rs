@@ -14,18 +14,18 @@ fn known() -> Known<'static> {
 }
 
 #[test]
-fn what_is_not_there_is_named_with_what_may_have_been_meant() {
+fn unknown_names_are_refused_with_suggestions() {
     for (subjects, sessions, message, hint) in [
         (
             "99",
             "",
-            "there is no subject sub-99 in the study",
+            "no subject sub-99 in the study",
             "lists the subjects",
         ),
         (
             "sub-1",
             "",
-            "there is no subject sub-1 in the study",
+            "no subject sub-1 in the study",
             "did you mean sub-0001?",
         ),
         (
@@ -37,43 +37,43 @@ fn what_is_not_there_is_named_with_what_may_have_been_meant() {
         (
             "1",
             "77",
-            "there is no subject sub-1 in the study",
+            "no subject sub-1 in the study",
             "did you mean sub-0001?",
         ),
         (
             "0001",
             "03",
-            "there is no session ses-03 of sub-0001 in the study",
+            "no session ses-03 of sub-0001 in the study",
             "its sessions are ses-01, ses-02",
         ),
         (
             "0002",
             "02",
-            "there is no session ses-02 of sub-0002 in the study",
+            "no session ses-02 of sub-0002 in the study",
             "its sessions are ses-01",
         ),
         (
             "0001",
             "5",
-            "there is no session ses-5 of sub-0001 in the study",
+            "no session ses-5 of sub-0001 in the study",
             "its sessions are ses-01, ses-02",
         ),
         (
             "0002",
             "0003",
-            "there is no session ses-0003 of sub-0002 in the study",
+            "no session ses-0003 of sub-0002 in the study",
             "its sessions are ses-01",
         ),
         (
             "",
             "1",
-            "there is no session ses-1 in the study",
+            "no session ses-1 in the study",
             "did you mean ses-01?",
         ),
         (
             "",
             "9",
-            "there is no session ses-9 in the study",
+            "no session ses-9 in the study",
             "lists the sessions",
         ),
     ] {
@@ -91,7 +91,7 @@ fn what_is_not_there_is_named_with_what_may_have_been_meant() {
 }
 
 #[test]
-fn d19_what_may_be_there_is_not_refused() {
+fn d19_names_that_may_exist_are_not_refused() {
     let values = |text: &str| vec![text.to_owned()];
     let all = known();
     assert!(all.refuse(&[], &[]).is_ok());

@@ -1,33 +1,33 @@
-//! What a `run` found and did, in figures.
+//! The numbers of a `run`.
 
 use crate::base::text::plural;
 use crate::cli::output::Printer;
 use crate::decide::manifest::{Decision, Manifest, Skip};
 use crate::show::tables;
 
-/// Holds the figures of a `run`.
+/// The numbers of a `run`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunSummary {
     pub sessions: usize,
     pub tasks: usize,
     pub complete: usize,
-    /// Of the complete ones, those of subject scope that a session came after.
+    /// Complete tasks with newer sessions or input files.
     pub stale: usize,
-    /// Limits and pauses aside: such tasks are due, and held back.
+    /// Includes tasks held back by limits and pauses.
     pub due: usize,
-    /// With `dry_run`: how many would be.
+    /// With `dry_run`, the number that would be.
     pub submitted: usize,
-    /// Certainly not accepted, by cause.
+    /// Submissions that were certainly not accepted, by cause.
     pub refused: Vec<(String, usize)>,
-    /// May have been accepted; looked for at the next pass.
+    /// Submissions that may have been accepted; the next pass looks for them.
     pub in_doubt: usize,
-    /// Neither complete nor submitted, by reason.
+    /// Tasks neither complete nor submitted, by reason.
     pub held_back: Vec<(String, usize)>,
     pub dry_run: bool,
 }
 
 impl RunSummary {
-    /// Counts what a manifest holds; what came of the submissions is filled in later.
+    /// The numbers of a manifest; submissions are added later.
     pub fn of(sessions: usize, manifest: &Manifest) -> Self {
         let count = |is: fn(&Decision) -> bool| {
             let tasks = manifest.tasks.iter();
@@ -56,7 +56,7 @@ impl RunSummary {
         }
     }
 
-    /// Adds tasks to those that are held back for the same reason.
+    /// Adds tasks held back for a reason.
     pub fn hold_back(&mut self, why: &str, count: usize) {
         match self.held_back.iter_mut().find(|(known, _)| known == why) {
             Some((_, known)) => *known += count,
@@ -65,7 +65,7 @@ impl RunSummary {
     }
 }
 
-/// Tells what a run found and did. With `-q` only what went wrong.
+/// Prints the numbers of a run. With `-q`, only if there were problems.
 pub fn print_run_summary(printer: &mut Printer, summary: &RunSummary) {
     let refused: usize = summary.refused.iter().map(|(_, count)| count).sum();
     let held_back: usize = summary.held_back.iter().map(|(_, count)| count).sum();
@@ -94,11 +94,11 @@ pub fn print_run_summary(printer: &mut Printer, summary: &RunSummary) {
         }
         return;
     }
-    printer.talk(&head);
+    printer.info(&head);
     if summary.stale > 0 {
         printer.note(&format!(
-            "{} complete, but stale: sessions or input files have come since ('session-status' shows where; \
-             rerun_when_stale runs them again)",
+            "{} complete but stale: new sessions or input files arrived after it ran (`session-status` shows where; \
+             `rerun_when_stale` runs such tasks again)",
             plural(summary.stale, "task")
         ));
     }
@@ -110,8 +110,8 @@ fn print_group(printer: &mut Printer, name: &str, total: usize, counts: &[(Strin
     if counts.is_empty() {
         return;
     }
-    printer.talk(&format!("{name}: {total}"));
+    printer.info(&format!("{name}: {total}"));
     for (reason, count) in counts {
-        printer.talk(&format!("{count:>8}  {reason}"));
+        printer.info(&format!("{count:>8}  {reason}"));
     }
 }

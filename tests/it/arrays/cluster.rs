@@ -223,7 +223,7 @@ fn an_array_larger_than_the_users_limit_is_submitted_in_parts() {
     }
     assert_eq!(jobs(&study).len(), 5, "{:?}", study.statuses());
     let said = study.ok(&["run"]);
-    assert!(said.err.contains("a limit of Slurm's"), "{}", said.err);
+    assert!(said.err.contains("a limit in Slurm"), "{}", said.err);
     assert_eq!(jobs(&study).len(), 5);
     study.ok(&["cancel", "--all"]);
 }

@@ -43,7 +43,7 @@ fn the_controller_freezes_dies_and_recycles_ids() {
             assert_eq!(said.code, 5, "{signal} {command}: {}", said.err);
             assert!(
                 said.err
-                    .contains("the queue does not answer: squeue ended with exit code 1"),
+                    .contains("the queue is not responding: squeue ended with exit code 1"),
                 "{signal} {command}: {}",
                 said.err
             );

@@ -38,7 +38,7 @@ fn accounting_dies_freezes_and_breaks() {
     assert_eq!(said.code, 5, "{}", said.err);
     assert!(
         said.err
-            .contains("accounting does not answer: sacct ended with exit code 1"),
+            .contains("accounting is not responding: sacct ended with exit code 1"),
         "{}",
         said.err
     );
@@ -77,7 +77,7 @@ fn accounting_dies_freezes_and_breaks() {
         cluster.signal(daemon, "CONT");
         assert_eq!(said.code, 5, "{daemon}: {}", said.err);
         assert!(
-            said.err.contains("accounting does not answer"),
+            said.err.contains("accounting is not responding"),
             "{daemon}: {}",
             said.err
         );

@@ -100,10 +100,10 @@ fn each_end_and_each_hopeless_wait_is_told_apart() {
         ]
     );
     for reason in [
-        "Slurm says JobHeldUser: hold sub-a ses-1",
-        "Slurm says PartitionConfig: wide sub-a ses-1",
-        "Slurm says PartitionNodeLimit: spread sub-a ses-1",
-        "Slurm says DependencyNeverSatisfied: never sub-a ses-1",
+        "(Slurm: JobHeldUser): hold sub-a ses-1",
+        "(Slurm: PartitionConfig): wide sub-a ses-1",
+        "(Slurm: PartitionNodeLimit): spread sub-a ses-1",
+        "(Slurm: DependencyNeverSatisfied): never sub-a ses-1",
     ] {
         assert!(last.err.contains(reason), "{reason}: {}", last.err);
     }
@@ -163,7 +163,7 @@ fn jobs_that_people_hold_are_shown_and_come_back() {
     });
     assert!(
         said.err.contains(
-            "2 job(s) will not start by themselves, Slurm says job requeued in held state"
+            "2 jobs will not start unless someone intervenes (Slurm: job requeued in held state"
         ),
         "{}",
         said.err

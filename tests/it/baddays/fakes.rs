@@ -76,7 +76,7 @@ fn a_pass_ends_in_order_whatever_hangs() {
     let said = in_time(&study, &["run"]);
     assert!(
         said.err
-            .contains("nobody knows yet whether its job was accepted"),
+            .contains("it is not yet known whether Slurm accepted its job"),
         "{}",
         said.err
     );

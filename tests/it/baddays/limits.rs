@@ -43,7 +43,8 @@ fn a_submit_limit_stops_the_run_and_costs_no_attempt() {
         assert_eq!(said.code, 0, "{}", said.err);
         assert_eq!(study.statuses().len(), most, "{}", said.err);
         assert!(
-            said.err.contains("the rest waits for the next run"),
+            said.err
+                .contains("the remaining tasks wait for the next run"),
             "{}",
             said.err
         );

@@ -37,7 +37,7 @@ fn a_dead_node_and_a_failing_prolog() {
     });
     assert!(
         said.err.contains(
-            "1 job(s) will not start by themselves, Slurm says launch failed requeued held: again sub-prolog ses-1"
+            "1 job will not start unless someone intervenes (Slurm: launch failed requeued held): again sub-prolog ses-1"
         ),
         "{}",
         said.err

@@ -140,7 +140,7 @@ fn an_app_that_is_added_takes_the_results_that_are_there() {
     fs::rename(study.at("bids"), study.at("away")).unwrap();
     let said = study.ok(&["init", "--add", "smriprep"]);
     assert!(
-        said.err.contains("were not looked for: bids_root"),
+        said.err.contains("were not checked: bids_root"),
         "{}",
         said.err
     );

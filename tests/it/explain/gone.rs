@@ -56,7 +56,7 @@ fn a_row_whose_session_or_subject_was_renamed() {
     let said = study.call(&["explain", "01", "01", "table"]);
     assert_eq!(said.code, 2, "{}", said.out);
     assert!(
-        said.err.contains("there is no subject sub-01 in the study"),
+        said.err.contains("no subject sub-01 in the study"),
         "{}",
         said.err
     );

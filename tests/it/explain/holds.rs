@@ -144,7 +144,7 @@ fn a_complete_task_that_a_session_came_after() {
     let said = study.ok(&["status"]);
     assert!(
         said.err.contains(
-            "note: complete, and perhaps stale: table sub-01: by the rows, sessions have come since"
+            "note: complete but possibly stale: table sub-01: new sessions arrived after it ran"
         ),
         "{}",
         said.err
@@ -153,11 +153,7 @@ fn a_complete_task_that_a_session_came_after() {
     let (there, away) = (study.at("dicom/sub-01/ses-03"), study.at("away"));
     std::fs::rename(&there, &away).unwrap();
     let said = study.ok(&["status"]);
-    assert!(
-        said.err.contains("looks whether they are in the data"),
-        "{}",
-        said.err
-    );
+    assert!(said.err.contains("checks the data"), "{}", said.err);
     assert!(!study.ok(&["session-status"]).out.contains("stale"));
     std::fs::rename(&away, &there).unwrap();
     let said = study.ok(&["status", "--procedure", "scan"]);
@@ -191,7 +187,7 @@ fn ten() -> Study {
 fn is_stopped(study: &Study, words: &[&str], why: &str) {
     let (text, json) = explain_with(study, words, 0);
     assert!(
-        text.contains("'run' would submit nothing (safety stop)"),
+        text.contains("`run` would submit nothing (safety stop)"),
         "{text}"
     );
     assert!(text.contains("hint: "), "{text}");

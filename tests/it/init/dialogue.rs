@@ -63,11 +63,11 @@ fn d26_a_person_at_a_terminal_is_asked_and_may_err() {
     let derivatives = format!("{}\r", study.at("my outputs").display());
     let steps = [
         ("Sessions", "dcm\r"),
-        ("one of: dicom, bids, list", "\r"),
+        ("choose one of dicom, bids, list", "\r"),
         ("Directory of the DICOM files", &typo),
         ("did you mean", &dicom),
-        ("that is made of them", "\r"),
-        ("write their outputs", &derivatives),
+        ("to create from them", "\r"),
+        ("Directory for outputs", &derivatives),
         ("empty for a small example", "fmripep\r"),
         ("did you mean fmriprep", "mriqc, heudiconv\r"),
         ("Executor", "\r"),
@@ -100,8 +100,8 @@ fn d26_a_person_at_a_terminal_is_asked_and_may_err() {
         ("Sessions", "1\r"),
         ("Directory of the DICOM files", &typo),
         ("did you mean", "\r"),
-        ("that is made of them", "\r"),
-        ("write their outputs", "\r"),
+        ("to create from them", "\r"),
+        ("Directory for outputs", "\r"),
         ("empty for a small example", "fmripep, mriqc, 3\r"),
         ("example) [fmriprep, mriqc, heudiconv]", "\r"),
         ("Executor", "2\r"),
@@ -158,7 +158,7 @@ fn partitions_and_accounts_are_those_that_slurm_knows() {
     let mut words = vec!["init", &site, "--partition", &typo, "--account", "nosuch"];
     words.extend(arguments(&pairs));
     let said = study.call(&words);
-    let told = format!("Slurm knows no partition '{typo}' (did you mean '{partition}'?)");
+    let told = format!("Slurm has no partition '{typo}' (did you mean '{partition}'?)");
     assert!(said.code == 0 && said.err.contains(&told), "{}", said.err);
 
     // At a terminal they are choices, and a typo is asked again.
@@ -167,8 +167,8 @@ fn partitions_and_accounts_are_those_that_slurm_knows() {
     let steps = [
         ("Sessions", "\r"),
         ("Directory of the DICOM files", dicom.as_str()),
-        ("that is made of them", "\r"),
-        ("write their outputs", "\r"),
+        ("to create from them", "\r"),
+        ("Directory for outputs", "\r"),
         ("empty for a small example", "\r"),
         ("Executor", "\r"),
         ("Partition [", typo.as_str()),

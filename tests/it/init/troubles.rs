@@ -100,7 +100,7 @@ fn wrong_turns_are_told_with_the_way_out_and_leave_nothing() {
         (
             with(&["--partition", "a b"]),
             2,
-            "--partition 'a b': holds a blank",
+            "--partition 'a b': contains a space",
         ),
         (
             with(&["--project", "a b"]),
@@ -118,7 +118,11 @@ fn wrong_turns_are_told_with_the_way_out_and_leave_nothing() {
             2,
             "[possible values: slurm, local]",
         ),
-        (with(&["--config", "x"]), 2, "init reads no configuration"),
+        (
+            with(&["--config", "x"]),
+            2,
+            "init does not read a configuration",
+        ),
     ];
     let before = study.snapshot();
     for (words, code, text) in table {
@@ -130,8 +134,8 @@ fn wrong_turns_are_told_with_the_way_out_and_leave_nothing() {
     }
     // Where the study is set up.
     for (dir, code, text) in [
-        ("dicom", 2, "would lie in dicom_root"),
-        ("bids/x", 2, "would lie in bids_root"),
+        ("dicom", 2, "would be in dicom_root"),
+        ("bids/x", 2, "would be in bids_root"),
         ("file/x", 1, "Not a directory"),
         ("file", 1, "Not a directory"),
     ] {

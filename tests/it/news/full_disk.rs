@@ -39,7 +39,7 @@ fn the_digest_is_sent_and_old_files_stay_whole() {
         &[
             "No space left on device",
             "warning: metrics_file: ",
-            "warning: what this call leaves for later ones could not be written: ",
+            "warning: cannot write the notes for later invocations: ",
         ],
     );
     let told = digests(&study);

@@ -125,7 +125,7 @@ fn the_figures_follow_the_study() {
         beat["error"]
             .as_str()
             .unwrap()
-            .contains("queue does not answer")
+            .contains("queue is not responding")
     );
     assert!(beat["time"].as_str().unwrap() >= beat["last_good_run"].as_str().unwrap());
     slurm.heal("squeue");

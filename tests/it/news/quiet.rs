@@ -15,12 +15,7 @@ fn a_quiet_call_says_nothing_when_nothing_changes() {
     };
     quiet(&["monitor"]);
     // That a state is begun is said once, to whoever it is.
-    assert!(
-        study
-            .ok(&["run", "-q"])
-            .err
-            .contains("a new one is started")
-    );
+    assert!(study.ok(&["run", "-q"]).err.contains("starting a new one"));
     quiet(&["monitor"]);
     quiet(&["run"]);
     slurm.set_all("RUNNING");
@@ -104,15 +99,18 @@ fn a_standing_warning_is_said_once_and_an_error_each_time() {
     // What is new is said, and only that.
     slurm.set("1001", "PENDING JobHeldUser");
     let held = said(&["run", "-q"]);
-    assert!(held.contains("will not start by themselves"), "{held}");
+    assert!(
+        held.contains("will not start unless someone intervenes"),
+        "{held}"
+    );
     assert!(!held.contains("prep.sh"), "{held}");
     assert_eq!(said(&["run", "-q"]), "");
     // Each command has its own memory; what was mended and breaks again is new.
-    assert!(said(&["monitor", "-q"]).contains("will not start by themselves"));
+    assert!(said(&["monitor", "-q"]).contains("will not start unless someone intervenes"));
     slurm.set("1001", "PENDING");
     assert_eq!(said(&["run", "-q"]), "");
     slurm.set("1001", "PENDING JobHeldUser");
-    assert!(said(&["run", "-q"]).contains("will not start by themselves"));
+    assert!(said(&["run", "-q"]).contains("will not start unless someone intervenes"));
     // After a day it is said again.
     let path = study.at("state.calls.json");
     let mut memory: serde_json::Value =
@@ -126,7 +124,7 @@ fn a_standing_warning_is_said_once_and_an_error_each_time() {
 
     slurm.break_program("squeue", "no answer");
     for _ in 0..3 {
-        assert!(said(&["run", "-q"]).contains("error: the queue does not answer"));
+        assert!(said(&["run", "-q"]).contains("error: the queue is not responding"));
     }
 }
 

@@ -35,7 +35,7 @@ fn talk_goes_to_stderr_by_verbosity() {
             ..PIPED
         };
         shown(options, |printer| {
-            printer.talk("talk");
+            printer.info("talk");
             printer.detail("detail");
             printer.note("note");
             printer.warning("look\nhere\u{1b}[2J");

@@ -173,7 +173,7 @@ fn a_real_cluster_counts_array_tasks_one_by_one_and_its_failures_pause() {
     says(
         &said,
         &[
-            "prep is paused from now on: 4 jobs in a row failed (4 exit_code",
+            "prep is now paused: 4 consecutive jobs failed (4 exit_code",
             "0 submitted",
         ],
     );

@@ -24,7 +24,7 @@ fn ten_failures_in_a_row_pause_a_procedure_until_a_person_resumes_it() {
         &said,
         &[
             "prep will be paused by the next `run`",
-            "18 jobs in a row failed",
+            "18 consecutive jobs failed",
         ],
     );
     assert!(control(&study).is_none(), "monitor only warns");
@@ -35,7 +35,7 @@ fn ten_failures_in_a_row_pause_a_procedure_until_a_person_resumes_it() {
     says(
         &said,
         &[
-            "prep would be paused now: 18 jobs in a row failed",
+            "prep would be paused now: 18 consecutive jobs failed",
             "12 due tasks held back",
         ],
     );
@@ -53,9 +53,9 @@ fn ten_failures_in_a_row_pause_a_procedure_until_a_person_resumes_it() {
     says(
         &said,
         &[
-            "warning: prep is paused from now on: 18 jobs in a row failed (9 exit_code, 9 timeout; the last one: prep sub-",
+            "warning: prep is now paused: 18 consecutive jobs failed (9 exit_code, 9 timeout; most recent: prep sub-",
             "12 due tasks held back",
-            "logs/prep, mend the cause, then `snbb-scheduler resume --procedure prep`",
+            "logs/prep, fix the cause, then run `snbb-scheduler resume --procedure prep`",
         ],
     );
     assert_eq!(said.err.lines().count(), 1, "{}", said.err);
@@ -75,15 +75,18 @@ fn ten_failures_in_a_row_pause_a_procedure_until_a_person_resumes_it() {
     let requeued = study.call(&["retry", "--subject", "01"]);
     assert_eq!(requeued.code, 1, "{}", requeued.err);
     let said = study.ok(&["retry", "--subject", "02"]);
-    says(&said, &["prep is paused since"]);
+    says(&said, &["prep has been paused since"]);
     finish(&study, "prep", "sub-02", "ses-01");
     let said = study.ok(&["run", "--force", "--subject", "03", "--procedure", "prep"]);
-    says(&said, &["prep is paused since", "1 due task held back"]);
+    says(
+        &said,
+        &["prep has been paused since", "1 due task held back"],
+    );
     assert_eq!(slurm.calls("sbatch"), 27);
     assert_eq!(control(&study).unwrap(), paused);
     assert_eq!(events(&study, "paused").len(), 1);
-    says(&study.ok(&["status"]), &["prep is paused since"]);
-    says(&study.ok(&["manifest"]), &["prep is paused since"]);
+    says(&study.ok(&["status"]), &["prep has been paused since"]);
+    says(&study.ok(&["manifest"]), &["prep has been paused since"]);
     assert_eq!(
         study
             .ok(&["manifest", "--procedure", "prep", "--format", "json"])
@@ -104,7 +107,7 @@ fn ten_failures_in_a_row_pause_a_procedure_until_a_person_resumes_it() {
     let said = study.ok(&["run"]);
     says(
         &said,
-        &["prep is paused from now on: 10 jobs in a row failed (10 exit_code"],
+        &["prep is now paused: 10 consecutive jobs failed (10 exit_code"],
     );
 }
 
@@ -142,10 +145,7 @@ fn successes_and_other_peoples_cancels_break_the_row() {
     study.ok(&["retry"]);
     step("FAILED 1:0", "1");
     let said = study.ok(&["run"]);
-    says(
-        &said,
-        &["prep is paused from now on: 3 jobs in a row failed"],
-    );
+    says(&said, &["prep is now paused: 3 consecutive jobs failed"]);
     study.configure(&format!("pause_after_failures: 0\n{STEP}"));
     study.ok(&["resume", "--procedure", "prep"]);
     let said = study.ok(&["run"]);
@@ -163,13 +163,13 @@ fn a_person_pauses_the_study_or_a_procedure_and_everybody_is_told() {
     says(
         &said,
         &[
-            "the study is paused by ada since",
+            "the study has been paused by ada since",
             "the file server\\u{1b}[31m moves",
         ],
     );
     let first = control(&study).unwrap();
     let said = study.ok(&["pause"]);
-    says(&said, &["the study was paused already", "the file server"]);
+    says(&said, &["the study is already paused", "the file server"]);
     assert_eq!(
         control(&study).unwrap(),
         first,
@@ -187,8 +187,8 @@ fn a_person_pauses_the_study_or_a_procedure_and_everybody_is_told() {
     says(
         &said,
         &[
-            "the study is paused by ada since",
-            "longer than planned; 4 due tasks held back; `snbb-scheduler resume` goes on",
+            "the study has been paused by ada since",
+            "longer than planned; 4 due tasks held back; run `snbb-scheduler resume` to continue",
             "4 due, 0 submitted",
             "4  paused",
         ],
@@ -207,17 +207,20 @@ fn a_person_pauses_the_study_or_a_procedure_and_everybody_is_told() {
     assert!(said.out.contains("longer than planned"), "{}", said.out);
     says(
         &study.ok(&["status", "--format", "json"]),
-        &["the study is paused"],
+        &["the study has been paused"],
     );
 
     study.ok(&["pause", "--procedure", "q*"]);
     let said = study.ok(&["resume"]);
-    says(&said, &["the study is resumed", "qc is paused by ada"]);
+    says(
+        &said,
+        &["the study is resumed", "qc has been paused by ada"],
+    );
     study.ok(&["run"]);
     let names: Vec<String> = slurm.jobs().into_iter().map(|(_, name)| name).collect();
     assert_eq!(names, ["prep_sub-01_ses-01", "prep_sub-02_ses-01"]);
     let said = study.ok(&["resume", "--procedure", "prep"]);
-    says(&said, &["prep is not paused", "qc is paused by ada"]);
+    says(&said, &["prep is not paused", "qc has been paused by ada"]);
     study.ok(&["resume", "--procedure", "qc"]);
     assert!(control(&study).is_none(), "nothing is left to say");
     study.ok(&["run"]);
@@ -237,7 +240,7 @@ fn a_pause_of_a_procedure_that_left_the_configuration_can_be_ended() {
     let (study, _) = study(1, STEP);
     study.ok(&["pause", "--procedure", "qc"]);
     study.configure("procedures: [{name: prep, output_dir: prep, script: step.sh}]\n");
-    says(&study.ok(&["run"]), &["qc is paused by ada"]);
+    says(&study.ok(&["run"]), &["qc has been paused by ada"]);
     study.ok(&["resume", "--procedure", "qc"]);
     assert!(control(&study).is_none());
 }

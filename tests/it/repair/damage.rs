@@ -81,7 +81,7 @@ fn a_state_with_any_byte_changed_comes_back() {
             assert_eq!(
                 fs::read(kept(&study).first().unwrap()).unwrap(),
                 changed,
-                "the damaged file is kept"
+                "the damaged file was kept"
             );
         }
         restore_files(&study, &sound);

@@ -51,7 +51,7 @@ fn without_log_and_files_living_jobs_are_adopted_from_the_queue() {
     }
     let said = study.ok(&["state", "repair", "--yes"]);
     assert_eq!(
-        said.err.matches("adopted its living job").count(),
+        said.err.matches("adopted its job").count(),
         3,
         "{}",
         said.err

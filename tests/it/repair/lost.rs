@@ -3,7 +3,7 @@
 use super::*;
 
 const MISSING: &str = "is missing although its backup is there";
-const ANEW: &str = "the state was begun anew on ";
+const ANEW: &str = "the state was started anew on ";
 
 #[test]
 fn a_lost_state_file_is_told_by_all_until_it_is_repaired() {
@@ -56,7 +56,7 @@ fn an_audit_log_with_jobs_of_the_study_is_a_trace() {
     let said = study.ok(&["status"]);
     assert!(
         said.err
-            .contains("is missing although an audit log with its jobs is there"),
+            .contains("is missing although an audit log with its jobs exists"),
         "{}",
         said.err
     );
@@ -84,7 +84,7 @@ fn a_study_that_begins_has_lost_nothing() {
     study.script("prep.sh", "true");
     study.scan(&["sub-01/ses-01"]);
     assert!(!study.ok(&["status"]).err.contains("is missing"));
-    assert!(study.ok(&["run"]).err.contains("a new one is started"));
+    assert!(study.ok(&["run"]).err.contains("starting a new one"));
     for command in ["run", "status"] {
         let said = study.ok(&[command]);
         assert!(

@@ -117,7 +117,7 @@ fn the_scripts_own_lines_are_minded() {
     let said = study.ok(&["monitor"]);
     assert!(
         said.err
-            .contains("the 1 failed task, of which 1 will be tried again by the retry rules"),
+            .contains("1 failed task (1 will be retried automatically)"),
         "{}",
         said.err
     );

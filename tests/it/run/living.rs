@@ -9,7 +9,7 @@ fn cancel_ends_what_is_selected_and_rows_follow_once_it_is_confirmed() {
     let said = study.call(&["cancel"]);
     assert_eq!(said.code, 2, "{}", said.err);
     assert!(
-        said.err.contains("cancel needs a selection"),
+        said.err.contains("cancel requires a selection"),
         "{}",
         said.err
     );
@@ -60,8 +60,8 @@ fn jobs_that_can_never_start_are_shown_with_slurms_reason() {
     slurm.set("1003", "PENDING Resources");
     let said = study.ok(&["monitor"]);
     for line in [
-        "Slurm says JobHeldUser: convert sub-01 ses-01 (job 1001)",
-        "Slurm says PartitionConfig: convert sub-01 ses-02 (job 1002)",
+        "(Slurm: JobHeldUser): convert sub-01 ses-01 (job 1001)",
+        "(Slurm: PartitionConfig): convert sub-01 ses-02 (job 1002)",
     ] {
         assert!(said.err.contains(line), "{}", said.err);
     }
@@ -85,7 +85,7 @@ fn cancel_ends_only_jobs_that_are_the_tasks_own() {
     let said = study.call(&["cancel", "--all"]);
     assert_eq!(said.code, 1, "{}", said.err);
     assert!(
-        said.err.contains("job 1002 is another job by now"),
+        said.err.contains("job 1002 is a different job by now"),
         "{}",
         said.err
     );
@@ -150,7 +150,9 @@ fn rows_that_the_plan_no_longer_holds_are_named() {
     .unwrap();
     let said = study.ok(&["run", "--max-jobs", "0"]).err;
     assert!(
-        said.contains("note: 1 session on record is gone from the data: sub-02 ses-01 (renamed?)"),
+        said.contains(
+            "note: 1 session on record is missing from the data: sub-02 ses-01 (renamed?)"
+        ),
         "{said}"
     );
     study.configure(&PIPELINE.replace("convert", "other"));

@@ -11,10 +11,9 @@ fn retry_of_rows_in_flight_learns_their_ends_first() {
     convert(&study, "sub-01", "ses-02");
     slurm.set("1002", "COMPLETED");
     let said = study.ok(&["retry", "--status", "all"]);
-    assert!(said.err.contains("cleared 2 row(s)"), "{}", said.err);
+    assert!(said.err.contains("cleared 2 rows"), "{}", said.err);
     assert!(
-        said.err
-            .contains("1 of the selected tasks have become complete"),
+        said.err.contains("1 selected task is complete by now"),
         "{}",
         said.err
     );
@@ -43,12 +42,12 @@ fn retry_clears_no_ended_job_whose_outputs_cannot_be_read() {
     assert_eq!(said.code, 1, "{}", said.err);
     assert!(
         said.err.contains(
-            "convert sub-01 ses-01: its job has ended, its outputs cannot be read now, and it was not cleared"
+            "convert sub-01 ses-01: not cleared: its job has ended, but its outputs cannot be read now"
         ),
         "{}",
         said.err
     );
-    assert!(said.err.contains("cleared 0 row(s)"), "{}", said.err);
+    assert!(said.err.contains("cleared 0 rows"), "{}", said.err);
     fs::rename(study.at("unmounted"), study.at("dicom")).unwrap();
     let said = study.ok(&[
         "retry",
@@ -59,7 +58,7 @@ fn retry_clears_no_ended_job_whose_outputs_cannot_be_read() {
         "--session",
         "01",
     ]);
-    assert!(said.err.contains("cleared 0 row(s)"), "{}", said.err);
+    assert!(said.err.contains("cleared 0 rows"), "{}", said.err);
     assert!(
         study
             .statuses()
@@ -81,11 +80,11 @@ fn retry_never_frees_a_task_while_a_part_of_its_job_lives() {
     assert_eq!(said.code, 1, "{}", said.err);
     assert!(
         said.err
-            .contains("convert sub-01 ses-01: job 1001 may be alive"),
+            .contains("convert sub-01 ses-01: not cleared: job 1001 may still be running"),
         "{}",
         said.err
     );
-    assert!(said.err.contains("cleared 2 row(s)"), "{}", said.err);
+    assert!(said.err.contains("cleared 2 rows"), "{}", said.err);
 }
 
 #[test]
@@ -94,7 +93,7 @@ fn retry_says_what_is_complete_on_disk_and_never_frees_a_living_job() {
     study.ok(&["run"]);
     let said = study.call(&["retry", "--status", "all"]);
     assert_eq!(said.code, 1, "{}", said.err);
-    assert!(said.err.contains("may be alive"), "{}", said.err);
+    assert!(said.err.contains("may still be running"), "{}", said.err);
     assert_eq!(study.statuses().len(), 3);
 
     slurm.set_all("TIMEOUT");
@@ -118,7 +117,7 @@ fn retry_says_what_is_complete_on_disk_and_never_frees_a_living_job() {
     ]);
     assert!(
         said.err.contains(
-            "accepted the outputs of 1 task(s) as complete; left 1 failed (outputs missing; \
+            "accepted the outputs of 1 task as complete; left 1 failed (outputs missing; \
              retry without --accept-outputs clears them)"
         ),
         "{}",
@@ -155,7 +154,7 @@ fn retry_frees_no_job_because_the_queue_is_silent_once() {
     let said = study.call(&["retry", "--status", "all"]);
     assert_eq!(said.code, 1);
     assert!(
-        said.err.contains("counts as gone after lost_grace"),
+        said.err.contains("counts as lost after `lost_grace`"),
         "{}",
         said.err
     );
@@ -174,7 +173,7 @@ fn retry_frees_a_job_that_has_been_unknown_for_longer_than_the_grace() {
     study.ok(&["monitor"]);
     std::thread::sleep(std::time::Duration::from_millis(1500));
     let said = study.ok(&["retry", "--status", "all"]);
-    assert!(said.err.contains("cleared 3 row(s)"), "{}", said.err);
+    assert!(said.err.contains("cleared 3 rows"), "{}", said.err);
 }
 
 /// A job that was requeued in Slurm after its failure may be writing the outputs that look complete.

@@ -79,7 +79,7 @@ fn what_a_newcomer_gets_wrong_is_said() {
     let said = study.ok(&["monitor"]);
     assert!(
         said.err
-            .contains("`snbb-scheduler retry` makes them due again"),
+            .contains("after fixing the cause, run `snbb-scheduler retry`"),
         "{}",
         said.err
     );
@@ -110,7 +110,7 @@ fn a_state_file_that_was_moved_does_not_double_the_living_jobs_at_once() {
     let said = study.ok(&["run"]);
     assert_eq!(slurm.calls("sbatch"), 3, "{}", said.err);
     assert!(
-        said.err.contains("put it there before the next run"),
+        said.err.contains("move it there before the next run"),
         "{}",
         said.err
     );
@@ -125,7 +125,7 @@ fn a_state_file_that_was_moved_does_not_double_the_living_jobs_at_once() {
     study.write("config.yaml", &format!("project: other\n{moved}"));
     let said = study.ok(&["run"]);
     assert_eq!(
-        said.err.matches("adopted its living job").count(),
+        said.err.matches("adopted its job").count(),
         3,
         "{}",
         said.err
@@ -204,11 +204,7 @@ fn a_link_to_a_configuration_starts_no_second_state_beside_the_first() {
         let said = study.call(&["--config", &link, command]);
         assert_eq!(said.code, 2, "{command}: {}", said.err);
         assert!(said.err.contains("is a link to"), "{}", said.err);
-        assert!(
-            said.err.contains("hint: call it with --config"),
-            "{}",
-            said.err
-        );
+        assert!(said.err.contains("hint: use --config"), "{}", said.err);
     }
     assert_eq!(slurm.calls("sbatch"), 3);
     // A link beside the file itself means the same state.
@@ -221,9 +217,9 @@ fn a_link_to_a_configuration_starts_no_second_state_beside_the_first() {
 fn a_trace_is_written_neither_below_the_data_nor_over_the_programs_own_files() {
     let (study, _slurm) = study();
     for (place, why) in [
-        ("bids/trace", "lies below bids_root"),
-        ("derivatives/trace", "lies below derivatives_root"),
-        ("dicom/sub-01/trace", "lies below dicom_root"),
+        ("bids/trace", "is below bids_root"),
+        ("derivatives/trace", "is below derivatives_root"),
+        ("dicom/sub-01/trace", "is below dicom_root"),
         ("state.parquet", "is a file of the study"),
         ("state.journal.jsonl", "is a file of the study"),
     ] {
@@ -322,7 +318,7 @@ fn results_that_have_gone_are_named_before_they_are_made_again() {
     let said = study.ok(&["run", "-q"]);
     assert_eq!(
         said.err,
-        "warning: 2 tasks were complete and have lost their outputs: submitted again \
+        "warning: 2 complete tasks have lost their outputs: submitted again \
          (prep sub-01 ses-01, prep sub-01 ses-02)\n"
     );
     assert_eq!(study.ok(&["run", "-q"]).err, "");
@@ -379,12 +375,12 @@ fn without_a_configuration_nothing_is_written_and_the_way_out_is_said() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{command:?}: {said}");
         assert!(
-            said.contains("error: no configuration, and the built-in defaults do not fit: dicom_root /data/snbb/dicom does not exist"),
+            said.contains("error: no configuration file, and the built-in defaults do not match this site: dicom_root /data/snbb/dicom does not exist"),
             "{command:?}: {said}"
         );
         assert!(
             said.contains(
-                "hint: name it with --config or SNBB_CONFIG; `snbb-scheduler init` makes one"
+                "hint: name it with --config or SNBB_CONFIG; `snbb-scheduler init` creates one"
             ),
             "{said}"
         );
@@ -417,7 +413,7 @@ fn a_state_that_is_begun_is_said_even_to_cron_and_none_is_begun_behind_a_broken_
     assert_eq!(slurm.calls("sbatch"), 0);
     fs::create_dir_all(study.at("volume/deep")).unwrap();
     let said = study.ok(&["-q", "run"]);
-    assert!(said.err.contains("a new one is started"), "{}", said.err);
+    assert!(said.err.contains("starting a new one"), "{}", said.err);
     assert_eq!(study.ok(&["-q", "run"]).err, "");
     assert_eq!(slurm.calls("sbatch"), 3);
 }

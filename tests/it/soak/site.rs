@@ -353,7 +353,7 @@ procedures:
 fn is_expected(command: &str, said: &Said) -> bool {
     match (command, said.code) {
         (_, Some(0)) => true,
-        // Told to clear what may be alive or is in doubt.
+        // Told to clear what may still be running or is in doubt.
         ("retry", Some(1)) => said.err.contains("not cleared"),
         // The subject has no task on record yet.
         ("cancel", Some(2)) => said.err.contains("on record"),

@@ -60,7 +60,7 @@ fn jobs_of_a_call_whose_journal_was_taken_away_are_not_forgotten() {
     let said = sender.end();
     assert_eq!(said.code, 1, "{}", said.err);
     assert!(
-        said.err.contains("the journal holds them for the next run"),
+        said.err.contains("the journal keeps them for the next run"),
         "{}",
         said.err
     );

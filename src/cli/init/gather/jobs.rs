@@ -1,30 +1,30 @@
-//! What runs the jobs: Slurm's partitions and accounts as choices, or this machine.
+//! Executor of the jobs: this machine, or Slurm with its partitions and accounts as choices.
 
 use super::Gatherer;
 use crate::base::sys;
 use crate::cli::args::ExecutorWord;
 use crate::cli::error::Failure;
-use crate::cli::init::ask::{Rejected, picked};
+use crate::cli::init::ask::picked;
 use crate::executor::slurm::offers;
 use crate::executor::slurm::offers::Offers;
 use crate::model::bids::suggest;
 use crate::setup::init::{InitError, Jobs};
 use crate::setup::place;
 
-/// What is typed for "Slurm's own default".
+/// Answer for "Slurm's own default".
 const NONE: &str = "none";
 
-/// A name that Slurm has several of.
+/// A question for one of several names in Slurm.
 struct NameQuestion<'a> {
     question: &'a str,
     option: &'static str,
-    /// What it is one of: `partition`.
+    /// Kind of the name, such as `partition`.
     what: &'a str,
     given: &'a Option<String>,
-    /// Those that Slurm knows; none: it did not say.
+    /// All names in Slurm; empty if unknown.
     known: Vec<&'a str>,
     default: Option<&'a str>,
-    /// Slurm has no default of its own.
+    /// Whether Slurm has no default.
     must_be_named: bool,
 }
 
@@ -57,7 +57,7 @@ impl Gatherer<'_> {
         })
     }
 
-    /// Decides between the two executors.
+    /// Chooses between the two executors.
     fn wants_slurm(&mut self, offers: &Offers) -> Result<bool, Failure> {
         let args = self.args;
         let has_commands = offers.bin_dir.is_some();
@@ -65,15 +65,15 @@ impl Gatherer<'_> {
         if args.executor.is_some() || args.partition.is_some() || args.account.is_some() {
             if !has_commands {
                 self.printer.warning(
-                    "sbatch is not on PATH: load Slurm's module, or set slurm_bin_dir before the first run; \
-                     without a cluster: --executor local",
+                    "sbatch is not on PATH: load Slurm's module, or set `slurm_bin_dir` before the first run; without a cluster, use \
+                     --executor local",
                 );
             }
             return Ok(true);
         }
         let why_not = match has_commands {
-            false => "there is no sbatch on PATH",
-            true => "Slurm's commands know no cluster",
+            false => "sbatch is not on PATH",
+            true => "Slurm's commands find no cluster",
         };
         if let Some(asker) = self.asker {
             let (default, but) = match is_there {
@@ -84,13 +84,13 @@ impl Gatherer<'_> {
                 format!("slurm  a cluster{but}"),
                 "local  child processes on this machine".to_owned(),
             ];
-            self.menu("What runs the jobs?", &choices);
+            self.menu("How should jobs run?", &choices);
             let word = asker.one_of("Executor", &["slurm", "local"], default)?;
             return Ok(word == "slurm");
         }
         if !is_there {
             self.printer.note(&format!(
-                "{why_not}, so jobs run on this machine (executor: local); for a cluster: --executor slurm"
+                "{why_not}, so jobs will run on this machine (executor: local); for a cluster, use --executor slurm"
             ));
         }
         Ok(is_there)
@@ -105,7 +105,7 @@ impl Gatherer<'_> {
             let state = if partition.is_up {
                 ""
             } else {
-                ", takes no jobs now"
+                ", accepts no jobs now"
             };
             format!(
                 "{:<16} up to {}{state}",
@@ -140,7 +140,7 @@ impl Gatherer<'_> {
         self.name(question, "Your accounts in Slurm:", names)
     }
 
-    /// A name: the option's, else the person's, else the default; empty and `none` are Slurm's own.
+    /// A name from the option, else from the user, else the default; empty and `none` mean Slurm's own.
     fn name(
         &mut self,
         asked: NameQuestion<'_>,
@@ -154,14 +154,14 @@ impl Gatherer<'_> {
         };
         if let Some(given) = asked.given {
             if let Some(unknown) = unknown(given) {
-                self.printer.warning(&unknown.why);
+                self.printer.warning(&unknown.in_dialogue());
             }
             return Ok(own(given));
         }
         let Some(asker) = self.asker else {
             if asked.must_be_named {
                 let names = asked.known.join(", ");
-                let text = format!("Slurm has no default partition; there are: {names}");
+                let text = format!("Slurm has no default partition (available: {names})");
                 return Err(InitError::wrong("", text, "choose one: --partition NAME").into());
             }
             return Ok(asked.default.and_then(own));
@@ -172,7 +172,8 @@ impl Gatherer<'_> {
             let answer = picked(&asked.known, answer);
             check_word(asked.option, answer)?;
             if answer == NONE && asked.must_be_named {
-                return Err("Slurm has no default one: name one".to_owned().into());
+                let hint = format!("choose one of {}", asked.known.join(", "));
+                return Err(InitError::wrong("", "Slurm has no default", hint));
             }
             unknown(answer).map_or(Ok(()), Err)
         })?;
@@ -180,30 +181,27 @@ impl Gatherer<'_> {
     }
 }
 
-/// Slurm's names have no blanks.
+/// Slurm's names contain no spaces.
 fn check_word(option: &'static str, name: &str) -> Result<(), InitError> {
     if !name.contains(|c: char| c.is_whitespace() || c.is_control()) {
         return Ok(());
     }
-    let text = format!("'{}': holds a blank", name.escape_debug());
-    let hint = "give a name as sinfo and sacctmgr show it";
+    let text = format!("'{}': contains a space", name.escape_debug());
+    let hint = "use a name as shown by sinfo or sacctmgr";
     Err(InitError::wrong(option, text, hint))
 }
 
-/// Says that Slurm knows no such name, if it named any.
-fn unknown(asked: &NameQuestion<'_>, name: &str) -> Option<Rejected> {
+/// The rejection of a name that Slurm does not know, if it lists any.
+fn unknown(asked: &NameQuestion<'_>, name: &str) -> Option<InitError> {
     let known = &asked.known;
     if known.is_empty() || known.contains(&name) {
         return None;
     }
     let nearest = suggest::nearest(name, known.iter().copied());
-    let way_out = match nearest {
+    let hint = match nearest {
         Some(near) => format!("did you mean '{near}'?"),
-        None => format!("there are: {}", known.join(", ")),
+        None => format!("available: {}", known.join(", ")),
     };
-    let (what, name) = (asked.what, name.escape_debug());
-    Some(Rejected {
-        why: format!("Slurm knows no {what} '{name}' ({way_out})"),
-        instead: nearest.map(str::to_owned),
-    })
+    let text = format!("Slurm has no {} '{}'", asked.what, name.escape_debug());
+    Some(InitError::wrong("", text, hint).suggesting(nearest.map(str::to_owned)))
 }

@@ -1,11 +1,11 @@
-//! Which apps of the catalogue a site gets.
+//! The apps of the catalogue for a site.
 
 use std::path::Path;
 
 use super::Gatherer;
 use crate::cli::error::Failure;
-use crate::cli::init::ask::{Asker, Rejected, picked};
-use crate::cli::init::report;
+use crate::cli::init::ask::{Asker, picked};
+use crate::cli::init::report_existing;
 use crate::model::bids::SessionSource;
 use crate::model::config::Config;
 use crate::setup::catalogue::{App, DESCRIPTION, apps};
@@ -27,12 +27,12 @@ impl Gatherer<'_> {
             ..survey::defaults()?
         };
         let existing = Existing::find(&config, &data.cohort, None);
-        report::existing(&existing, self.printer);
+        report_existing(&existing, self.printer);
         let catalogue = existing.catalogue();
         let converts = *sessions != SessionSource::Bids;
         let mut fitting: Vec<&App> = Vec::new();
         let mut unfit: Vec<(&str, String)> = Vec::new();
-        // Without DICOM files, what works on them is no choice at all.
+        // Without DICOM files, apps that need them are not offered.
         for app in catalogue
             .iter()
             .filter(|app| converts || !app.reads_dicom())
@@ -46,7 +46,7 @@ impl Gatherer<'_> {
         let mut proposed: Vec<String> = proposed.collect();
         if choose::choose(&proposed, &catalogue, converts).is_err() {
             self.printer.note(&format!(
-                "no procedure is proposed for these results, since they need a converter first; to add both: \
+                "no procedure is proposed for these results because they need a converter first; to add both: \
                  --procedures heudiconv,{}",
                 proposed.join(",")
             ));
@@ -63,8 +63,7 @@ impl Gatherer<'_> {
             (None, None) => {
                 let names: Vec<&str> = fitting.iter().map(|app| app.name).collect();
                 self.printer.note(&format!(
-                    "no procedures are named, so there is a small example; the catalogue has for this data: {} \
-                     (--procedures)",
+                    "no procedures selected (--procedures): writing a small example; the catalogue offers for this data: {}",
                     names.join(", ")
                 ));
                 Vec::new()
@@ -72,12 +71,12 @@ impl Gatherer<'_> {
         };
         let choice = choose::choose(&names, &catalogue, converts)?;
         for (name, because) in &choice.added {
-            let note = format!("{name} is taken, too: {because} needs it");
+            let note = format!("adding {name}, which {because} needs");
             self.printer.note(&note);
         }
         let is_chosen = |name: &str| choice.apps.iter().any(|app| app.name == name);
         for (name, why) in unfit.iter().filter(|(name, _)| is_chosen(name)) {
-            let text = format!("{name} has nothing to work on: {why}");
+            let text = format!("{name} has no input: {why}");
             self.printer.warning(&text);
         }
         Ok(choice.apps)
@@ -96,7 +95,7 @@ impl Gatherer<'_> {
             .map(|app| format!("{:<16} {}", app.name, app.about));
         self.menu("Procedures of the catalogue:", &choices.collect::<Vec<_>>());
         for (name, why) in unfit {
-            self.printer.talk(&format!("left out: {name} ({why})"));
+            self.printer.info(&format!("not offered: {name} ({why})"));
         }
         let words: Vec<&str> = fitting.iter().map(|app| app.name).collect();
         let split = |answer: &str| -> Vec<String> {
@@ -107,10 +106,7 @@ impl Gatherer<'_> {
         let answer = asker.text(
             question,
             Some(default).filter(|default| !default.is_empty()),
-            |answer| {
-                let choice = choose::choose(&split(answer), apps(), converts);
-                choice.map(drop).map_err(Rejected::from)
-            },
+            |answer| choose::choose(&split(answer), apps(), converts).map(drop),
         )?;
         Ok(split(&answer))
     }
@@ -134,7 +130,7 @@ impl Gatherer<'_> {
         if !place::is_writable(bids_root) {
             let file = file.display();
             self.printer.warning(&format!(
-                "{file} does not exist and cannot be written by this user, and {name} needs it"
+                "{file} does not exist, {name} needs it, and this user cannot create it"
             ));
             return Ok(false);
         }

@@ -1,4 +1,4 @@
-//! Options of the commands that change something: submit, follow, clear, repair.
+//! Options of the commands that change something.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::values::{duration, reason};
-use super::{LookArgs, SelectArgs, WriteArgs};
+use super::{OutputCheckArgs, SelectArgs, WriteArgs};
 use crate::cli::output::Format;
 use crate::model::state::Reason;
 
@@ -17,32 +17,32 @@ pub struct RunArgs {
     #[command(flatten)]
     pub write: WriteArgs,
     #[command(flatten)]
-    pub look: LookArgs,
-    /// Show what would be submitted, with -v the exact sbatch lines; submit and write nothing
+    pub check: OutputCheckArgs,
+    /// Show what would be submitted (with -v, the exact sbatch commands); submit and write nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Form of the preview: with csv and json, a row per task and the command line of its job
+    /// Format of the preview; csv and json show one row per task, with the command of its job
     #[arg(long, value_enum, default_value_t = Format::Table, requires = "dry_run")]
     pub format: Format,
-    /// Submit selected tasks even though they are complete or failed; never those in flight
+    /// Submit the selected tasks even if they are complete or failed; never those in flight
     #[arg(long)]
     pub force: bool,
-    /// Do not ask Slurm about the jobs in flight first
+    /// Do not update the status of the jobs in flight first
     #[arg(long)]
     pub skip_monitor: bool,
-    /// Submit at most this many jobs
+    /// Submit at most N jobs
     #[arg(long, value_name = "N")]
     pub max_jobs: Option<usize>,
-    /// Go on although sessions or complete tasks became fewer; takes today's numbers as the new ones
+    /// Continue although there are fewer sessions or complete tasks than before, and accept the new numbers
     #[arg(long, conflicts_with_all = ["subjects", "sessions", "procedures", "force"])]
     pub accept_drop: bool,
-    /// Take this login node's cluster for that of the study's jobs, after its ClusterName has changed
+    /// Accept this node's cluster as the study's after Slurm's ClusterName has changed
     #[arg(long)]
     pub accept_cluster: bool,
-    /// Make a pass every TIME (30s unless given) until nothing is due or in flight
+    /// Repeat every TIME (30s if omitted) until nothing is due or in flight
     ///
-    /// Shows a line per procedure. Ctrl-C ends it after the pass at work; jobs go on, and the next `run` continues.
-    /// Without another reason, the exit code is 1 if tasks have failed
+    /// Shows one line per procedure. Ctrl-C stops after the current pass; jobs continue, and the next `run` takes over.
+    /// Unless something else sets it, the exit code is 1 if tasks have failed
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "30s", value_parser = duration,
           conflicts_with_all = ["dry_run", "force", "skip_monitor", "accept_drop", "accept_cluster"])]
     pub watch: Option<Duration>,
@@ -52,7 +52,7 @@ pub struct RunArgs {
 pub struct MonitorArgs {
     #[command(flatten)]
     pub write: WriteArgs,
-    /// Look again every so many seconds, until interrupted
+    /// Repeat every SECONDS seconds until interrupted
     #[arg(long, value_name = "SECONDS")]
     pub watch: Option<NonZeroU32>,
 }
@@ -63,10 +63,10 @@ pub struct CancelArgs {
     pub select: SelectArgs,
     #[command(flatten)]
     pub write: WriteArgs,
-    /// Every job of the study
+    /// Cancel every job of the study
     #[arg(long)]
     pub all: bool,
-    /// Print the jobs and end none
+    /// List the jobs; cancel none
     #[arg(long)]
     pub dry_run: bool,
 }
@@ -80,17 +80,17 @@ pub struct WaitArgs {
     /// Give up after this time, such as 2h
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub timeout: Option<Duration>,
-    /// How often to ask; a second at least
+    /// Check at this interval, at least 1s
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
     pub interval: Duration,
 }
 
 #[derive(Debug, Args)]
 pub struct PauseArgs {
-    /// Only this procedure, not the whole study; globs allowed; repeatable
+    /// Pause this procedure instead of the whole study; globs allowed; repeatable
     #[arg(long = "procedure", value_name = "NAME")]
     pub procedures: Vec<String>,
-    /// Why, for everybody who asks
+    /// Record a reason, shown with the pause
     #[arg(long, value_name = "TEXT")]
     pub note: Option<String>,
     #[command(flatten)]
@@ -99,7 +99,7 @@ pub struct PauseArgs {
 
 #[derive(Debug, Args)]
 pub struct ResumeArgs {
-    /// Only this procedure, not the whole study; globs allowed; repeatable
+    /// Resume this procedure instead of the whole study; globs allowed; repeatable
     #[arg(long = "procedure", value_name = "NAME")]
     pub procedures: Vec<String>,
     #[command(flatten)]
@@ -112,24 +112,24 @@ pub struct RetryArgs {
     pub select: SelectArgs,
     #[command(flatten)]
     pub write: WriteArgs,
-    /// Which rows to clear
+    /// Clear rows with this status
     #[arg(long, value_enum, default_value_t = RetryStatus::Failed, value_name = "STATUS")]
     pub status: RetryStatus,
-    /// Only rows with this reason, such as timeout; repeatable
+    /// Clear only rows with this reason, such as timeout; repeatable
     #[arg(long = "reason", value_name = "REASON", value_parser = reason())]
     pub reasons: Vec<Reason>,
-    /// Only failed tasks that are alike this one: same procedure, reason, exit code and log excerpt, as in `status --failed`
+    /// Clear only failures similar to this task's: same procedure, reason, exit code and log excerpt, as in `status --failed`
     #[arg(long, num_args = 1..=3, value_names = ["SUBJECT", "SESSION", "PROCEDURE"], conflicts_with = "status")]
     pub like: Vec<String>,
-    /// Tell what would be cleared and change nothing
+    /// Show what would be cleared; change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Failed tasks whose outputs are there become complete; the others stay failed
+    /// Mark failed tasks as complete if their outputs exist; leave the others failed
     #[arg(long)]
     pub accept_outputs: bool,
 }
 
-/// Names the rows that `retry` may clear.
+/// The statuses that `retry` may clear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RetryStatus {
     Failed,
@@ -141,26 +141,26 @@ pub enum RetryStatus {
 
 #[derive(Debug, Args)]
 pub struct CleanArgs {
-    /// Only what did not change for this time, such as 90d
+    /// Clean only what has not changed for this time, such as 90d
     #[arg(long, value_name = "TIME", value_parser = duration, required_unless_present = "purge")]
     pub older_than: Option<Duration>,
-    /// Rows of procedures and sessions that are gone; never those in flight
+    /// Clean rows of procedures and sessions that no longer exist; never those in flight
     #[arg(long)]
     pub rows: bool,
-    /// Output and error files of complete tasks' jobs, in slurm_log_dir
+    /// Clean output and error files of complete tasks' jobs in slurm_log_dir
     #[arg(long)]
     pub logs: bool,
-    /// Events of the audit log: into one archive per month beside it
+    /// Move events of the audit log to one archive per month beside it
     #[arg(long)]
     pub events: bool,
-    /// Take a subject out of the state, the audit log and all copies, for good: consent was withdrawn
+    /// Remove a subject permanently from the state, the audit log and all copies (withdrawn consent)
     #[arg(long, requires = "subject", conflicts_with_all = ["older_than", "rows", "logs", "events"])]
     pub purge: bool,
-    /// The subject that --purge takes out, with or without `sub-`
-    // clap leaves `requires` aside where the other conflicts with what is given.
+    /// Subject to purge, with or without `sub-`
+    // clap ignores `requires` if the required option conflicts with a given one.
     #[arg(long, value_name = "LABEL", requires = "purge", conflicts_with_all = ["older_than", "rows", "logs", "events"])]
     pub subject: Option<String>,
-    /// Tell what would be done and change nothing; with -v each row and file
+    /// Show what would be done (with -v, every row and file); change nothing
     #[arg(long)]
     pub dry_run: bool,
     #[command(flatten)]
@@ -175,27 +175,28 @@ pub struct StateArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum StateCommand {
-    /// Check the state and the files beside it; changes nothing
+    /// Check the state file and the files beside it; change nothing
     Verify(VerifyArgs),
-    /// Rebuild a lost or damaged state; shows what it would do, and does it with --yes
+    /// Rebuild a lost or damaged state; without --yes, only show what would be done
     ///
-    /// The rows come from the state file or the copy before it, the journal and the audit log;
-    /// Slurm and the outputs on disk complete them. Damaged files are kept under another name.
+    /// Takes the rows from the state file or its backup, the journal and the audit log, and completes
+    /// them with Slurm and the outputs on disk. Keeps damaged files under another name
     Repair(RepairArgs),
-    /// Print where the files of the state are, for scripts; reads none of them
+    /// Print the paths of the state's files, for scripts; read none of them
     Path(PathArgs),
 }
 
 #[derive(Debug, Args)]
 pub struct PathArgs {
-    /// Print the path of this one only
+    /// Print only the path of this file
     #[arg(value_name = "FILE", value_enum)]
     pub file: Option<StateFile>,
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Table, conflicts_with = "file")]
     pub format: Format,
 }
 
-/// Names the files that belong to a state.
+/// The files that belong to a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum StateFile {
     /// The newest attempt of each task
@@ -206,11 +207,11 @@ pub enum StateFile {
     Audit,
     /// The state before the last save
     Backup,
-    /// What a run has begun and the state does not hold yet
+    /// What a run has begun and the state does not contain yet
     Journal,
-    /// What is paused
+    /// Pauses
     Control,
-    /// What earlier calls said
+    /// Messages of earlier invocations
     Calls,
     /// The lock
     Lock,
@@ -222,6 +223,7 @@ pub enum StateFile {
 
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }
@@ -230,12 +232,13 @@ pub struct VerifyArgs {
 pub struct RepairArgs {
     #[command(flatten)]
     pub write: WriteArgs,
-    /// Do it
+    /// Carry out the repair
     #[arg(long)]
     pub yes: bool,
-    /// Do not ask Slurm about the jobs in flight
+    /// Do not query Slurm about the jobs in flight
     #[arg(long)]
     pub no_slurm: bool,
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }

@@ -1,12 +1,12 @@
-//! Options of the commands that only look.
+//! Options of the commands that only read.
 
 use std::path::PathBuf;
 
 use chrono::{DateTime, Utc};
 use clap::{Args, ValueEnum};
 
-use super::values::{column, language, reason, row_order, session_order, since, standing, status};
-use super::{LengthArgs, LookArgs, SelectArgs, TaskArgs, TextFormat};
+use super::values::{column, one_of, reason, since, status};
+use super::{LengthArgs, OutputCheckArgs, SelectArgs, TaskArgs, TextFormat};
 use crate::cli::output::Format;
 use crate::model::state::{Reason, TaskStatus};
 use crate::show::graph::Language;
@@ -17,7 +17,8 @@ pub struct ManifestArgs {
     #[command(flatten)]
     pub select: SelectArgs,
     #[command(flatten)]
-    pub look: LookArgs,
+    pub check: OutputCheckArgs,
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }
@@ -26,26 +27,27 @@ pub struct ManifestArgs {
 pub struct StatusArgs {
     #[command(flatten)]
     pub select: SelectArgs,
-    /// Only rows of this status; repeatable
+    /// Show only rows with this status; repeatable
     #[arg(long = "status", value_name = "STATUS", value_parser = status())]
     pub statuses: Vec<TaskStatus>,
-    /// Only rows with this reason; repeatable
+    /// Show only rows with this reason; repeatable
     #[arg(long = "reason", value_name = "REASON", value_parser = reason())]
     pub reasons: Vec<Reason>,
-    /// Only failed tasks, each with what is known of its failure and the line of its log that tells most
+    /// Show only failed tasks, with the cause of each failure and the most informative line of its log
     #[arg(long, conflicts_with = "statuses")]
     pub failed: bool,
-    /// Only rows that were submitted or changed since then: 24h, today, yesterday or a date such as 2026-01-31
+    /// Show only rows submitted or changed since TIME: 24h, today, yesterday or a date such as 2026-01-31
     #[arg(long, value_name = "TIME", value_parser = since)]
     pub since: Option<DateTime<Utc>>,
-    /// Order of the rows: with status, failed ones first; with updated, the newest; with elapsed, the longest
-    #[arg(long, value_name = "KEY", value_parser = row_order())]
+    /// Sort the rows: failed ones first (status), newest first (updated), longest first (elapsed)
+    #[arg(long, value_name = "KEY", value_parser = one_of::<RowOrder>(RowOrder::ALL.map(RowOrder::as_str)))]
     pub sort: Option<RowOrder>,
-    /// Which columns to show, comma-separated
+    /// Show these columns, comma-separated
     #[arg(long, value_name = "COLUMN", value_delimiter = ',', value_parser = column(), conflicts_with = "failed")]
     pub columns: Vec<String>,
     #[command(flatten)]
     pub length: LengthArgs,
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }
@@ -55,7 +57,8 @@ pub struct ExplainArgs {
     #[command(flatten)]
     pub task: TaskArgs,
     #[command(flatten)]
-    pub look: LookArgs,
+    pub check: OutputCheckArgs,
+    /// Output format
     #[arg(long, value_enum, default_value_t = TextFormat::Text)]
     pub format: TextFormat,
 }
@@ -71,25 +74,25 @@ pub struct LogsArgs {
     /// Procedure
     #[arg(value_name = "PROCEDURE")]
     pub procedure: Option<String>,
-    /// The logs of failed tasks: of tasks that failed alike those of one, with -v of each
+    /// Show the logs of failed tasks: one of each group that failed alike or, with -v, all
     #[arg(long, conflicts_with_all = ["attempt", "follow"])]
     pub failed: bool,
-    /// How many lines of each log to show
+    /// Show the last N lines of each log
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     pub lines: usize,
-    /// The logs of this attempt, not of the newest one
+    /// Show the logs of attempt N instead of the newest
     #[arg(long, value_name = "N")]
     pub attempt: Option<i32>,
-    /// Go on showing what is written, until the job has ended
+    /// Keep printing new lines until the job has ended
     #[arg(short, long, conflicts_with = "path")]
     pub follow: bool,
-    /// Print the paths only, output first
+    /// Print only the paths, standard output first
     #[arg(long)]
     pub path: bool,
 }
 
 impl LogsArgs {
-    /// Returns the words that name a task, as they were given.
+    /// The words that name a task, as they were given.
     pub fn words(&self) -> impl Iterator<Item = &str> {
         let all = [&self.subject, &self.session, &self.procedure];
         all.into_iter().flatten().map(String::as_str)
@@ -100,6 +103,7 @@ impl LogsArgs {
 pub struct HistoryArgs {
     #[command(flatten)]
     pub task: TaskArgs,
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }
@@ -109,15 +113,16 @@ pub struct SessionStatusArgs {
     #[command(flatten)]
     pub select: SelectArgs,
     #[command(flatten)]
-    pub look: LookArgs,
-    /// Only sessions in whose row this word stands, such as failed, blocked or due; repeatable
-    #[arg(long = "status", value_name = "WORD", value_parser = standing())]
-    pub words: Vec<TaskState>,
-    /// Order of the rows: subject, session or status (what needs a person first)
-    #[arg(long, value_name = "KEY", value_parser = session_order())]
+    pub check: OutputCheckArgs,
+    /// Show only sessions with this status in their row, such as failed, blocked or due; repeatable
+    #[arg(long = "status", value_name = "STATUS", value_parser = one_of::<TaskState>(TaskState::ALL.map(TaskState::as_str)))]
+    pub statuses: Vec<TaskState>,
+    /// Sort by subject, session or status (attention needed first)
+    #[arg(long, value_name = "KEY", value_parser = one_of::<SessionOrder>(SessionOrder::ALL.map(SessionOrder::as_str)))]
     pub sort: Option<SessionOrder>,
     #[command(flatten)]
     pub length: LengthArgs,
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }
@@ -127,15 +132,15 @@ pub struct GraphArgs {
     #[command(flatten)]
     pub select: SelectArgs,
     #[command(flatten)]
-    pub look: LookArgs,
-    /// Language of the picture
-    #[arg(long, value_name = "LANGUAGE", value_parser = language(), default_value = "mermaid")]
+    pub check: OutputCheckArgs,
+    /// Draw in this language
+    #[arg(long, value_name = "LANGUAGE", value_parser = one_of::<Language>(Language::ALL.map(Language::as_str)), default_value = "mermaid")]
     pub format: Language,
 }
 
 #[derive(Debug, Args)]
 pub struct MetricsArgs {
-    /// Write to this file, whole or not at all, instead of printing
+    /// Write to this file, atomically, instead of stdout
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -145,48 +150,49 @@ pub struct AuditArgs {
     #[command(flatten)]
     pub select: SelectArgs,
     #[command(flatten)]
-    pub look: LookArgs,
+    pub check: OutputCheckArgs,
+    /// Output format
     #[arg(long, value_enum, default_value_t = AuditFormat::Table)]
     pub format: AuditFormat,
     /// Write the report to this file instead of stdout
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Compare with the newest saved report of an earlier day, and save this one, in `audit.report_dir`
+    /// Compare with the newest report of an earlier day in `audit.report_dir`, and save this one there
     #[arg(long, conflicts_with_all = ["dicom_only", "logs_only", "efficiency"])]
     pub history: bool,
-    /// Look at DICOM directories only
+    /// Check only DICOM directories
     #[arg(long, conflicts_with_all = ["logs_only", "efficiency"])]
     pub dicom_only: bool,
-    /// Look at the logs of failed tasks only
+    /// Check only the logs of failed tasks
     #[arg(long, conflicts_with = "efficiency")]
     pub logs_only: bool,
-    /// Also look at the logs of running and complete tasks
+    /// Also check the logs of running and complete tasks
     #[arg(long, conflicts_with_all = ["dicom_only", "efficiency"])]
     pub all_logs: bool,
-    /// Compare what jobs asked for with what they used, only
+    /// Only compare what jobs requested with what they used
     #[arg(long)]
     pub efficiency: bool,
-    /// Tell of each marker of every task, also of complete ones
+    /// Report every marker of every task, even of complete ones
     #[arg(long)]
     pub markers: bool,
-    /// Also ask the queue for living jobs of this study that belong to no task
+    /// Also search the queue for jobs of this study that belong to no task
     #[arg(long)]
     pub queue: bool,
-    /// Send the report to `audit.email_recipients`
+    /// Email the report to `audit.email_recipients`
     #[arg(long)]
     pub email: bool,
 }
 
-/// Names the forms of the audit report.
+/// Formats of the audit report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AuditFormat {
     /// Plain text
     Table,
-    /// For mail and wikis
+    /// Markdown, for email and wikis
     Markdown,
-    /// One page that opens without network
+    /// One HTML page that needs no network
     Html,
-    /// Everything, for scripts
+    /// All data, for scripts
     Json,
 }
 
@@ -194,16 +200,17 @@ pub enum AuditFormat {
 pub struct EfficiencyArgs {
     #[command(flatten)]
     pub select: SelectArgs,
-    /// A row per procedure and resource with a suggestion, or a row per job
+    /// Show one row per procedure and resource, with a suggestion, or one row per job
     #[arg(long, value_enum, default_value_t = By::Procedure, value_name = "WHAT")]
     pub by: By,
     #[command(flatten)]
     pub length: LengthArgs,
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }
 
-/// What a row of `efficiency` is about.
+/// Subject of a row of `efficiency`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum By {
     Procedure,
@@ -214,23 +221,24 @@ pub enum By {
 pub struct OutputsArgs {
     #[command(flatten)]
     pub select: SelectArgs,
-    /// List the files in the directories (links too, not followed), not the directories
+    /// List files instead of directories; links are listed but not followed
     #[arg(long)]
     pub files: bool,
-    /// End each path with a NUL character, for names that hold line ends (rsync --from0, tar --null, xargs -0)
+    /// End each path with NUL, for names that contain line breaks (rsync --from0, tar --null, xargs -0)
     #[arg(short = '0', long, conflicts_with = "format")]
     pub null: bool,
-    /// Only outputs below this root, as paths relative to it
+    /// List only outputs below this root, relative to it
     #[arg(long, value_enum, value_name = "ROOT", conflicts_with = "relative_to")]
     pub root: Option<OutputRoot>,
-    /// Print paths relative to this directory, which must hold all of them
+    /// Print paths relative to DIR, which must contain all of them
     #[arg(long, value_name = "DIR")]
     pub relative_to: Option<PathBuf>,
+    /// Output format
     #[arg(long, value_enum, default_value_t = ListFormat::Lines)]
     pub format: ListFormat,
 }
 
-/// Names the roots that outputs lie below.
+/// The roots of outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OutputRoot {
     /// `bids_root`
@@ -239,14 +247,14 @@ pub enum OutputRoot {
     Derivatives,
 }
 
-/// Names the forms of a list of paths.
+/// Output formats of a list of paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum ListFormat {
     /// One path per line
     #[default]
     Lines,
-    /// Comma-separated values with a header line: a line per task and path
+    /// Comma-separated values with a header line, one line per task and path
     Csv,
-    /// A JSON array of objects: one per task and path
+    /// JSON array of objects, one per task and path
     Json,
 }
