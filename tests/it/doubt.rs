@@ -2,10 +2,6 @@
 //!
 //! An sbatch of the tests' own stands before the real one on the program's `PATH`, and runs it with one
 //! fault at its first call for a task: killed or cut off by `strace`, its output lost, the controller frozen.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the tests start Slurm's commands and wait"
-)]
 
 use std::collections::BTreeMap;
 use std::fs;

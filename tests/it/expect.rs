@@ -236,7 +236,7 @@ fn a_session_that_comes_later_makes_a_complete_task_stale() {
     let said = study.ok(&["run"]);
     assert!(
         said.err.contains("6 complete, 0 due, 0 submitted")
-            && said.err.contains("note: 1 task complete, but stale"),
+            && said.err.contains("note: 1 task complete but stale"),
         "{}",
         said.err
     );

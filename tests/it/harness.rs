@@ -1,4 +1,8 @@
 //! What the tests share: a study on disk, the program, its output.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "reads the environment and finds programs"
+)]
 
 pub mod disk;
 pub mod rows;

@@ -58,7 +58,7 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
         &[
             (
                 "src/store/audit_log.rs",
-                "e9_a_file_that_is_no_log_is_never_appended_to",
+                "e9_nothing_is_appended_to_a_file_that_is_not_a_log",
             ),
             ("tests/it/config/files.rs", "e9_no_two_keys_name_one_file"),
         ],

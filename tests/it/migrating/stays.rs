@@ -107,7 +107,7 @@ fn c13_values_that_do_harm_are_refused() {
         ("dicom_root:\n", "dicom_root"),
         (
             "procedures: [{name: my step, output_dir: a, script: job.sh}]\n",
-            "'my step' is not a name",
+            "'my step' is not a valid name",
         ),
         (
             "procedures: [{name: z, output_dir: z, script: job.sh}, {name: a, output_dir: a, script: job.sh, \

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const MISSING: &str = "is missing although its backup is there";
+const MISSING: &str = "is missing although its backup exists";
 const ANEW: &str = "the state was started anew on ";
 
 #[test]
