@@ -42,8 +42,8 @@ fn a_configuration_that_is_not_there() {
     let said = study.call(&["run"]);
     insta::assert_snapshot!(shown(&study, &said), @r"
     exit code 2
-    error: STUDY/nope.yaml: cannot read the configuration: there is no such file
-    hint: name the file by --config PATH or by the environment variable SNBB_CONFIG
+    error: STUDY/nope.yaml: cannot read the configuration: the file does not exist
+    hint: pass the file with --config PATH or set the environment variable SNBB_CONFIG
     ");
 }
 
