@@ -57,7 +57,7 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
         "files-of-others",
         &[
             (
-                "src/store/audit_log.rs",
+                "src/store/audit_log/tests.rs",
                 "e9_nothing_is_appended_to_a_file_that_is_not_a_log",
             ),
             ("tests/it/config/files.rs", "e9_no_two_keys_name_one_file"),
