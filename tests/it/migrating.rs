@@ -169,7 +169,10 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
         "script-lookup",
         &[
             OUTSIDE("relative_paths_and_scripts"),
-            ("src/executor/script.rs", "the_first_place_that_has_it_wins"),
+            (
+                "src/executor/script.rs",
+                "the_first_place_with_the_script_wins",
+            ),
         ],
     ),
     (
@@ -188,7 +191,7 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
             OUTSIDE("environment"),
             (
                 "src/executor/slurm/client/tests.rs",
-                "a4_e24_only_the_variables_that_reach_slurm_are_passed_on_of_those_that_steer_it",
+                "a4_e24_of_the_variables_of_slurm_only_those_to_reach_it_are_passed_on",
             ),
         ],
     ),
@@ -196,7 +199,7 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
         "time-limits",
         &[(
             "src/executor/slurm/client/tests.rs",
-            "an_sbatch_that_hangs_is_in_doubt_and_does_not_stay",
+            "an_sbatch_that_hangs_is_in_doubt_and_is_killed",
         )],
     ),
     (

@@ -16,11 +16,8 @@ use crate::gather::sessions::dicom::Hold;
 use crate::model::bids::{Dicom, Session, SessionLabel, SubjectLabel};
 use crate::model::job::JobId;
 use crate::model::procedure::{ProcedureDag, ProcedureId, Scope};
-use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
+use crate::model::state::{TaskKey, TaskRow, TaskStatus};
 use own_state::OwnState;
-
-/// Seconds for which a client of a network file system may not see a new file in a directory: NFS's `acdirmax`.
-const DIRECTORY_CACHE: u64 = 60;
 
 /// Decides about each task of each session, in order of priority, subject and session.
 ///
@@ -255,22 +252,6 @@ impl Subject<'_> {
         held.map_or(Decision::Submit(due), Decision::Skip)
     }
 
-    /// True if another host may have verified a row so lately that this one does not see the outputs yet.
-    fn is_just_verified_elsewhere(&self, row: Option<&TaskRow>) -> bool {
-        let now = self.world.now.timestamp();
-        let is_recent = |row: &TaskRow| {
-            row.reason == Some(Reason::Verified)
-                && row
-                    .updated_at
-                    .is_some_and(|at| now.abs_diff(at.timestamp()) < DIRECTORY_CACHE)
-        };
-        row.is_some_and(is_recent)
-            && u64::try_from(now).is_ok_and(|now| {
-                let meta = &self.world.rows.meta;
-                meta.has_other_saver(&self.policy.host, now, DIRECTORY_CACHE)
-            })
-    }
-
     /// Why an incomplete or forced task is due.
     fn due(&self, complete: bool, row: Option<&TaskRow>) -> Due {
         match row {
@@ -280,14 +261,6 @@ impl Subject<'_> {
             Some(row) if row.reason.is_none() => Due::NeverVerified,
             Some(_) => Due::OutputsGone,
         }
-    }
-
-    /// True if a stale task is rerun now.
-    fn is_rerun(&self, procedure: ProcedureId, target: Target<'_>) -> bool {
-        self.dag.get(procedure).rules.rerun_when_stale
-            && self.has_dicom(target)
-            && self.waits_for(procedure, target).is_none()
-            && self.held(target).is_none()
     }
 
     /// Why the target's DICOM files are not ready.

@@ -10,6 +10,14 @@ use crate::model::procedure::{ProcedureId, Scope};
 use crate::model::state::{CLOCK_SLACK, TaskRow, TaskStatus};
 
 impl Subject<'_> {
+    /// True if a stale task is rerun now.
+    pub(super) fn is_rerun(&self, procedure: ProcedureId, target: Target<'_>) -> bool {
+        self.dag.get(procedure).rules.rerun_when_stale
+            && self.has_dicom(target)
+            && self.waits_for(procedure, target).is_none()
+            && self.held(target).is_none()
+    }
+
     /// True if input files of a complete task changed after its attempt started. Cached.
     pub(super) fn has_late_input(
         &self,

@@ -21,7 +21,26 @@ pub(super) enum OwnState {
     Disk(Completion),
 }
 
+/// Seconds for which a client of a network file system may not see a new file in a directory: NFS's `acdirmax`.
+const DIRECTORY_CACHE: u64 = 60;
+
 impl Subject<'_> {
+    /// True if another host may have verified a row so lately that this one does not see the outputs yet.
+    pub(super) fn is_just_verified_elsewhere(&self, row: Option<&TaskRow>) -> bool {
+        let now = self.world.now.timestamp();
+        let is_recent = |row: &TaskRow| {
+            row.reason == Some(Reason::Verified)
+                && row
+                    .updated_at
+                    .is_some_and(|at| now.abs_diff(at.timestamp()) < DIRECTORY_CACHE)
+        };
+        row.is_some_and(is_recent)
+            && u64::try_from(now).is_ok_and(|now| {
+                let meta = &self.world.rows.meta;
+                meta.has_other_saver(&self.policy.host, now, DIRECTORY_CACHE)
+            })
+    }
+
     /// Cached.
     pub(super) fn own_state(&self, procedure: ProcedureId, session: &SessionLabel) -> OwnState {
         let known = (procedure, session.clone());
