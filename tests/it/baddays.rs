@@ -18,7 +18,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Said, Study, system_path};
+use crate::harness::{Said, Study};
 
 /// Far more than anything takes.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -35,10 +35,7 @@ fn call_as(study: &Study, user: &str, arguments: &[&str]) -> Said {
         .arg(env!("CARGO_BIN_EXE_snbb-scheduler"))
         .args(arguments)
         .env_clear()
-        .env("PATH", std::env::join_paths(system_path()).unwrap())
-        .env("HOME", study.dir.path())
-        .env("SNBB_CONFIG", study.at("config.yaml"))
-        .envs(study.env.iter().cloned())
+        .envs(study.environment())
         .current_dir("/")
         .output()
         .unwrap();

@@ -8,6 +8,7 @@ pub mod disk;
 pub mod rows;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -146,17 +147,26 @@ impl Study {
         fs::read_to_string(self.at(path)).unwrap()
     }
 
+    /// The small environment that the program has under cron.
+    pub fn environment(&self) -> Vec<(String, OsString)> {
+        let path = self.path.iter().cloned().chain(system_path());
+        let mut all = vec![
+            ("PATH".to_owned(), std::env::join_paths(path).unwrap()),
+            ("HOME".to_owned(), self.dir.path().into()),
+            ("TZ".to_owned(), "UTC".into()),
+            ("SNBB_CONFIG".to_owned(), self.at("config.yaml").into()),
+        ];
+        let own = self.env.iter();
+        all.extend(own.map(|(name, value)| (name.clone(), value.into())));
+        all
+    }
+
     /// Returns the program with this study's configuration and a small environment, as under cron.
     pub fn program(&self) -> Command {
         let mut command = Command::cargo_bin("snbb-scheduler").unwrap();
-        let path = self.path.iter().cloned().chain(system_path());
         command
             .env_clear()
-            .env("PATH", std::env::join_paths(path).unwrap())
-            .env("HOME", self.dir.path())
-            .env("TZ", "UTC")
-            .env("SNBB_CONFIG", self.at("config.yaml"))
-            .envs(self.env.iter().cloned())
+            .envs(self.environment())
             .current_dir("/");
         command
     }

@@ -78,16 +78,22 @@ pub struct Metadata {
 /// Prefix of the baselines that name a host that has saved the state; their value is when, in seconds since 1970.
 const SAVED_BY: &str = "saved_by/";
 
+fn seconds(time: DateTime<Utc>) -> u64 {
+    u64::try_from(time.timestamp()).unwrap_or(0)
+}
+
 impl Metadata {
     /// Notes that a host saves the state, and forgets hosts that have not for a day.
-    pub fn note_saver(&mut self, host: &str, now: u64) {
+    pub fn note_saver(&mut self, host: &str, now: DateTime<Utc>) {
+        let now = seconds(now);
         self.baselines
             .retain(|name, at| !name.starts_with(SAVED_BY) || now.abs_diff(*at) < 86_400);
         self.baselines.insert(format!("{SAVED_BY}{host}"), now);
     }
 
-    /// True if another host has saved the state within a time before or after now, both in seconds.
-    pub fn has_other_saver(&self, host: &str, now: u64, within: u64) -> bool {
+    /// True if another host saved the state less than `within` seconds before or after `now`.
+    pub fn has_other_saver(&self, host: &str, now: DateTime<Utc>, within: u64) -> bool {
+        let now = seconds(now);
         self.baselines.iter().any(|(name, at)| {
             let saver = name.strip_prefix(SAVED_BY);
             saver.is_some_and(|saver| saver != host) && now.abs_diff(*at) < within

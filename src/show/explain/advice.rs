@@ -83,6 +83,11 @@ fn of_task(
              To check now: snbb-scheduler run --recheck"
                 .to_owned()
         }
+        Skip::Complete if !is_complete => {
+            "nothing yet; another login node verified its outputs less than a minute \
+             ago, and a network file system may not show them on this host yet"
+                .to_owned()
+        }
         Skip::Complete => "nothing; its outputs are complete".to_owned(),
         Skip::Stale(_) | Skip::LateInput => format!(
             "to rerun it: snbb-scheduler run --force{}; to rerun stale tasks automatically, set \

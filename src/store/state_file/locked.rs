@@ -195,8 +195,7 @@ impl LockedStore {
         meta.generation += 1;
         meta.owner_uid.get_or_insert_with(sys::effective_uid);
         meta.path = paths.real_path();
-        let now = u64::try_from(sys::now().timestamp()).unwrap_or(0);
-        meta.note_saver(&sys::host_name(), now);
+        meta.note_saver(&sys::host_name(), sys::now());
         let rows: Vec<&TaskRow> = state.rows().iter().collect();
         let (bytes, identity) = encode(&paths.state, &rows, state.other_columns(), &meta)?;
         self.lock.check()?;

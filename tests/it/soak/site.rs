@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::node::{LoginNode, children, kill_process};
 use super::plan::{Call, Command as Planned, Daemon, Kill};
-use crate::harness::{Study, executable, system_path};
+use crate::harness::{Study, executable};
 use crate::harness_slurm::{Cluster, lone_cluster};
 
 /// A call that takes longer hangs: its own deadline is a minute.
@@ -233,10 +233,7 @@ procedures:
             .arg(self.study.at("program"))
             .args(arguments)
             .env_clear()
-            .env("PATH", std::env::join_paths(system_path()).unwrap())
-            .env("HOME", self.study.dir.path())
-            .env("SNBB_CONFIG", self.study.at("config.yaml"))
-            .envs(self.study.env.iter().cloned())
+            .envs(self.study.environment())
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(File::create(&out).unwrap())

@@ -2,7 +2,6 @@
 //! missing names for some seconds, as NFS does, so that one node does not see at once what the other has written.
 
 use super::*;
-use crate::harness::system_path;
 use crate::harness_slurm::{Cluster, cluster};
 use crate::soak::node::{LoginNode, children, kill_process};
 
@@ -41,11 +40,21 @@ impl<'a> Mounted<'a> {
                 return None;
             }
         }
-        Some(Self {
+        let mounted = Self {
             cluster,
             study,
             nodes: nodes.into(),
-        })
+        };
+        let probe = mounted.study.at("probe");
+        let sees_probe = || {
+            let mut command = mounted.nodes[0].command("root");
+            command.arg("test").arg("-e").arg(&probe);
+            command.status().unwrap().success()
+        };
+        assert!(!sees_probe());
+        fs::write(&probe, "").unwrap();
+        assert!(!sees_probe(), "the mount keeps no missing names");
+        Some(mounted)
     }
 
     fn start(&self, node: usize, arguments: &[&str]) -> Child {
@@ -54,10 +63,7 @@ impl<'a> Mounted<'a> {
             .arg(assert_cmd::cargo::cargo_bin("snbb-scheduler"))
             .args(arguments)
             .env_clear()
-            .env("PATH", std::env::join_paths(system_path()).unwrap())
-            .env("HOME", self.study.dir.path())
-            .env("SNBB_CONFIG", self.study.at("config.yaml"))
-            .envs(self.study.env.iter().cloned())
+            .envs(self.study.environment())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -92,7 +98,12 @@ impl<'a> Mounted<'a> {
 }
 
 fn wait_for_end(child: &Child) {
+    let since = Instant::now();
     while !children(child.id()).is_empty() {
+        assert!(
+            since.elapsed() < Duration::from_secs(120),
+            "it does not end"
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
 }

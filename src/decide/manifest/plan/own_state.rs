@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
+
 use super::{Subject, in_flight};
 use crate::decide::manifest::{Blocked, Due, Outlook, Skip, Waiting, retry};
 use crate::gather::completion::Completion;
@@ -27,18 +29,18 @@ const DIRECTORY_CACHE: u64 = 60;
 impl Subject<'_> {
     /// True if another host may have verified a row so lately that this one does not see the outputs yet.
     pub(super) fn is_just_verified_elsewhere(&self, row: Option<&TaskRow>) -> bool {
-        let now = self.world.now.timestamp();
-        let is_recent = |row: &TaskRow| {
-            row.reason == Some(Reason::Verified)
-                && row
-                    .updated_at
-                    .is_some_and(|at| now.abs_diff(at.timestamp()) < DIRECTORY_CACHE)
-        };
-        row.is_some_and(is_recent)
-            && u64::try_from(now).is_ok_and(|now| {
-                let meta = &self.world.rows.meta;
-                meta.has_other_saver(&self.policy.host, now, DIRECTORY_CACHE)
-            })
+        let now = self.world.now;
+        let is_recent =
+            |at: DateTime<Utc>| now.timestamp().abs_diff(at.timestamp()) < DIRECTORY_CACHE;
+        let verified = row.filter(|row| row.reason == Some(Reason::Verified));
+        verified
+            .and_then(|row| row.updated_at)
+            .is_some_and(is_recent)
+            && self
+                .world
+                .rows
+                .meta
+                .has_other_saver(&self.policy.host, now, DIRECTORY_CACHE)
     }
 
     /// Cached.

@@ -185,16 +185,16 @@ fn c5_a_row_without_a_reason_does_not_prove_outputs() {
 
 #[test]
 fn outputs_that_another_login_node_has_just_verified_are_not_lost() {
-    let now = at(0).timestamp().unsigned_abs();
+    let ago = |seconds: i64| at(0) - chrono::TimeDelta::seconds(seconds);
     let dag = ProcedureDag::new(vec![procedure("a", Scope::Session, &[])]).unwrap();
     let sessions = [session("sub-01", "ses-01", true)];
-    let decision = |savers: &[(&str, u64)], verified: i64, force: bool| {
+    let decision = |savers: &[(&str, i64)], verified: i64, force: bool| {
         let mut done = row("a", TaskStatus::Complete, Reason::Verified);
-        done.updated_at = Some(at(0) - chrono::TimeDelta::seconds(verified));
+        done.updated_at = Some(ago(verified));
         let mut rows = State::default();
         rows.put(done);
-        for (host, ago) in savers {
-            rows.meta.note_saver(host, now - ago);
+        for (host, saved) in savers {
+            rows.meta.note_saver(host, ago(*saved));
         }
         let policy = Policy {
             host: "login1".to_owned(),
