@@ -281,7 +281,7 @@ pub fn hint_at_failures(state: &State, context: &Context, printer: &mut Printer)
     let again = Some(again).filter(|count| *count > 0);
     let again = maybe(" (", again, " will be retried automatically)");
     let log_dir = context.config.slurm.log_dir.as_deref();
-    let logs = maybe(" (logs below ", log_dir.map(Path::display), ")");
+    let logs = maybe(" (logs in ", log_dir.map(Path::display), ")");
     let failed = plural(failed, "failed task");
     printer.hint(&format!(
         "{failed}{again}: `snbb-scheduler status --failed` shows why{logs}; after fixing the cause, run \

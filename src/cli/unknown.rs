@@ -47,7 +47,7 @@ impl Context {
         let (root, few) = (root.display(), few(&names, SHOWN));
         let names = plural_of(names.len(), "directory", "directories");
         printer.note(&format!(
-            "{names} below {root} ignored, with almost valid BIDS names: {few}"
+            "ignored {names} below {root}, close to valid BIDS names: {few}"
         ));
     }
 

@@ -120,9 +120,11 @@ pub fn silence(row: &TaskRow, files: &LogFiles) -> Option<String> {
         }
         _ if sizes.is_empty() => Some("no log exists".to_owned()),
         // A killed job may not have printed anything.
-        Reason::ExitCode | Reason::NoOutput if sizes.iter().all(|size| *size == 0) => Some(
-            format!("the logs are empty; the job printed nothing, or {dir} was full"),
-        ),
+        Reason::ExitCode | Reason::NoOutput if sizes.iter().all(|size| *size == 0) => {
+            Some(format!(
+                "the logs are empty: either the job printed nothing, or the disk of {dir} was full"
+            ))
+        }
         _ => None,
     }
 }

@@ -125,8 +125,8 @@ fn d18_a_misspelt_word_is_answered_with_the_nearest_one() {
 fn d29_odd_names_are_shown_by_run_and_check_and_counted_elsewhere() {
     let (study, _slurm) = study();
     study.scan(&["sub-0003/ses_1", "sub-0004/Ses-1", "08/ses-01"]);
-    let near = "3 directories below ";
-    let names = "ignored, with almost valid BIDS names: 08 (sub-08?), sub-0003/ses_1 (ses-1?), sub-0004/Ses-1 (ses-1?)";
+    let near = "note: ignored 3 directories below ";
+    let names = ", close to valid BIDS names: 08 (sub-08?), sub-0003/ses_1 (ses-1?), sub-0004/Ses-1 (ses-1?)";
     for command in [&["run"][..], &["run", "--dry-run"]] {
         let said = study.ok(command);
         assert!(

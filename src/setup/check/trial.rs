@@ -135,7 +135,7 @@ pub fn report(dir: &Path, trial: &Trial, findings: &mut Findings) {
             remedy(step, error),
         );
     }
-    findings.or_ok("hard link, rename, sync and the lock work");
+    findings.or_ok("hard links, renames, syncs and the lock work here");
 }
 
 fn remedy(step: &str, error: &io::Error) -> &'static str {
