@@ -25,7 +25,7 @@ exits! {
     Refused = 3 "some submissions were refused";
     Locked = 4 "another invocation holds the lock";
     Unreachable = 5 "Slurm cannot be reached";
-    Safety = 6 "safety stop: the data looks wrong, nothing was submitted";
+    Safety = 6 "safety stop: the disk cannot be trusted, nothing was submitted";
     Unreadable = 7 "done, but something could not be read";
     TimeOut = 124 "wait: timed out";
     Interrupted = 130 "interrupted by Ctrl-C (by SIGTERM: 143) while watching or waiting; jobs keep running";

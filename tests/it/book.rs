@@ -28,7 +28,6 @@ pub const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// How many blocks of a page do not run, each with its reason in its fence.
 const NOT_RUN: &[(&str, usize)] = &[
-    ("README.md", 1),
     ("docs/cron.md", 1),
     ("docs/install.md", 4),
     ("docs/python.md", 1),

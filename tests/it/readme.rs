@@ -21,7 +21,7 @@ fn blocks(text: &str, language: &str) -> Vec<String> {
 fn the_five_minutes_work_as_written() {
     let readme = include_str!("../../README.md");
     let part = readme
-        .split("## Five minutes")
+        .split("## A first pipeline in five minutes")
         .nth(1)
         .and_then(|rest| rest.split("\n## ").next())
         .unwrap();

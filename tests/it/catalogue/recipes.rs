@@ -98,22 +98,19 @@ fn each_recipe_does_what_it_says() {
         assert_eq!(settings.kind, "yaml", "{title}");
         let mut seen = Vec::new();
         for block in files {
-            let expected = match block.kind {
-                "files complete" => Completion::Complete,
-                "files incomplete" => Completion::Incomplete,
-                "files not applicable" => Completion::NotApplicable,
+            assert_eq!(block.kind, "files", "{title}");
+            let (verdict, tree) = block.text.split_once(":\n").unwrap();
+            let expected = match verdict {
+                "complete" => Completion::Complete,
+                "incomplete" => Completion::Incomplete,
+                "not applicable" => Completion::NotApplicable,
                 other => panic!("{title}: {other}"),
             };
-            assert_eq!(
-                judged(settings.text, block.text),
-                expected,
-                "{title}:\n{}",
-                block.text
-            );
-            seen.push(block.kind);
+            assert_eq!(judged(settings.text, tree), expected, "{title}:\n{tree}");
+            seen.push(verdict);
         }
-        for kind in ["files complete", "files incomplete"] {
-            assert!(seen.contains(&kind), "{title}: no {kind}");
+        for verdict in ["complete", "incomplete"] {
+            assert!(seen.contains(&verdict), "{title}: no {verdict}");
         }
     }
 }
