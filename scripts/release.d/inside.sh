@@ -20,21 +20,14 @@ main() {
     exit 1
   fi
   time_help /venv/bin/snbb-scheduler
+  [ ! -d wheels ] || check_tables
+  [ ! -d earlier ] || check_takeover
 
-  local set
-  for set in pandas1:pandas pandas2:pandas polars:polars; do
-    python3 -m venv "/${set%:*}"
-    "/${set%:*}/bin/pip" install --quiet --disable-pip-version-check --no-index --find-links "wheels/${set%:*}" \
-      --find-links /given "snbb-scheduler[${set#*:}]"
-    echo "=== wheel with $("/${set%:*}/bin/pip" list 2>/dev/null | awk '/^(pandas|polars|pyarrow|numpy) / { printf "%s %s  ", $1, $2 }')"
-    SNBB_TEST_ENGINES=${set#*:} "/${set%:*}/bin/python" test_helper.py 2>&1 | tail -n 4
-  done
-
-  echo "=== Debian package: dpkg --install"
-  dpkg --install ./*.deb >/dev/null
+  echo "=== Debian package: apt install"
+  apt-get install --yes -qq ./*.deb >/dev/null
   /usr/bin/snbb-scheduler --version
   dpkg --listfiles snbb-scheduler | grep -E '/man1/.|completions/.' | sed 's/^/  /'
-  dpkg --remove snbb-scheduler >/dev/null
+  apt-get remove --yes -qq snbb-scheduler >/dev/null
   if [ -e /usr/bin/snbb-scheduler ]; then
     echo "the Debian package left the program behind" >&2
     exit 1
@@ -46,6 +39,59 @@ main() {
 
   echo "=== a first study with the wheel"
   first_study /venv/bin/snbb-scheduler
+}
+
+# The Python package with each library that it supports.
+check_tables() {
+  local set
+  for set in pandas1:pandas pandas2:pandas polars:polars; do
+    python3 -m venv "/${set%:*}"
+    "/${set%:*}/bin/pip" install --quiet --disable-pip-version-check --no-index --find-links "wheels/${set%:*}" \
+      --find-links /given "snbb-scheduler[${set#*:}]"
+    echo "=== wheel with $("/${set%:*}/bin/pip" list 2>/dev/null | awk '/^(pandas|polars|pyarrow|numpy) / { printf "%s %s  ", $1, $2 }')"
+    SNBB_TEST_ENGINES=${set#*:} "/${set%:*}/bin/python" test_helper.py 2>&1 | tail -n 4
+  done
+}
+
+# The wheel replaces the Python program, leaves nothing behind when it is removed, and makes way for it again.
+check_takeover() {
+  local mode bin install
+  for mode in '' --editable; do
+    bin=/earlier$mode/bin
+    python3 -m venv "/earlier$mode"
+    install=("$bin/pip" install --quiet --disable-pip-version-check --no-index --find-links wheels/pandas2 --find-links wheels/earlier)
+    "${install[@]}" pandas pyarrow click pyyaml
+    # Its other dependencies (plots, statistics) are not imported by its commands.
+    # shellcheck disable=SC2086
+    "${install[@]}" --no-deps $mode ./earlier
+    echo "=== wheel over the Python program $("$bin/pip" list 2>/dev/null | awk '/^snbb/ { print $2, $3 }')"
+    "$bin/snbb-scheduler" --help | grep -q 'rule-based scheduler'
+
+    "${install[@]}" --upgrade ./snbb_scheduler-*.whl
+    "$bin/snbb-scheduler" --version
+    "$bin/python" -m snbb_scheduler --version
+    SNBB_TEST_ENGINES=pandas "$bin/python" test_helper.py 2>&1 | tail -n 1
+    "$bin/python" -c 'from snbb_scheduler.freesurfer import main'
+    absent "$bin" snbb_scheduler.cli
+
+    "$bin/pip" uninstall --quiet --yes snbb-scheduler
+    absent "$bin" snbb_scheduler
+    find "/earlier$mode" -name '*snbb*' | grep . >&2 && exit 1
+    "$bin/pip" check
+    "$bin/python" -c 'import pandas'
+
+    # shellcheck disable=SC2086
+    "${install[@]}" --no-deps $mode ./earlier
+    "$bin/snbb-scheduler" --help | grep -q 'rule-based scheduler'
+  done
+}
+
+# Fails if a Python package or module can be imported.
+absent() {
+  if "$1/python" -c "import $2" 2>/dev/null; then
+    echo "$2 is still installed" >&2
+    exit 1
+  fi
 }
 
 # The first commands of a new user, each of which must succeed.

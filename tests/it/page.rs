@@ -31,6 +31,7 @@ fn a_large_study_fits() {
 }
 
 /// Pictures of the page are kept if `SNBB_TEST_PAGE_OUT` names a directory for them.
+/// One of them is `docs/images/audit-page.png`.
 #[test]
 fn people_use_it_in_a_browser() {
     let Some((python, chromium)) = browser() else {

@@ -169,7 +169,8 @@ def main():
         page = watched(context, large, troubles)
         settle(page)
         print(f"long tasks while opening: {page.evaluate('window.longTasks')}")
-        shot(page, "large")
+        # docs/images/audit-page.png: down to the end of the pipeline.
+        shot(page, "audit-page", clip={"x": 0, "y": 0, "width": 1440, "height": 1204}, full_page=True)
         filters(page)
         sorts(page)
         details_by_mouse(page)

@@ -424,7 +424,7 @@ fn summed(sessions: Vec<MatrixRow>, tasks: Vec<TaskDetail>) -> Report {
         study: Study {
             project: "Connectome study".to_owned(),
             created_at: now(),
-            version: "0.1.0",
+            version: env!("CARGO_PKG_VERSION"),
             parts: &Part::ALL,
             config: Some("/data/study/config.yaml".to_owned()),
             dicom_root: "/data/study/dicom".to_owned(),
