@@ -45,6 +45,15 @@ pub fn system_path() -> Vec<PathBuf> {
         .collect()
 }
 
+/// These, and then those of the caller.
+pub fn search_path() -> OsString {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let all = system_path()
+        .into_iter()
+        .chain(std::env::split_paths(&path));
+    std::env::join_paths(all).expect("plain names")
+}
+
 /// One of the machine's programs.
 pub fn system_program(name: &str) -> PathBuf {
     let mut places = system_path().into_iter().map(|dir| dir.join(name));
@@ -54,6 +63,7 @@ pub fn system_program(name: &str) -> PathBuf {
 }
 
 /// What a finished call said.
+#[derive(Debug)]
 pub struct Said {
     pub code: i32,
     pub out: String,

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use snbb_scheduler::executor::slurm::{Home, SlurmExecutor, SlurmSettings, parse};
 
-use crate::harness::{Study, system_path};
+use crate::harness::{Study, search_path};
 
 /// A running cluster.
 pub struct Cluster {
@@ -131,14 +131,7 @@ impl Cluster {
         };
         let mut env: Vec<(OsString, OsString)> = std::env::vars_os().collect();
         env.retain(|(name, _)| name != "SLURM_CONF" && name != "PATH");
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let path = system_path()
-            .into_iter()
-            .chain(std::env::split_paths(&path));
-        env.push((
-            "PATH".into(),
-            std::env::join_paths(path).expect("plain names"),
-        ));
+        env.push(("PATH".into(), search_path()));
         env.push(("SLURM_CONF".into(), value("SLURM_CONF").into()));
         Ok(Self {
             dir,
@@ -206,17 +199,27 @@ impl Cluster {
         self.run("scontrol", arguments)
     }
 
-    /// Ends a job's time limit now. Slurm refuses this in the second in which the job starts, because
-    /// the end would not be after the start.
-    pub fn end_time_limit(&self, job: &str) {
-        let arguments = ["update", &format!("jobid={job}"), "EndTime=now"];
+    /// Runs scontrol until it succeeds.
+    fn insist(&self, arguments: &[&str]) {
         let start = Instant::now();
-        while let (code, answer) = self.try_run("scontrol", &arguments)
+        while let (code, answer) = self.try_run("scontrol", arguments)
             && code != Some(0)
         {
             assert!(start.elapsed() < Duration::from_secs(20), "{answer}");
             std::thread::sleep(Duration::from_millis(200));
         }
+    }
+
+    /// Ends a job's time limit now. Slurm refuses this in the second in which the job starts, because
+    /// the end would not be after the start.
+    pub fn end_time_limit(&self, job: &str) {
+        self.insist(&["update", &format!("jobid={job}"), "EndTime=now"]);
+    }
+
+    /// Has slurm.conf read. A recent controller starts anew for that, and refuses requests meanwhile.
+    pub fn reconfigure(&self) {
+        self.insist(&["reconfigure"]);
+        self.insist(&["ping"]);
     }
 
     /// Changes accounts, limits and the like without a question.
@@ -249,7 +252,7 @@ impl Cluster {
             text.push('\n');
         }
         std::fs::write(path, text).expect("slurm.conf can be written");
-        self.scontrol(&["reconfigure"]);
+        self.reconfigure();
     }
 
     pub fn conf(&self) -> PathBuf {
@@ -274,12 +277,17 @@ impl Cluster {
         assert!(status.expect("kill starts").success(), "{daemon} {signal}");
     }
 
-    /// Starts slurmctld, slurmdbd or slurmd anew, with what it has saved.
+    /// Restarts slurmctld, slurmdbd or slurmd with its saved data.
     pub fn restart(&self, daemon: &str) {
+        self.restart_with(daemon, &[]);
+    }
+
+    pub fn restart_with(&self, daemon: &str, options: &[&str]) {
         let output = Command::new(script())
             .arg("restart")
             .arg(&self.dir)
             .arg(daemon)
+            .args(options)
             .output()
             .expect("the script runs");
         let said = String::from_utf8_lossy(&output.stderr);

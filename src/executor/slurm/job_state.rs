@@ -165,11 +165,13 @@ fn why_cancelled(words: StateWords<'_>, cancelled_by: bool) -> Reason {
         return Reason::Dependency;
     }
     // Accounting records who cancelled a job. If it names no one although the job had begun, the
-    // controller lost the job in a restart. The queue never names anyone; a cut word (`CANCELLED+`)
-    // may hide the name.
+    // controller lost the job in a restart, unless the job ended by a signal: in a restart, accounting
+    // forgets who cancelled the jobs that the controller has not lost. The queue never names anyone;
+    // a cut word (`CANCELLED+`) may hide the name.
     if words.source == Source::Accounting
         && !cancelled_by
         && words.has_run
+        && words.exit_code.is_none_or(|code| code == "0:0")
         && !words.state.ends_with('+')
     {
         return Reason::NodeFail;

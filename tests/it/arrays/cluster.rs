@@ -277,6 +277,7 @@ fn a_lost_answer_makes_one_array() {
         .read("config.yaml")
         .replace("output_dir: out", "output_dir: again");
     study.write("config.yaml", &text);
+    study.script("step.sh", "sleep 600");
     study.path.remove(0);
     study.ok(&["run", "--accept-drop"]);
     let before = jobs(&study);
@@ -289,6 +290,7 @@ fn a_lost_answer_makes_one_array() {
     }
     study.ok(&["run"]);
     assert_eq!(jobs(&study), before);
+    study.ok(&["cancel", "--all"]);
 }
 
 #[test]

@@ -139,41 +139,70 @@ fn the_controller_freezes_dies_and_recycles_ids() {
     assert_eq!(row(&study, "job", "sub-fails")["attempt"], 2);
 }
 
-/// A controller that begins anew ends all jobs in accounting: nobody has cancelled them.
+/// In a restart, accounting forgets who cancelled a job. A controller that begins anew forgets its jobs: Slurm before
+/// 25.11 then ends them in accounting; later releases do so only in a cold start (`slurmctld -c`), and otherwise leave
+/// them running there.
 #[test]
-fn jobs_that_the_controller_forgets_have_failed_by_no_fault_of_their_own() {
+fn jobs_that_a_restart_hides_have_the_reason_that_is_true() {
     let Some(cluster) = private_cluster("amnesia") else {
         return;
     };
     let study = cluster.study(
-        "procedures:
+        "lost_grace: 1s
+procedures:
   - {name: job, output_dir: job, script: job.sh, completion_marker: done}
 ",
     );
     study.script("job.sh", UNTIL_GO);
-    study.scan(&["sub-long/ses-1"]);
-    study.ok(&["run"]);
-    let id = job_id(&study, "job", "sub-long");
-    // Until accounting knows all of it: its name comes last.
-    wait_until("a whole record", || {
-        cluster
-            .run(
-                "sacct",
-                &["-n", "-X", "-P", "-j", &id, "--format=State,JobName"],
-            )
-            .contains("RUNNING|job_sub-long_ses-1")
+    let record_of = |id: &str| {
+        let fields = "--format=State,JobName";
+        cluster.run("sacct", &["-n", "-X", "-P", "-j", id, fields])
+    };
+    let start = |subject: &str| {
+        study.scan(&[&format!("{subject}/ses-1")]);
+        study.ok(&["run"]);
+        let id = job_id(&study, "job", subject);
+        // Until accounting knows all of it: its name comes last.
+        let whole = format!("RUNNING|job_{subject}_ses-1");
+        wait_until("a whole record", || record_of(&id).contains(&whole));
+        id
+    };
+    let ends_as = |subject: &str, reason: &str, slurm_state: serde_json::Value| {
+        let ended = format!("job {subject} ses-1: failed {reason}");
+        let said = until(&study, &["monitor"], |_, statuses| {
+            statuses.contains(&ended)
+        });
+        assert_eq!(said.code, 0, "{}", said.err);
+        assert_eq!(row(&study, "job", subject)["slurm_state"], slurm_state);
+    };
+
+    let id = start("sub-cancelled");
+    cluster.run("scancel", &[&id]);
+    wait_until("the end of the job", || {
+        record_of(&id).starts_with("CANCELLED by 0")
+            && cluster.run("squeue", &["-h", "-j", &id, "-o", "%T"]) != "COMPLETING\n"
     });
-    cluster.signal("slurmctld", "KILL");
-    wait_until("its end", || {
-        cluster.try_run("squeue", &["-h"]).0 != Some(0)
-    });
-    let state = cluster.dir.join("state");
-    fs::remove_dir_all(&state).unwrap();
-    fs::create_dir(&state).unwrap();
     cluster.restart("slurmctld");
-    let said = until(&study, &["monitor"], |_, statuses| {
-        statuses == ["job sub-long ses-1: failed node_fail"]
+    wait_until("a record of no one", || {
+        record_of(&id).starts_with("CANCELLED|")
     });
-    assert_eq!(said.code, 0, "{}", said.err);
-    assert_eq!(row(&study, "job", "sub-long")["slurm_state"], "CANCELLED");
+    ends_as("sub-cancelled", "cancelled", "CANCELLED".into());
+
+    for (subject, options) in [("sub-warm", &[][..]), ("sub-cold", &["-c"])] {
+        let id = start(subject);
+        cluster.signal("slurmctld", "KILL");
+        wait_until("its end", || {
+            cluster.try_run("squeue", &["-h"]).0 != Some(0)
+        });
+        let state = cluster.dir.join("state");
+        fs::remove_dir_all(&state).unwrap();
+        fs::create_dir(&state).unwrap();
+        cluster.restart_with("slurmctld", options);
+        if record_of(&id).starts_with("RUNNING") {
+            assert!(options.is_empty(), "{}", record_of(&id));
+            ends_as(subject, "lost", serde_json::Value::Null);
+        } else {
+            ends_as(subject, "node_fail", "CANCELLED".into());
+        }
+    }
 }

@@ -21,7 +21,17 @@ fn each_end_and_each_hopeless_wait_is_told_apart() {
         )
         .trim()
         .to_owned();
+    // Slurm 24.11 refuses at once what other releases let wait.
+    let spread = ["--parsable", "--nodes=5", "--account=snbb", "--wrap=true"];
+    let (code, spread_id) = cluster.try_run("sbatch", &spread);
+    let may_spread = code == Some(0);
+    if may_spread {
+        cluster.run("scancel", &[spread_id.trim()]);
+    }
     let step = |name: &str, rest: &str| {
+        if name == "spread" && !may_spread {
+            return String::new();
+        }
         format!(
             "  - {{name: {name}, output_dir: {name}, script: job.sh, completion_marker: done, {rest}}}\n"
         )
@@ -85,26 +95,27 @@ fn each_end_and_each_hopeless_wait_is_told_apart() {
         }) && said.err.contains("DependencyNeverSatisfied")
     });
     assert_eq!(last.code, 0, "{}", last.err);
-    assert_eq!(
-        study.statuses(),
-        [
-            "admin sub-a ses-1: failed cancelled",
-            "good sub-a ses-1: complete verified",
-            "hold sub-a ses-1: pending held",
-            "killed sub-a ses-1: failed dependency",
-            "never sub-a ses-1: pending held",
-            "own sub-a ses-1: failed cancelled",
-            "slow sub-a ses-1: failed timeout",
-            "spread sub-a ses-1: pending held",
-            "wide sub-a ses-1: pending held",
-        ]
-    );
-    for reason in [
+    let expected = [
+        "admin sub-a ses-1: failed cancelled",
+        "good sub-a ses-1: complete verified",
+        "hold sub-a ses-1: pending held",
+        "killed sub-a ses-1: failed dependency",
+        "never sub-a ses-1: pending held",
+        "own sub-a ses-1: failed cancelled",
+        "slow sub-a ses-1: failed timeout",
+        "spread sub-a ses-1: pending held",
+        "wide sub-a ses-1: pending held",
+    ];
+    let is_there = |text: &str| may_spread || !text.contains("spread sub-a");
+    let expected: Vec<&str> = expected.into_iter().filter(|text| is_there(text)).collect();
+    assert_eq!(study.statuses(), expected);
+    let reasons = [
         "(Slurm: JobHeldUser): hold sub-a ses-1",
         "(Slurm: PartitionConfig): wide sub-a ses-1",
         "(Slurm: PartitionNodeLimit): spread sub-a ses-1",
         "(Slurm: DependencyNeverSatisfied): never sub-a ses-1",
-    ] {
+    ];
+    for reason in reasons.into_iter().filter(|text| is_there(text)) {
         assert!(last.err.contains(reason), "{reason}: {}", last.err);
     }
 

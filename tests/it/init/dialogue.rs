@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::json;
 
 use super::{arguments, init, roots, study};
-use crate::harness::Study;
+use crate::harness::{Study, search_path};
 use crate::harness_slurm::cluster;
 
 /// Plays a person at a terminal: waits for each text and types the answer. Returns the exit code and the transcript.
@@ -43,6 +43,7 @@ sys.exit(status if 0 <= status < 100 else 99)
         .map(|(seen, typed)| json!([seen, typed]))
         .collect();
     let output = Command::new("python3")
+        .env("PATH", search_path())
         .args(["-c", DRIVER, &json!(steps).to_string()])
         .arg(program)
         .args(arguments)

@@ -106,7 +106,7 @@ fn a1_what_a_real_site_refuses_stops_its_own_procedure_only() {
     // Without a default partition: those that name one go on.
     let text = fs::read_to_string(cluster.conf()).unwrap();
     fs::write(cluster.conf(), text.replace("Default=YES", "Default=NO")).unwrap();
-    cluster.scontrol(&["reconfigure"]);
+    cluster.reconfigure();
     let study = fresh("partition: ''");
     let config = study.read("config.yaml");
     study.write(

@@ -149,6 +149,24 @@ fn a_cancelled_job_has_one_of_three_reasons() {
     }
 }
 
+/// A restarted controller reports its ended jobs once more, without who cancelled them.
+#[test]
+fn a_cancelled_job_that_ended_by_a_signal_was_not_lost() {
+    for (exit_code, expected) in [
+        ("0:0", Reason::NodeFail),
+        ("0:15", Reason::Cancelled),
+        ("0:9", Reason::Cancelled),
+        ("1:0", Reason::Cancelled),
+    ] {
+        let words = StateWords {
+            exit_code: Some(exit_code),
+            has_run: true,
+            ..accounting("CANCELLED")
+        };
+        assert_eq!(phase(words).0, Phase::Failed(expected), "{exit_code}");
+    }
+}
+
 #[test]
 fn the_word_names_who_cancelled_a_job() {
     for (word, uid) in [
