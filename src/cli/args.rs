@@ -21,7 +21,8 @@ pub use setup::*;
 use super::output::Verbosity;
 use crate::base::exit::Exit;
 use crate::model::procedure::MemSize;
-use values::{duration, mem};
+pub use values::MIN_INTERVAL;
+use values::{duration, mem, whole};
 
 /// Schedule BIDS processing pipelines on Slurm
 ///
@@ -55,7 +56,7 @@ pub struct Global {
     #[arg(long, global = true, value_name = "SIZE", value_parser = mem)]
     pub slurm_mem: Option<MemSize>,
     /// Request this many CPUs for every job, overriding the configuration
-    #[arg(long, global = true, value_name = "N")]
+    #[arg(long, global = true, value_name = "N", value_parser = whole::<u32>)]
     pub slurm_cpus: Option<u32>,
     /// Write the jobs' output and error files to this directory
     #[arg(long, global = true, value_name = "DIR")]
@@ -230,7 +231,7 @@ pub struct LengthArgs {
     #[arg(long)]
     pub reverse: bool,
     /// Show at most N rows, or all with 0 [default: 50 on a terminal, otherwise all]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>)]
     pub limit: Option<usize>,
 }
 

@@ -26,6 +26,7 @@ const CHECKS: usize = 10;
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+    printer.suppress_repeats();
     let state = context.read_state(printer)?;
     let selection = context.selection_among(&args.select, Some(&state))?;
     if selection.is_everything() && !args.all {
@@ -52,7 +53,10 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
     context.refuse_off_record(&state, &args.select)?;
     if jobs.is_empty() {
         if foreign.is_empty() {
-            printer.info("no job in flight matches: nothing to cancel");
+            printer.info(match args.all {
+                true => "no job is in flight: nothing to cancel",
+                false => "no selected task has a job in flight: nothing to cancel",
+            });
         }
         return Ok(exit);
     }
@@ -64,7 +68,6 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
     }
     // Before any query: Slurm may hide the owner's jobs from this user.
     context.check_ours(&state, &args.write)?;
-    printer.suppress_repeats();
     let mut question = queue_question(&context.config, &state);
     question.jobs = jobs.iter().filter_map(|row| reference(row)).collect();
     question.since = jobs.iter().filter_map(|row| row.submitted_at).min();

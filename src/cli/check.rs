@@ -79,7 +79,7 @@ fn list<'a>(findings: impl Iterator<Item = &'a Finding>, options: PrinterOptions
         let label = label(finding.level, options);
         let style = style(finding.level, options);
         let blanks = indent.saturating_sub(label.chars().count());
-        let mut head = finding.topic.to_owned();
+        let mut head = label_of(finding.topic).to_owned();
         if !finding.about.is_empty() {
             head.push(' ');
             head.push_str(&finding.about);
@@ -96,6 +96,14 @@ fn list<'a>(findings: impl Iterator<Item = &'a Finding>, options: PrinterOptions
         }
     }
     text
+}
+
+/// The topic as people know it. Scripts get the topic itself.
+fn label_of(topic: &str) -> &str {
+    match topic {
+        "log_dir" => "slurm_log_dir",
+        topic => topic,
+    }
 }
 
 /// The last line.

@@ -9,11 +9,11 @@ use super::progress::Progress;
 use crate::act::pass::Pauses;
 use crate::act::pass::decide::Basis;
 use crate::base::sys;
-use crate::base::text::{few, plural};
+use crate::base::text::few;
 use crate::decide::manifest::{Manifest, Policy, Selection};
 use crate::decide::safety;
 use crate::decide::safety::roots;
-use crate::gather::sessions::discover::Discovery;
+use crate::gather::sessions::discover::{Discovery, invalid_names};
 use crate::gather::sessions::lists;
 use crate::model::bids::Session;
 
@@ -55,14 +55,17 @@ impl Context {
         printer: &mut Printer,
     ) -> Result<(Discovery, Manifest), Failure> {
         let (found, manifest, pauses) = self.decide(selection, recheck, printer)?;
-        let unusual = found.notes.len() + found.misspelt.len();
         if found.sessions.is_empty() {
             // They may explain why.
             self.report_unusual_names(&found, printer);
-        } else if unusual > 0 {
-            let notes = plural(unusual, "note");
+        } else if !found.notes.is_empty() {
+            printer.note(
+                "some names in the data are unusual or not valid BIDS: `snbb-scheduler check` lists them",
+            );
+        } else if let count @ 1.. = found.misspelt.len() {
             printer.note(&format!(
-                "{notes} about names in the data: `snbb-scheduler check` shows them"
+                "ignored {}: `snbb-scheduler check` lists them",
+                invalid_names(count, "")
             ));
         }
         report_pauses(self, &pauses, Some(&manifest), Tense::NextRun, printer);

@@ -7,7 +7,8 @@ use super::output::{Format, Printer};
 use super::views::Cut;
 use crate::base::exit::Exit;
 use crate::show::efficiency::{
-    Job, Resource, by_waste, efficiency, jobs_frame, resources, resources_frame, resources_table,
+    Job, Resource, by_waste, efficiency, jobs_frame, no_measurement, resources, resources_frame,
+    resources_table,
 };
 use crate::show::tables::TableError;
 
@@ -56,7 +57,7 @@ pub fn run(
         }
     };
     if is_table && frame.height() == 0 {
-        printer.note("no job has been measured yet (needs Slurm's accounting)");
+        printer.note(no_measurement(context.config.executor));
     } else {
         let painted: Vec<&str> = painted.split(' ').collect();
         let optional: Vec<&str> = optional.split(' ').collect();

@@ -1,11 +1,13 @@
 //! `status --failed`: the cause of each failure, with the most informative line of its log.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::blocks::Block;
 use super::context::Context;
 use super::error::Failure;
 use super::explain::output_problems;
+use super::naming::Named;
 use super::output::{Format, Printer, Verbosity};
 use super::views::{self, RowsView};
 use crate::base::text::{few, maybe, plural};
@@ -14,6 +16,7 @@ use crate::decide::manifest::retry;
 use crate::gather::completion::explain::Verdict;
 use crate::gather::completion::probe::Probe;
 use crate::gather::logs;
+use crate::model::procedure::ProcedureDag;
 use crate::model::state::{Reason, State, TaskRow, TaskStatus};
 use crate::show::explain::remedy;
 use crate::show::failures::patterns::Patterns;
@@ -29,7 +32,7 @@ const TASKS_SHOWN: usize = 10;
 
 type Failed = (TaskRow, FailureNote);
 
-/// Prints failed rows; as text, first the counts of all of them per procedure and status.
+/// Prints failed rows; as text, first the counts of all of them per procedure.
 pub fn print(
     context: &Context,
     mut rows: Vec<&TaskRow>,
@@ -45,7 +48,7 @@ pub fn print(
         return Ok(());
     }
     if is_text {
-        views::print_counts(printer, rows.iter().copied(), dag, view.is_filtered)?;
+        printer.line(&counts(&rows, dag));
     }
     let is_grouped = is_text && printer.verbosity() < Verbosity::Verbose;
     let view = RowsView {
@@ -87,6 +90,22 @@ pub fn print(
         cut.report_rows(printer);
     }
     Ok(())
+}
+
+/// `3 failed tasks: 2 bids, 1 qc`, in the order of the configuration.
+fn counts(rows: &[&TaskRow], dag: &ProcedureDag) -> String {
+    let mut counts: BTreeMap<(usize, &str), usize> = BTreeMap::new();
+    for row in rows {
+        let name = &*row.key.procedure;
+        let place = dag.find(name).map_or(usize::MAX, |id| id.index());
+        *counts.entry((place, name)).or_default() += 1;
+    }
+    let counts = counts.iter();
+    let counts: Vec<String> = counts
+        .map(|((_, name), count)| format!("{count} {name}"))
+        .collect();
+    let all = plural(rows.len(), "failed task");
+    format!("{all}: {}", counts.join(", "))
 }
 
 /// The missing outputs of a job that ended without an error, and what exists instead.
@@ -144,8 +163,8 @@ pub fn keep_alike(
     let [one] = found[..] else {
         let keys: Vec<String> = found.iter().map(|row| row.key.words()).collect();
         return Err(match keys.first() {
-            None => Failure::not_found(
-                format!("{named}: no such task has failed"),
+            None => Failure::usage(
+                not_failed(&named, state),
                 "`snbb-scheduler status --failed` lists the failed tasks",
             ),
             Some(first) => Failure::usage(
@@ -163,6 +182,17 @@ pub fn keep_alike(
         may_be && Likeness::from_logs(row, config, store, &patterns) == wanted
     });
     Ok(())
+}
+
+/// Why no failed task has this name.
+fn not_failed(named: &Named, state: &State) -> String {
+    let rows = state.rows().iter();
+    let mut rows = rows.filter(|row| named.contains(&row.key));
+    match (rows.next(), rows.next()) {
+        (None, _) => format!("{named}: no submission is on record"),
+        (Some(one), None) => format!("{} has not failed: it is {}", one.key, one.status),
+        _ => format!("no task of {named} has failed"),
+    }
 }
 
 /// Describes a group of similar failures by the first of them, leaving out what the others do not share.
@@ -205,7 +235,7 @@ fn describe(block: &mut Block, group: &[&Failed], missing: &[String]) {
         shared(&|(row, _)| ended(row).map(sys::local_time)),
     );
     entry(block, "excerpt", note.line.clone());
-    entry(block, "", note.meaning.clone());
+    entry(block, "meaning", note.meaning.clone());
     if let Some(path) = &note.line_path {
         block.verbatim("log", path);
     }

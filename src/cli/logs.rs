@@ -12,6 +12,7 @@ use super::output::{Printer, Verbosity};
 use crate::act::pass::queue_question;
 use crate::base::exit::Exit;
 use crate::base::text::{few, plural, size};
+use crate::decide::manifest::Selection;
 use crate::executor::{Answer, Executor, Question};
 use crate::gather::logs;
 use crate::gather::logs::{Follower, LogFiles};
@@ -52,12 +53,16 @@ fn show_failed(
     let rows = state.rows().iter();
     let rows = rows.filter(|row| row.status == TaskStatus::Failed);
     let rows = rows.filter(|row| named.is_none_or(|named| named.contains(&row.key)));
+    let names = context.procedure_names(Some(state));
+    let selection = Selection::new(&[], &[], &args.procedures, &names)?;
+    let rows = rows.filter(|row| selection.contains_key(&row.key));
     let rows: Vec<TaskRow> = rows.cloned().collect();
     if rows.is_empty() {
         if let Some(named) = named {
             context.refuse_unknown_words(state.rows().iter().map(|row| &row.key), named)?;
         }
-        failed::note_no_failures(named.is_some(), printer);
+        let is_selection = named.is_some() || !selection.is_everything();
+        failed::note_no_failures(is_selection, printer);
         return Ok(Exit::Done);
     }
     let groups = match printer.verbosity() >= Verbosity::Verbose {

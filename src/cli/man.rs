@@ -18,6 +18,7 @@ use super::output_file::{refuse_data, refuse_foreign};
 use crate::base::exit::Exit;
 use crate::base::sys;
 use crate::config::keys::{Key, Section};
+use crate::model::bids::suggest;
 
 pub fn run(global: &Global, args: &ManArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     match (&args.output, &args.page) {
@@ -67,23 +68,18 @@ fn chosen(wanted: &str) -> Result<Vec<u8>, Failure> {
     });
     match page {
         Some((_, page)) => Ok(page.clone()),
-        None => Err(Failure::usage(
-            format!("no manual page '{wanted}'"),
-            format!(
-                "name a command, or {}; available pages: {}",
-                CONFIG_PAGE,
-                pages
-                    .iter()
-                    .filter_map(|(name, _)| Some(
-                        name.strip_prefix(NAME)?
-                            .strip_prefix('-')?
-                            .rsplit_once('.')?
-                            .0
-                    ))
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            ),
-        )),
+        None => {
+            let names = pages.iter().filter_map(|(name, _)| {
+                let name = name.strip_prefix(NAME)?.strip_prefix('-')?;
+                Some(name.rsplit_once('.')?.0)
+            });
+            let names: Vec<&str> = names.collect();
+            let hint = match suggest::nearest(wanted, names.iter().copied()) {
+                Some(name) => format!("did you mean {name}?"),
+                None => format!("available pages: {}", names.join(", ")),
+            };
+            Err(Failure::usage(format!("no manual page '{wanted}'"), hint))
+        }
     }
 }
 

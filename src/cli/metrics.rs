@@ -3,6 +3,7 @@
 use super::args::MetricsArgs;
 use super::context::Context;
 use super::error::Failure;
+use super::notify::records_runs;
 use super::output::Printer;
 use super::output_file::{refuse_data, refuse_foreign};
 use crate::base::durable;
@@ -22,13 +23,19 @@ pub fn run(context: &Context, args: &MetricsArgs, printer: &mut Printer) -> Resu
     if let Some(warning) = warning {
         printer.warning(&warning);
     }
+    let is_recorded = records_runs(&context.config) || memory.last_run.is_some();
+    if !is_recorded {
+        printer.note(
+            "the figures of runs are missing, because runs record them only if `metrics_file`, `heartbeat_file` or `notify` is set",
+        );
+    }
     let project = context.project(&state);
     let text = render(&Sources {
         project: &project,
         dag: &context.config.procedures,
         state: Some(&state),
         control: Some(&control),
-        memory: &memory,
+        memory: Some(&memory).filter(|_| is_recorded),
     });
     match &args.output {
         None => printer.data(text.as_bytes()),

@@ -84,12 +84,17 @@ pub fn after(
         call.hint = failure.hint();
     }
     let config = &context.config;
-    if config.notify.is_on() || config.heartbeat_file.is_some() || config.metrics_file.is_some() {
+    if records_runs(config) {
         publish(context, call, printer);
     }
     if printer.is_quiet() {
         note_warnings(context, call, printer);
     }
+}
+
+/// True if runs record their results for later notifications.
+pub fn records_runs(config: &Config) -> bool {
+    config.notify.is_on() || config.heartbeat_file.is_some() || config.metrics_file.is_some()
 }
 
 fn publish(context: &Context, call: &Invocation, printer: &mut Printer) {
@@ -114,7 +119,7 @@ fn publish(context: &Context, call: &Invocation, printer: &mut Printer) {
             dag: &config.procedures,
             state: state.as_ref(),
             control: control.as_ref(),
-            memory: &memory,
+            memory: Some(&memory),
         };
         put(
             "metrics_file",

@@ -237,7 +237,7 @@ fn reasons(streak: &Streak) -> String {
 
 fn logs(context: &Context, name: Option<&Arc<str>>) -> String {
     match (&context.config.slurm.log_dir, name) {
-        (Some(dir), Some(name)) => format!("the logs below {}", dir.join(&**name).display()),
+        (Some(dir), Some(name)) => format!("the logs in {}", dir.join(&**name).display()),
         _ => "their logs".to_owned(),
     }
 }

@@ -45,7 +45,13 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
     let chosen = chosen(context, args, &state)?;
     context.refuse_off_record(&state, &args.select)?;
     if chosen.is_empty() {
-        printer.info("no matching rows: nothing to clear");
+        let status = match args.status {
+            RetryStatus::Failed => "failed",
+            RetryStatus::Pending => "pending",
+            RetryStatus::Running => "running",
+            RetryStatus::All => "failed, pending or running",
+        };
+        printer.info(&format!("no {status} task matches: nothing to clear"));
         return Ok(Exit::Done);
     }
     let outputs = context.outputs(&state, printer)?;
@@ -217,7 +223,7 @@ fn report_accepted(printer: &mut Printer, dry_run: bool, accepted: usize, left: 
 
 fn report_cleared(printer: &mut Printer, dry_run: bool, cleared: usize, outcome: &Cleared) {
     let clear = if dry_run { "would clear" } else { "cleared" };
-    printer.info(&format!("{clear} {}", plural(cleared, "row")));
+    printer.info(&format!("{clear} {}", plural(cleared, "task")));
     if outcome.complete > 0 {
         printer.note(&format!(
             "{} of the cleared tasks are complete on disk and will not run again; \

@@ -244,7 +244,7 @@ fn show(
         &format!("unchanged from the {}", rebuilt.base),
     );
     for (origin, count) in counts {
-        line(count, &format!("from: {origin}"));
+        line(count, &format!("from the {origin}"));
     }
     let removed = rows.iter().filter(|row| row.sign == "-").count();
     line(removed, "removed: cleared by retry, or never a job");

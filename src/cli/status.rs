@@ -61,7 +61,7 @@ pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Resul
         limit: args.length.limit,
         format: args.format,
     };
-    if args.failed {
+    if args.failed && args.columns.is_empty() {
         failed::print(context, rows, &state, &view, printer)?;
         return Ok(Exit::Done);
     }

@@ -7,9 +7,9 @@ use super::context::Context;
 use super::error::Failure;
 use super::naming::Named;
 use super::output::Printer;
-use crate::base::text::{few, maybe, plural_of};
+use crate::base::text::{few, maybe};
 use crate::decide::manifest::Selection;
-use crate::gather::sessions::discover::Discovery;
+use crate::gather::sessions::discover::{Discovery, invalid_names};
 use crate::model::bids::{SessionLabel, SessionSource, SubjectLabel, suggest};
 use crate::model::procedure::Scope;
 use crate::model::state::{State, TaskKey};
@@ -42,12 +42,12 @@ impl Context {
         let names: Vec<String> = found
             .misspelt
             .iter()
-            .map(|(name, meant)| format!("{name} ({meant}?)"))
+            .map(|(name, meant)| format!("{name} (did you mean {meant}?)"))
             .collect();
-        let (root, few) = (root.display(), few(&names, SHOWN));
-        let names = plural_of(names.len(), "directory", "directories");
         printer.note(&format!(
-            "ignored {names} below {root}, close to valid BIDS names: {few}"
+            "ignored {}: {}",
+            invalid_names(names.len(), &format!(" below {}", root.display())),
+            few(&names, SHOWN)
         ));
     }
 

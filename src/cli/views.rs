@@ -4,6 +4,7 @@
 
 mod summary;
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use polars::prelude::{Column, DataFrame, IntoColumn, StringChunked};
@@ -12,7 +13,7 @@ use super::output::{Format, Printer};
 use crate::base::sys;
 use crate::decide::manifest::Manifest;
 use crate::model::bids::Session;
-use crate::model::procedure::ProcedureDag;
+use crate::model::procedure::{ProcedureDag, Scope};
 use crate::model::state::{TaskRow, TaskStatus};
 use crate::show::tables;
 use crate::show::tables::{RowOrder, SessionOrder, TableError, first_word, short_cell};
@@ -205,7 +206,12 @@ pub fn print_counts<'a>(
     dag: &ProcedureDag,
     is_filtered: bool,
 ) -> Result<(), TableError> {
-    let counts = with_totals(tables::status_counts(rows, dag, !is_filtered)?)?;
+    let mut counts = with_totals(tables::status_counts(rows, dag, !is_filtered)?)?;
+    // Tasks that were never submitted have no row.
+    let counted = if is_filtered { "selected" } else { "submitted" };
+    counts
+        .rename("total", counted.into())
+        .map_err(TableError::from)?;
     let statuses = TaskStatus::ALL.map(TaskStatus::as_str);
     printer.frame(&counts, Format::Table, &statuses, &[])
 }
@@ -245,11 +251,19 @@ pub fn print_session_status(
             printer.frame(&frame.drop_many(view.hidden), format, &[], &[])?;
         }
         Format::Table => {
-            let counts = tables::decision_counts(manifest, dag)?.drop_many(view.hidden);
-            printer.frame(&with_totals(counts)?, format, &["decision"], &[])?;
+            let mut counts = tables::decision_counts(manifest, dag)?.drop_many(view.hidden);
+            counts
+                .rename("decision", "status".into())
+                .map_err(TableError::from)?;
+            printer.frame(&with_totals(counts)?, format, &["status"], &[])?;
             printer.line("");
-            let frame = tables::session_status(&sessions, manifest, dag)?.drop_many(view.hidden);
+            let mut frame =
+                tables::session_status(&sessions, manifest, dag)?.drop_many(view.hidden);
+            let is_repeated = mark_subject_tasks(&mut frame, &sessions, dag)?;
             print_sessions(printer, frame)?;
+            if is_repeated {
+                printer.line("* one task per subject, shown in each of its sessions");
+            }
         }
     }
     if let Some(cut) = cut {
@@ -266,6 +280,30 @@ pub fn print_session_status(
         );
     }
     Ok(())
+}
+
+/// Marks the columns of subject-scoped procedures, if a subject has several rows. True if there is such a column.
+fn mark_subject_tasks(
+    frame: &mut DataFrame,
+    sessions: &[Session],
+    dag: &ProcedureDag,
+) -> Result<bool, TableError> {
+    let subjects: HashSet<_> = sessions.iter().map(|session| &session.subject).collect();
+    if subjects.len() == sessions.len() {
+        return Ok(false);
+    }
+    let mut is_marked = false;
+    for (_, procedure) in dag.iter().filter(|(_, one)| one.scope == Scope::Subject) {
+        let name = &*procedure.name;
+        let titles = frame.get_column_names();
+        if titles.iter().skip(LABELS).any(|title| *title == name) {
+            frame
+                .rename(name, format!("{name}*").into())
+                .map_err(TableError::from)?;
+            is_marked = true;
+        }
+    }
+    Ok(is_marked)
 }
 
 fn print_sessions(printer: &mut Printer, mut frame: DataFrame) -> Result<(), TableError> {

@@ -8,7 +8,7 @@ use super::context::Context;
 use super::error::Failure;
 use super::monitor::{no_more, update_or_read};
 use super::output::Printer;
-use super::watch::{MIN_INTERVAL, repeat};
+use super::watch::repeat;
 use crate::base::exit::Exit;
 use crate::base::sys;
 use crate::base::text::plural_of;
@@ -17,6 +17,8 @@ use crate::model::state::{Reason, State, TaskRow, TaskStatus};
 use crate::show::explain::all_awaiting;
 
 pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+    // Problems are reported once, not every half minute.
+    printer.suppress_repeats();
     let (state, selection) = context.select_rows(&args.select, printer)?;
     let started = sys::now();
     let mut before = Counts::of(&state, &selection);
@@ -31,8 +33,6 @@ pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<
     let ended = |counts: &Counts| (counts.all() - counts.in_flight) as u64;
     let progress = printer.progress(Some(before.all() as u64), "waiting");
     progress.inc(ended(&before));
-    // Problems are reported once, not every half minute.
-    printer.suppress_repeats();
     printer.detail(&before.text());
     let step = || {
         let (looked, state) = update_or_read(context, "wait", &args.write, printer, no_more)?;
@@ -75,7 +75,6 @@ pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<
             printer.detail(&counts.text());
         }
         let waited = (sys::now() - started).to_std().unwrap_or(Duration::ZERO);
-        let interval = args.interval.max(MIN_INTERVAL);
         let pause = match args.timeout {
             Some(timeout) if waited >= timeout => {
                 progress.finish();
@@ -86,8 +85,8 @@ pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<
                 ));
                 return Ok(ControlFlow::Break(Exit::TimeOut));
             }
-            Some(timeout) => interval.min(timeout - waited),
-            None => interval,
+            Some(timeout) => args.interval.min(timeout - waited),
+            None => args.interval,
         };
         before = counts;
         Ok(ControlFlow::Continue(pause))

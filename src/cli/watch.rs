@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
+use super::args::MIN_INTERVAL;
 use super::error::Failure;
 use super::output::Printer;
 use crate::base::exit::Exit;
@@ -10,8 +11,6 @@ use crate::base::sys;
 use crate::show::notify::Figures;
 use crate::show::tables::TaskState;
 
-/// Shortest interval between two queries of Slurm.
-pub const MIN_INTERVAL: Duration = Duration::from_secs(1);
 /// How soon a signal is noticed during a pause.
 const SLICE: Duration = Duration::from_millis(100);
 

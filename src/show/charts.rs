@@ -71,7 +71,9 @@ pub fn progress(days: &[Day], from: NaiveDate, to: NaiveDate, top: usize, label:
     };
     let done = steps(|day| day.completed_so_far);
     let middle = from + (to - from) / 2;
-    let dates = [(from, "start"), (middle, "middle"), (to, "end")];
+    // Labels of the same day would cover each other.
+    let mut dates = vec![(from, "start"), (middle, "middle"), (to, "end")];
+    dates.dedup_by_key(|(day, _)| *day);
     svg(
         width,
         height,

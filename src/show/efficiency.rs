@@ -13,6 +13,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::base::words::words;
+use crate::model::job::ExecutorKind;
 use crate::model::procedure::ProcedureDag;
 use crate::model::state::{Reason, TaskRow, TaskStatus};
 use crate::show::tables::exit::{clock, size};
@@ -327,6 +328,16 @@ fn more(value: i64, percent: i64) -> i64 {
 
 fn up_to(value: i64, step: i64) -> i64 {
     value.saturating_add(step - 1) / step * step
+}
+
+/// Why there is nothing to compare.
+pub fn no_measurement(executor: ExecutorKind) -> &'static str {
+    match executor {
+        ExecutorKind::Slurm => "no job has been measured yet (needs Slurm's accounting)",
+        ExecutorKind::Local => {
+            "nothing to compare: the local executor measures only how long jobs ran"
+        }
+    }
 }
 
 #[cfg(test)]

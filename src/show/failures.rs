@@ -115,7 +115,7 @@ pub fn silence(row: &TaskRow, files: &LogFiles) -> Option<String> {
             if sizes.is_empty() =>
         {
             Some(format!(
-                "no log was written; {dir} may be full, or the node cannot reach it"
+                "no log was written: the disk of {dir} may be full, or the node cannot reach it"
             ))
         }
         _ if sizes.is_empty() => Some("no log exists".to_owned()),

@@ -89,7 +89,7 @@ impl Graph {
     fn mermaid(&self) -> String {
         let mut text = "flowchart LR\n".to_owned();
         for (at, node) in self.nodes.iter().enumerate() {
-            let (fill, line) = paint(node.color());
+            let (fill, line) = paint(node.worst());
             let lines = node.lines().join("<br/>");
             let _ = writeln!(
                 text,
@@ -109,7 +109,7 @@ impl Graph {
     fn dot(&self) -> String {
         let mut text = "digraph pipeline {\n  rankdir=LR;\n  node [shape=box, style=\"rounded,filled\", fontname=\"sans-serif\"];\n".to_owned();
         for (at, node) in self.nodes.iter().enumerate() {
-            let (fill, line) = paint(node.color());
+            let (fill, line) = paint(node.worst());
             let lines = node.lines().join("\\n");
             let _ = writeln!(
                 text,
@@ -134,11 +134,6 @@ impl Node {
         states.min_by_key(|state| state.style().urgency)
     }
 
-    fn color(&self) -> AnsiColor {
-        let worst = self.worst();
-        worst.map_or(AnsiColor::BrightBlack, |worst| worst.style().color)
-    }
-
     fn lines(&self) -> Vec<String> {
         let counts = self.counts.iter();
         let mut lines = vec![self.name.to_string()];
@@ -147,9 +142,13 @@ impl Node {
     }
 }
 
-/// Light fill and dark line for a terminal colour.
-fn paint(color: AnsiColor) -> (&'static str, &'static str) {
-    match color {
+/// Light fill and dark line for the most urgent state of a box. Only failures are red, as on the page of the audit.
+fn paint(state: Option<TaskState>) -> (&'static str, &'static str) {
+    let Some(state) = state else {
+        return ("#eeeeee", "#666666");
+    };
+    match state.style().color {
+        _ if state == TaskState::Blocked => ("#fdeac6", "#b06f10"),
         AnsiColor::Green | AnsiColor::BrightGreen => ("#dcf5e0", "#1a7f37"),
         AnsiColor::Red | AnsiColor::BrightRed => ("#ffe2e0", "#b3261e"),
         AnsiColor::Cyan | AnsiColor::BrightCyan | AnsiColor::Blue | AnsiColor::BrightBlue => {

@@ -88,7 +88,7 @@ fn check_rows(contents: &Contents, attempts: &[TaskRow], out: &mut Findings) {
         .collect();
     out.rule(
         (Level::Error, "rows in flight"),
-        "each has a job, or a submission id to find it",
+        "each has a job id, or a submission id by which its job can be found",
         "rows in flight without a job and without a submission in doubt",
         REPAIR,
         &jobless,
@@ -118,7 +118,7 @@ fn check_missing_rows(rebuilt: &Rebuilt, out: &mut Findings) {
     }
     out.rule(
         (Level::Error, "submissions"),
-        "each job of the audit log that may be running has a row",
+        "every job in the audit log that may still be running has a row",
         "jobs that may be running but have no row",
         REPAIR,
         &live,

@@ -186,7 +186,10 @@ fn what_has_ended_is_not_cancelled_and_stays_what_it_is() {
     slurm.set("1001", "FAILED 1:0");
     study.ok(&["monitor"]);
     let said = study.ok(&["cancel", "--subject", "01"]);
-    assert_eq!(said.err, "no job in flight matches: nothing to cancel\n");
+    assert_eq!(
+        said.err,
+        "no selected task has a job in flight: nothing to cancel\n"
+    );
     assert_eq!(slurm.calls("scancel"), 0);
     study.ok(&["cancel", "--subject", "02"]);
     // Accounting says later that it ended well after all.

@@ -194,7 +194,7 @@ fn each_failure_is_told_with_what_its_log_says() {
     assert_eq!(rows.len(), 2);
     assert_eq!(rows[0]["log_line"], "MemoryError: no room");
     assert!(rows[0]["log_line_path"].as_str().unwrap().ends_with(ERR));
-    assert_eq!(rows[0]["outlook"], "waits for 'retry'");
+    assert_eq!(rows[0]["outlook"], "stays failed until you run `retry`");
     assert_eq!(rows[1]["log_line"], serde_json::Value::Null);
     let csv = study.ok(&["status", "--failed", "--format", "csv"]).out;
     let plain = study
@@ -292,14 +292,14 @@ fn what_a_job_without_its_outputs_lacks_is_told_where_failures_are_told() {
     slurm.set("1001", "COMPLETED");
     study.ok(&["monitor", "-q"]);
     let said = study.ok(&["status", "--failed"]).out;
-    let line = "missing: x.txt: the directory holds 2 entries (";
+    let line = "missing: x.txt: the directory contains 2 entries (";
     assert!(
-        said.contains(line) && said.contains("), none is x.txt"),
+        said.contains(line) && said.contains("), but no x.txt"),
         "{said}"
     );
-    assert!(said.contains("no log was written; "), "{said}");
+    assert!(said.contains("no log was written: "), "{said}");
     let said = study.ok(&["explain", "01", "01", "a"]).out;
-    assert!(said.contains("no log was written; "), "{said}");
+    assert!(said.contains("no log was written: "), "{said}");
     assert!(said.contains("a_sub-01_ses-01_1001.err"), "{said}");
     // What stands in the logs decides which one is named, at both places.
     study.write("logs/a/a_sub-01_ses-01_1001.out", "MemoryError: no room\n");
@@ -446,7 +446,13 @@ fn a_group_of_failures_is_retried_by_one_of_its_tasks() {
     assert_eq!(failed(), 3);
     study.ok(&["retry", "--like", "01", "01", "bids", "-q"]);
     assert_eq!(failed(), 1);
-    assert_eq!(study.call(&["retry", "--like", "01", "bids"]).code, 1);
+    let said = study.call(&["retry", "--like", "01", "bids"]);
+    assert_eq!(said.code, 2);
+    assert!(
+        said.err.contains("no submission is on record"),
+        "{}",
+        said.err
+    );
     let all = study.call(&["retry", "--like", "04", "--status", "all"]);
     assert_eq!(all.code, 2);
 }

@@ -52,6 +52,8 @@ fn there_is_a_page_for_every_command_and_it_is_well_formed() {
     }
     let said = study.call(&["man", "rum"]);
     assert_eq!(said.code, 2);
+    assert!(said.err.contains("did you mean run?"), "{}", said.err);
+    let said = study.call(&["man", "x"]);
     assert!(
         said.err.contains("pages: ") && said.err.contains("config"),
         "{}",

@@ -115,7 +115,7 @@ fn a_terminal_shows_the_rows_that_matter_and_says_how_many_there_are() {
     );
     // The totals are those of all rows.
     assert!(
-        out.contains("bids              0       12        96      12    120\n"),
+        out.contains("bids              0       12        96      12        120\n"),
         "{out}"
     );
 

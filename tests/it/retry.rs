@@ -112,7 +112,8 @@ fn a_spent_budget_waits_for_a_person_and_says_so() {
         standing(&study, "prep"),
         (
             "failed".into(),
-            "failed (timeout, attempt 3); all 3 attempts are used up; 'retry' starts over".into()
+            "failed (timeout, attempt 3); all 3 attempts are used up; run `retry` to start over"
+                .into()
         )
     );
     assert_eq!(standing(&study, "qc").0, "blocked");
@@ -174,7 +175,7 @@ fn a_delay_is_kept_and_other_codes_wait_for_a_person() {
     assert_eq!(slurm.calls("sbatch"), 2);
     assert_eq!(
         standing(&study, "prep").1,
-        "failed (exit_code, attempt 2); waits for 'retry'"
+        "failed (exit_code, attempt 2); stays failed until you run `retry`"
     );
     assert_eq!(standing(&study, "qc").0, "blocked");
 }

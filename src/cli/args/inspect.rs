@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use chrono::{DateTime, Utc};
 use clap::{Args, ValueEnum};
 
-use super::values::{column, one_of, reason, since, status};
+use super::values::{column, one_of, reason, since, status, whole};
 use super::{LengthArgs, OutputCheckArgs, SelectArgs, TaskArgs, TextFormat};
 use crate::cli::output::Format;
 use crate::model::state::{Reason, TaskStatus};
@@ -33,7 +33,8 @@ pub struct StatusArgs {
     /// Show only rows with this reason; repeatable
     #[arg(long = "reason", value_name = "REASON", value_parser = reason())]
     pub reasons: Vec<Reason>,
-    /// Show only failed tasks, with the cause of each failure and the most informative line of its log
+    /// Show only failed tasks, with the cause of each failure and the most informative line of its log; with --columns,
+    /// only the rows
     #[arg(long, conflicts_with = "statuses")]
     pub failed: bool,
     /// Show only rows submitted or changed since TIME: 24h, today, yesterday or a date such as 2026-01-31
@@ -43,7 +44,7 @@ pub struct StatusArgs {
     #[arg(long, value_name = "KEY", value_parser = one_of::<RowOrder>(RowOrder::ALL.map(RowOrder::as_str)))]
     pub sort: Option<RowOrder>,
     /// Show these columns, comma-separated
-    #[arg(long, value_name = "COLUMN", value_delimiter = ',', value_parser = column(), conflicts_with = "failed")]
+    #[arg(long, value_name = "COLUMN", value_delimiter = ',', value_parser = column())]
     pub columns: Vec<String>,
     #[command(flatten)]
     pub length: LengthArgs,
@@ -77,11 +78,14 @@ pub struct LogsArgs {
     /// Show the logs of failed tasks: one of each group that failed alike or, with -v, all
     #[arg(long, conflicts_with_all = ["attempt", "follow"])]
     pub failed: bool,
+    /// With --failed: show only logs of this procedure; globs allowed; repeatable
+    #[arg(long = "procedure", value_name = "NAME", requires = "failed")]
+    pub procedures: Vec<String>,
     /// Show the last N lines of each log
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20, value_parser = whole::<usize>)]
     pub lines: usize,
     /// Show the logs of attempt N instead of the newest
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<i32>)]
     pub attempt: Option<i32>,
     /// Keep printing new lines until the job has ended
     #[arg(short, long, conflicts_with = "path")]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::values::{duration, reason};
+use super::values::{duration, failure, interval, seconds, whole};
 use super::{OutputCheckArgs, SelectArgs, WriteArgs};
 use crate::cli::output::Format;
 use crate::model::state::Reason;
@@ -31,7 +31,7 @@ pub struct RunArgs {
     #[arg(long)]
     pub skip_monitor: bool,
     /// Submit at most N jobs
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>)]
     pub max_jobs: Option<usize>,
     /// Continue although there are fewer sessions or complete tasks than before, and accept the new numbers
     #[arg(long, conflicts_with_all = ["subjects", "sessions", "procedures", "force"])]
@@ -43,7 +43,7 @@ pub struct RunArgs {
     ///
     /// Shows one line per procedure. Ctrl-C stops after the current pass; jobs continue, and the next `run` takes over.
     /// Unless something else sets it, the exit code is 1 if tasks have failed
-    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "30s", value_parser = duration,
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "30s", value_parser = interval,
           conflicts_with_all = ["dry_run", "force", "skip_monitor", "accept_drop", "accept_cluster"])]
     pub watch: Option<Duration>,
 }
@@ -53,7 +53,7 @@ pub struct MonitorArgs {
     #[command(flatten)]
     pub write: WriteArgs,
     /// Repeat every SECONDS seconds until interrupted
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub watch: Option<NonZeroU32>,
 }
 
@@ -81,7 +81,7 @@ pub struct WaitArgs {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub timeout: Option<Duration>,
     /// Check at this interval, at least 1s
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
+    #[arg(long, value_name = "TIME", value_parser = interval, default_value = "30s")]
     pub interval: Duration,
 }
 
@@ -116,7 +116,7 @@ pub struct RetryArgs {
     #[arg(long, value_enum, default_value_t = RetryStatus::Failed, value_name = "STATUS")]
     pub status: RetryStatus,
     /// Clear only rows with this reason, such as timeout; repeatable
-    #[arg(long = "reason", value_name = "REASON", value_parser = reason())]
+    #[arg(long = "reason", value_name = "REASON", value_parser = failure())]
     pub reasons: Vec<Reason>,
     /// Clear only failures similar to this task's: same procedure, reason, exit code and log excerpt, as in `status --failed`
     #[arg(long, num_args = 1..=3, value_names = ["SUBJECT", "SESSION", "PROCEDURE"], conflicts_with = "status")]

@@ -1,6 +1,7 @@
 //! Parsers of option values.
 
 use std::ffi::OsStr;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -15,8 +16,33 @@ use crate::model::procedure::MemSize;
 use crate::model::state::{Reason, TaskStatus, UnknownWord};
 use crate::show::tables::{TaskState, row_columns};
 
+/// Shortest interval between two queries of Slurm.
+pub const MIN_INTERVAL: Duration = Duration::from_secs(1);
+
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     crate::config::duration::parse(text).map_err(|error| error.to_string())
+}
+
+/// The pause between two queries of Slurm.
+pub(super) fn interval(text: &str) -> Result<Duration, String> {
+    let interval = duration(text)?;
+    match interval < MIN_INTERVAL {
+        true => Err("expected at least 1s, because each repetition queries Slurm".to_owned()),
+        false => Ok(interval),
+    }
+}
+
+/// Whole seconds, at least one.
+pub(super) fn seconds(text: &str) -> Result<NonZeroU32, String> {
+    let seconds = whole(text).ok().and_then(NonZeroU32::new);
+    seconds.ok_or_else(|| "expected a whole number of seconds, at least 1".to_owned())
+}
+
+/// A whole number that is not negative.
+pub(super) fn whole<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    let number = text.parse::<u64>().ok();
+    let number = number.and_then(|number| T::try_from(number).ok());
+    number.ok_or_else(|| "expected a whole number".to_owned())
 }
 
 /// A past point in time: a duration before now, a date, or a date and time, in local time unless an offset is given.
@@ -87,13 +113,16 @@ impl TypedValueParser for RowStatus {
         known
             .parse_ref(command, option, value)
             .map_err(|mut error| {
-                let near = suggest::nearest(
-                    &value.to_string_lossy(),
-                    TaskState::ALL.map(TaskState::as_str),
-                );
+                let word = value.to_string_lossy();
+                let words = TaskState::ALL.map(TaskState::as_str);
+                let short = TaskState::of_cell(&word).map(TaskState::as_str);
+                let meant = short.or_else(|| suggest::nearest(&word, words));
                 let has_tip = error.get(ContextKind::SuggestedValue).is_some();
-                if let Some(word) = near.filter(|_| !has_tip) {
-                    let tip = format!("use 'session-status --status {word}'");
+                if let Some(meant) = meant.filter(|_| !has_tip) {
+                    let tip = match meant.parse::<TaskStatus>() {
+                        Ok(status) => format!("use '--status {status}'"),
+                        Err(_) => format!("use 'session-status --status {meant}'"),
+                    };
                     error.insert(
                         ContextKind::Suggested,
                         ContextValue::StyledStrs(vec![tip.into()]),
@@ -110,6 +139,14 @@ impl TypedValueParser for RowStatus {
 
 pub(super) fn reason() -> impl TypedValueParser<Value = Reason> {
     one_of(Reason::ALL.iter().map(|reason| reason.as_str()))
+}
+
+/// The same, but offers only the reasons of failures.
+pub(super) fn failure() -> impl TypedValueParser<Value = Reason> {
+    let values = Reason::ALL
+        .iter()
+        .map(|reason| PossibleValue::new(reason.as_str()).hide(!reason.fits(TaskStatus::Failed)));
+    PossibleValuesParser::new(values).try_map(|word| word.parse())
 }
 
 /// The name of a column of `status`.
@@ -129,7 +166,7 @@ where
 #[cfg(test)]
 mod tests {
     use chrono::{DateTime, Local, Utc};
-    use clap::Parser as _;
+    use clap::{CommandFactory as _, Parser as _};
 
     use super::since;
     use crate::cli::args::Cli;
@@ -162,9 +199,48 @@ mod tests {
     }
 
     #[test]
+    fn numbers_and_intervals_name_what_is_expected() {
+        let mut found = 0;
+        for command in Cli::command().get_subcommands() {
+            for arg in command.get_opts() {
+                let names = arg.get_value_names().unwrap_or_default();
+                if let Some(long) = arg.get_long()
+                    && names
+                        .iter()
+                        .any(|name| ["N", "SECONDS"].contains(&name.as_str()))
+                {
+                    let option = format!("--{long}=-1.5");
+                    let line = ["snbb-scheduler", command.get_name(), &option, "sub-01"];
+                    let error = Cli::try_parse_from(line).unwrap_err().to_string();
+                    assert!(error.contains("expected a whole number"), "{error}");
+                    found += 1;
+                }
+            }
+        }
+        assert!(found > 5, "{found}");
+        for line in [["wait", "--interval=0s"], ["run", "--watch=0s"]] {
+            let line = ["snbb-scheduler"].into_iter().chain(line);
+            let error = Cli::try_parse_from(line).unwrap_err().to_string();
+            assert!(error.contains("at least 1s"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_retry_offers_the_reasons_of_failures_and_accepts_all() {
+        let parse = |reason| Cli::try_parse_from(["snbb-scheduler", "retry", "--reason", reason]);
+        let error = parse("foo").unwrap_err().to_string();
+        assert!(
+            error.contains("timeout") && !error.contains("running"),
+            "{error}"
+        );
+        assert!(parse("running").is_ok());
+    }
+
+    #[test]
     fn attack_a_status_of_another_command_is_answered_with_that_command() {
         for (word, tip) in [
             ("bloked", "session-status --status blocked"),
+            ("done", "use '--status complete'"),
             ("faild", "'failed'"),
         ] {
             let line = ["snbb-scheduler", "status", "--status", word];

@@ -10,7 +10,7 @@ use crate::cli::blocks::{Block, NO_BREAK};
 use crate::gather::completion::explain::{
     ANYTHING, Finding, FindingState, Findings, Match, Nearest, Verdict,
 };
-use crate::model::state::TaskStatus;
+use crate::model::state::{Reason, TaskStatus};
 use crate::show::explain::{Attempt, Explanation, Next};
 use crate::show::tables::TaskState;
 
@@ -118,11 +118,11 @@ fn dependencies(block: &mut Block, task: &Explanation) {
     if ready.len() <= READY_SHOWN {
         for needed in &ready {
             let name = format!("{} {}", needed.procedure, needed.session);
-            block.entry(label, &format!("{}: ready", name.trim_end()));
+            block.entry(label, &format!("{}: {}", name.trim_end(), needed.decision));
             label = "";
         }
     } else {
-        block.entry(label, &format!("{} tasks are ready", ready.len()));
+        block.entry(label, &format!("{} tasks are complete", ready.len()));
     }
 }
 
@@ -144,7 +144,7 @@ fn outputs(block: &mut Block, outputs: &Findings, is_in_flight: bool) {
     };
     block.entry(
         "outputs",
-        &format!("{verdict}{caveat}, in {}", outputs.directory),
+        &format!("{verdict}{caveat}; directory: {}", outputs.directory),
     );
     let base = Path::new(&outputs.directory);
     let findings = outputs.required.iter().chain(&outputs.forbidden);
@@ -167,7 +167,7 @@ fn is_problem(finding: &Finding) -> bool {
     )
 }
 
-/// For example `missing  dwi/*_dwi.bvec: dwi holds 3 entries (a, b, c), none matches *_dwi.bvec`.
+/// For example `missing: dwi/*_dwi.bvec: dwi contains 3 entries (a, b, c), but none that matches *_dwi.bvec`.
 fn finding_text(finding: &Finding, base: &Path) -> String {
     let word = match finding.state {
         FindingState::Found => "found",
@@ -223,9 +223,9 @@ fn nearest_text(nearest: &Nearest, base: &Path) -> String {
     let wanted = Some(&nearest.fails_at).filter(|wanted| !wanted.is_empty());
     let is_pattern = nearest.fails_at.contains(['*', '?', '[']);
     let none = if is_pattern {
-        ", none matches "
+        ", but none that matches "
     } else {
-        ", none is "
+        ", but no "
     };
     let more = if nearest.entries > nearest.names.len() {
         ", ..."
@@ -235,7 +235,7 @@ fn nearest_text(nearest: &Nearest, base: &Path) -> String {
     let names = nearest.names.join(", ");
     let holds = plural_of(nearest.entries, "entry", "entries");
     format!(
-        "{dir} holds {holds} ({names}{more}){}",
+        "{dir} contains {holds} ({names}{more}){}",
         maybe(none, wanted, "")
     )
 }
@@ -250,11 +250,11 @@ fn below(path: &str, base: &Path) -> String {
 fn on_record(block: &mut Block, task: &Explanation, is_queue_known: bool) {
     let Some(row) = &task.row else {
         let text = if task.attempts.is_empty() {
-            "none: no attempt is on record"
+            "none: it was never submitted"
         } else {
             "none: the earlier one was cleared"
         };
-        block.entry("row", text);
+        block.entry("record", text);
         return;
     };
     let (attempt, log) = (row.attempt, row.log_path.as_deref());
@@ -265,10 +265,11 @@ fn on_record(block: &mut Block, task: &Explanation, is_queue_known: bool) {
     let since = row.facts.ended_at.or(started);
     let since = since.or(row.submitted_at).or(row.updated_at);
     let since = maybe(", since ", since.map(time), "");
-    let reason = maybe(" (", row.reason, ")");
+    let reason = row.reason.filter(|reason| *reason != Reason::Running);
+    let reason = maybe(" (", reason, ")");
     let job = maybe(", job ", row.job_id.as_ref(), "");
     block.entry(
-        "row",
+        "record",
         &format!("{}{reason}, attempt {attempt}{job}{since}", row.status),
     );
     if let Some(used) = used {
@@ -307,7 +308,7 @@ fn attempt_text(attempt: &Attempt) -> String {
 }
 
 fn upcoming(block: &mut Block, next: &Next) {
-    let mut text = format!("attempt {}", next.attempt);
+    let mut text = format!("would be submitted as attempt {}", next.attempt);
     if !next.asks.is_empty() {
         text.push_str(&format!(" with {}", next.asks.join(" ")));
     }

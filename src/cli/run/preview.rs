@@ -60,7 +60,10 @@ fn overview(batches: &[Batch], kind: ExecutorKind) -> Result<DataFrame, TableErr
         numbers("tasks", groups().map(|group| Some(group.3.len() as i64))),
         numbers("jobs", groups().map(|group| Some(group.2))),
         texts("resources", groups().map(|group| Some(&group.1))),
-        texts("labels", groups().map(|group| Some(few(&group.3, SHOWN)))),
+        texts(
+            "sessions or subjects",
+            groups().map(|group| Some(few(&group.3, SHOWN))),
+        ),
     ])
 }
 

@@ -26,6 +26,15 @@ pub struct Discovery {
     pub unreadable: Vec<Unreadable>,
 }
 
+/// `1 directory below /data whose name is not valid BIDS`, with `place` ` below /data` or empty.
+pub fn invalid_names(count: usize, place: &str) -> String {
+    let (directories, names) = match count {
+        1 => ("directory", "whose name is not valid BIDS"),
+        _ => ("directories", "whose names are not valid BIDS"),
+    };
+    format!("{count} {directories}{place} {names}")
+}
+
 /// Why the sessions are unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum DiscoverError {

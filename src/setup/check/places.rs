@@ -21,24 +21,29 @@ pub fn check(site: &Site, findings: &mut Findings) {
     let state_dir = place::parent(&state_file);
     let log_file_dir = place::parent(&config.log_file);
     let log_dir = config.slurm.log_dir.clone();
-    let mut dirs = vec![("state_file", "state_file", state_dir.clone())];
+    let mut dirs = vec![("state_file", "state_file", &state_file, state_dir.clone())];
     if log_file_dir != state_dir {
-        dirs.push(("log_file", "log_file", log_file_dir));
+        dirs.push(("log_file", "log_file", &config.log_file, log_file_dir));
     }
-    dirs.extend(log_dir.map(|dir| ("log_dir", "slurm_log_dir", dir)));
-    for (topic, key, dir) in &dirs {
+    let logs = log_dir.as_ref();
+    dirs.extend(logs.map(|dir| ("log_dir", "slurm_log_dir", dir, dir.clone())));
+    for (topic, key, path, dir) in &dirs {
         let before = findings.list.len();
         let existing = place::existing(dir);
-        findings.about(topic, dir.display());
+        findings.about(topic, path.display());
+        let what = match *path == dir {
+            true => "",
+            false => "its directory ",
+        };
         directory(
-            key,
+            (key, what),
             place::inspect(dir),
             place::is_writable(&existing),
             findings,
         );
         if let Some((root, _)) = root_above(config, dir) {
             findings.warning(
-                format!("is inside {root}, where the program writes nothing else"),
+                format!("{what}is inside {root}, where the program writes nothing else"),
                 format!("set {key} to a path outside, unless this is intended: datasets are copied and validated as a unit"),
             );
         }
@@ -89,22 +94,36 @@ fn try_out(dir: &Path, findings: &mut Findings) {
     }
 }
 
-fn directory(key: &str, place: Place, is_writable: bool, findings: &mut Findings) {
-    let elsewhere = format!("give this user write permission on it, or set {key} to another path");
+/// `what` is a subject before the verb if the directory is not itself the value of the key.
+fn directory((key, what): (&str, &str), place: Place, is_writable: bool, findings: &mut Findings) {
+    let elsewhere =
+        format!("give this user write permission on the directory, or set {key} to another path");
     match (place, is_writable) {
-        (Place::Directory, true) => findings.ok("exists and is writable"),
-        (Place::Directory, false) => findings.error("this user cannot write to it", elsewhere),
-        (Place::Missing, true) => findings.ok("does not exist yet and will be created"),
+        (Place::Directory, true) => findings.ok(format!("{what}exists and is writable")),
+        (Place::Directory, false) => findings.error(
+            format!(
+                "this user cannot write to {}",
+                if what.is_empty() {
+                    "it"
+                } else {
+                    "its directory"
+                }
+            ),
+            elsewhere,
+        ),
+        (Place::Missing, true) => {
+            findings.ok(format!("{what}does not exist yet and will be created"));
+        }
         (Place::Missing, false) => findings.error(
-            "does not exist, and this user cannot create it",
-            format!("create it, or set {key} to another path"),
+            format!("{what}does not exist, and this user cannot create it"),
+            format!("create the directory, or set {key} to another path"),
         ),
         (Place::Other, _) => findings.error(
-            "is not a directory",
+            format!("{what}is not a directory"),
             format!("set {key} to another path, or move the file"),
         ),
         (Place::Unreadable(error), _) => {
-            findings.error(format!("cannot be accessed: {error}"), elsewhere);
+            findings.error(format!("{what}cannot be accessed: {error}"), elsewhere);
         }
     }
 }
@@ -112,7 +131,7 @@ fn directory(key: &str, place: Place, is_writable: bool, findings: &mut Findings
 fn permissions(dir: &Path, mode: Option<u32>, findings: &mut Findings) {
     if mode.is_some_and(|mode| mode & 0o1002 == 0o002) {
         findings.warning(
-            "every user of the machine can replace files in it",
+            "every user of the machine can replace files in its directory",
             format!("run chmod o-w {}", dir.display()),
         );
     }
@@ -178,8 +197,9 @@ mod tests {
             (Place::Other, false, Level::Error),
             (unreadable, false, Level::Error),
         ] {
-            let findings =
-                testing::judged(|out| directory("state_file", place.clone(), is_writable, out));
+            let findings = testing::judged(|out| {
+                directory(("state_file", ""), place.clone(), is_writable, out)
+            });
             assert_eq!(findings.len(), 1);
             assert_eq!(findings[0].level, expected, "{place:?}");
         }

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use super::{Findings, Site, few};
-use crate::gather::sessions::discover::{DiscoverError, Discovery, discover_by};
+use crate::base::text::plural;
+use crate::gather::sessions::discover::{DiscoverError, Discovery, discover_by, invalid_names};
 use crate::gather::sessions::lists;
 use crate::model::bids::{CohortSource, Dicom, Session, SessionSource};
 use crate::setup::place;
@@ -50,7 +51,7 @@ fn judge(place: &Path, discovery: &Result<Discovery, DiscoverError>, findings: &
             "no sessions found",
             "sessions are directories named sub-<label>/ses-<label> (letters and digits), or lines of sessions_file",
         ),
-        count => findings.ok(format!("sessions: {count}")),
+        count => findings.ok(format!("{} found", plural(count, "session"))),
     }
     findings.about(TOPIC, "");
     for note in &found.notes {
@@ -72,16 +73,19 @@ fn judge(place: &Path, discovery: &Result<Discovery, DiscoverError>, findings: &
     }
     let similar = found.misspelt.iter();
     let similar: Vec<String> = similar
-        .map(|(name, meant)| format!("{} ({meant}?)", place.join(name).display()))
+        .map(|(name, meant)| format!("{name} (did you mean {meant}?)"))
         .collect();
     if !similar.is_empty() {
+        findings.about(TOPIC, place.display());
         findings.warning(
             format!(
-                "similar to a BIDS name, but not valid and therefore ignored: {}",
+                "ignored {}: {}",
+                invalid_names(similar.len(), ""),
                 few(&similar)
             ),
             "rename the directories: lower-case sub- and ses-, followed by letters and digits only",
         );
+        findings.about(TOPIC, "");
     }
 }
 
@@ -156,7 +160,10 @@ mod tests {
     #[test]
     fn valid_sessions_are_one_line() {
         let findings = judged(Ok(one(Dicom::NotNeeded)));
-        assert_eq!(findings, [testing::ok("sessions", "/dicom", "sessions: 1")]);
+        assert_eq!(
+            findings,
+            [testing::ok("sessions", "/dicom", "1 session found")]
+        );
         let there = one(Dicom::At(Path::new("/").into()));
         assert!(testing::judged(|out| dicom_paths(&there.sessions, out)).is_empty());
     }
@@ -189,7 +196,7 @@ mod tests {
         for (text, part) in texts.iter().zip([
             "2 entries were skipped",
             "/dicom/sub-02 (Permission denied)",
-            "ignored: /dicom/Sub-03 (sub-03?)",
+            "not valid BIDS: Sub-03 (did you mean sub-03?)",
         ]) {
             assert!(text.contains(part), "{part}: {texts:#?}");
         }

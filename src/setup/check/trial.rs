@@ -135,7 +135,7 @@ pub fn report(dir: &Path, trial: &Trial, findings: &mut Findings) {
             remedy(step, error),
         );
     }
-    findings.or_ok("hard links, renames, syncs and the lock work here");
+    findings.or_ok("locking and saving files work in this directory (hard links, renames, syncs)");
 }
 
 fn remedy(step: &str, error: &io::Error) -> &'static str {

@@ -287,6 +287,7 @@ fn study(input: &Input<'_>) -> Study {
         state_file: lossy(&config.state_file),
         log_file: lossy(&config.log_file),
         log_dir: config.slurm.log_dir.as_deref().map(lossy),
+        executor: config.executor,
         selection: input.selection_text.clone(),
     }
 }

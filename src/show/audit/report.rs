@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::Part;
 use crate::base::words::words;
+use crate::model::job::ExecutorKind;
 use crate::show::graph::Graph;
 use crate::show::tables::{Group, TaskState, utc_time};
 
@@ -80,6 +81,8 @@ pub struct Study {
     pub state_file: String,
     pub log_file: String,
     pub log_dir: Option<String>,
+    #[serde(skip)]
+    pub executor: ExecutorKind,
     /// The selection as on the command line. `None` for the whole study.
     pub selection: Option<String>,
 }

@@ -7,7 +7,7 @@ use flate2::read::GzDecoder;
 use serde_json::Value;
 
 use super::report::*;
-use crate::model::job::JobId;
+use crate::model::job::{ExecutorKind, JobId};
 use crate::model::state::testing::at;
 use crate::model::state::{JobFacts, TaskKey, TaskRow, TaskStatus};
 use crate::show::graph::{Edge, Graph, Node};
@@ -101,6 +101,7 @@ pub fn report() -> Report {
             state_file: "/study/state.parquet".to_owned(),
             log_file: "/study/scheduler_audit.jsonl".to_owned(),
             log_dir: Some("/study/logs".to_owned()),
+            executor: ExecutorKind::Slurm,
             selection: None,
         },
         totals: Totals {

@@ -19,6 +19,7 @@ use crate::config::log_patterns;
 use crate::gather::disk::Unreadable;
 use crate::gather::logs::without_colors;
 use crate::model::config::{Config, LogPattern};
+use crate::model::job::ExecutorKind;
 
 /// Characters of a line that are shown.
 const SHOWN: usize = 300;
@@ -105,7 +106,16 @@ impl Patterns {
     /// Patterns of the configuration, which are known to compile, and the built-in ones.
     pub fn for_config(config: &Config) -> Self {
         let all = Self::new(&config.audit.log_patterns);
-        all.unwrap_or_else(|_| Self::builtin().clone())
+        let mut all = all.unwrap_or_else(|_| Self::builtin().clone());
+        if config.executor == ExecutorKind::Local {
+            let mut meanings = all.meanings.iter_mut();
+            if let Some(found) =
+                meanings.find(|one| one.rank != Rank::Site && &*one.name == "out_of_memory")
+            {
+                found.hint = table::LOCAL_MEMORY.into();
+            }
+        }
+        all
     }
 
     fn new(of_site: &[LogPattern]) -> Result<Self, String> {

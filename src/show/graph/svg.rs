@@ -53,7 +53,7 @@ pub fn draw(graph: &Graph, namespace: Option<&str>) -> Markup {
 /// A box with the name, a bar of all tasks, and counts.
 fn labelled(node: &Node, place: Place) -> Markup {
     let (y, width) = (place.y, place.width);
-    let (fill, line) = paint(node.color());
+    let (fill, line) = paint(node.worst());
     let group = node.worst().map_or(Group::Out, |worst| worst.style().group);
     let left = place.x + PADDING;
     html! {
@@ -79,7 +79,7 @@ fn bar(node: &Node) -> Vec<(&'static str, Group, f64, f64)> {
         let style = state.style();
         let share = *count as f64 / all.max(1) as f64;
         from += share;
-        (paint(style.color).1, style.group, from - share, share)
+        (paint(Some(*state)).1, style.group, from - share, share)
     });
     parts.collect()
 }

@@ -26,7 +26,8 @@ pub struct Sources<'a> {
     /// `None` if it could not be read.
     pub state: Option<&'a State>,
     pub control: Option<&'a Control>,
-    pub memory: &'a Memory,
+    /// `None` if no run was recorded, so that its totals are unknown.
+    pub memory: Option<&'a Memory>,
 }
 
 /// Text that every metrics file contains.
@@ -38,7 +39,7 @@ pub fn render(sources: &Sources<'_>) -> String {
     let version = [(vec![("version", env!("CARGO_PKG_VERSION"))], 1.0)];
     text.family(
         "build_info",
-        "The program that wrote this, always 1",
+        "Version of the program that wrote these metrics; the value is always 1",
         version,
     );
     let is_readable = sources.state.is_some() && sources.control.is_some();
@@ -50,8 +51,10 @@ pub fn render(sources: &Sources<'_>) -> String {
     if let Some(control) = sources.control {
         of_pauses(&mut text, sources.dag, control);
     }
-    of_runs(&mut text, sources.memory);
-    of_survey(&mut text, sources.memory);
+    if let Some(memory) = sources.memory {
+        of_runs(&mut text, memory);
+        of_survey(&mut text, memory);
+    }
     text.finish()
 }
 
@@ -93,7 +96,7 @@ fn of_rows(text: &mut Text, dag: &ProcedureDag, state: &State) {
     text.family("tasks_failed", help, reasons);
     let help = "Tasks whose jobs are held and will not start automatically";
     text.one("tasks_held", help, held as f64);
-    let help = "Tasks whose submission is in doubt";
+    let help = "Tasks of which it is not known whether Slurm accepted the job";
     text.one("tasks_in_doubt", help, doubted as f64);
     let oldest = oldest.into_iter();
     let oldest = oldest.map(|(name, at)| (vec![("procedure", name)], seconds(at)));
@@ -146,13 +149,14 @@ fn of_runs(text: &mut Text, memory: &Memory) {
         .iter()
         .map(|(code, n)| (vec![("exit_code", code.as_str())], *n));
     text.family("runs_total", "Runs, by exit code", runs);
-    let help = "Submissions that Slurm accepted";
+    let help = "Jobs that runs have submitted";
     text.one("submissions_total", help, sums.submitted as f64);
-    let help = "Tasks that were refused or had no script, counted in each run";
+    let help =
+        "Tasks whose submission was refused or whose script was missing, counted in each run";
     text.one("submissions_refused_total", help, sums.refused as f64);
-    let help = "Submissions that ended without a clear answer";
+    let help = "Submissions of which it was not known whether Slurm accepted the job";
     text.one("submissions_in_doubt_total", help, sums.in_doubt as f64);
-    let help = "Digests that could not be delivered";
+    let help = "Notifications (digests) that could not be delivered";
     text.one("digests_undelivered_total", help, sums.undelivered as f64);
     let help = "Consecutive invocations without an answer from Slurm";
     let count = f64::from(memory.unreachable_in_a_row);

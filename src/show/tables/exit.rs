@@ -97,7 +97,7 @@ pub fn failure_text_for(row: &TaskRow, reader: Option<u32>) -> Option<String> {
         Reason::Deadline => "could not have finished before its deadline (--deadline)".to_owned(),
         Reason::Dependency => "a job that it depended on failed (--dependency)".to_owned(),
         Reason::NoOutput => {
-            "finished successfully, but its outputs did not appear in time".to_owned()
+            "exited without an error, but the expected outputs did not appear in time".to_owned()
         }
         Reason::Lost => "no trace of the job in Slurm or on disk for a long time".to_owned(),
         // Failed rows do not have these reasons.

@@ -291,7 +291,7 @@ fn limit_text(limit: &Limit) -> String {
                 ),
             };
             let failed = Some(failed).filter(|failed| **failed > 0);
-            return text + &maybe("; ", failed, " failed (use 'retry' or --force)");
+            return text + &maybe("; ", failed, " failed (use `retry` or --force)");
         }
     };
     format!("limit reached ({option} {n})")
@@ -317,7 +317,7 @@ fn pause_text(pause: &Pause) -> String {
         }
         PauseCause::Failures { count } => {
             format!(
-                "paused since {since}: {count} consecutive jobs failed; run 'resume' to continue"
+                "paused since {since}: {count} consecutive jobs failed; run `resume` to continue"
             )
         }
     }
@@ -326,7 +326,7 @@ fn pause_text(pause: &Pause) -> String {
 /// What happens next with a failed task.
 pub fn outlook_text(outlook: Outlook, attempt: i32) -> String {
     match outlook {
-        Outlook::None => "waits for 'retry'".to_owned(),
+        Outlook::None => "stays failed until you run `retry`".to_owned(),
         Outlook::Now => "will be retried".to_owned(),
         Outlook::At(at) => format!("will be retried after {}", local_time(at)),
         Outlook::Spent(budget) => spent_text(budget, attempt),
@@ -347,5 +347,5 @@ fn spent_text(budget: Budget, attempt: i32) -> String {
         }
         (false, _) => format!("all {allowed} attempts are used up"),
     };
-    format!("{left}; 'retry' starts over")
+    format!("{left}; run `retry` to start over")
 }

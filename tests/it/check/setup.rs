@@ -182,9 +182,10 @@ fn sessions_and_names_that_were_meant_to_be_some() {
     for name in ["dicom/Sub-03", "dicom/sub-01/ses_02", "dicom/sublist"] {
         fs::create_dir_all(study.at(name)).unwrap();
     }
-    let found = only(&study, "warning", "sessions", "similar to a BIDS name");
+    let found = only(&study, "warning", "sessions", "not valid BIDS");
     assert!(
-        found.text.contains("Sub-03 (sub-03?)") && found.text.contains("ses_02 (ses-02?)"),
+        found.text.contains("Sub-03 (did you mean sub-03?)")
+            && found.text.contains("ses_02 (did you mean ses-02?)"),
         "{found:?}"
     );
     study.configure(&format!("exclude: [sub-77]\n{STEPS}"));

@@ -25,7 +25,7 @@ fn a_row_whose_session_or_subject_was_renamed() {
         "ses-01 is missing from the data (renamed or moved?), but the state has a row for it",
         "restore the directory's name",
         "failed (exit_code), attempt 1, job 1001",
-        "incomplete, in [study]/bids/sub-01/ses-01",
+        "incomplete; directory: [study]/bids/sub-01/ses-01",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }

@@ -138,7 +138,7 @@ fn a_complete_task_that_a_session_came_after() {
     let (text, json) = explain_with(&study, &["01", "table"], 0);
     assert_eq!(json[0]["decision"], "complete");
     assert_eq!(json[0]["next"], Value::Null);
-    let at = text.find("  row ").unwrap();
+    let at = text.find("  record ").unwrap();
     insta::assert_snapshot!("explain_stale", &text[..at]);
     // The rows alone tell it, too.
     let said = study.ok(&["status"]);

@@ -272,7 +272,10 @@ fn labels() {
         &["sub-01/ses-01", "sub-a_b/ses-01", "sub-02/ses-1.bak"],
     );
     assert_eq!(due(&study), ["bids sub-01 ses-01"]);
-    says(&study.ok(&["manifest"]), "2 notes about names in the data");
+    says(
+        &study.ok(&["manifest"]),
+        "some names in the data are unusual or not valid BIDS",
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod figures;
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use snbb_scheduler::model::job::JobId;
+use snbb_scheduler::model::job::{ExecutorKind, JobId};
 use snbb_scheduler::model::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
 use snbb_scheduler::show::audit::Part;
 use snbb_scheduler::show::audit::report::*;
@@ -433,6 +433,7 @@ fn summed(sessions: Vec<MatrixRow>, tasks: Vec<TaskDetail>) -> Report {
             state_file: "/data/study/state.parquet".to_owned(),
             log_file: "/data/study/scheduler_audit.jsonl".to_owned(),
             log_dir: Some("/data/study/logs".to_owned()),
+            executor: ExecutorKind::Slurm,
             selection: None,
         },
         totals: Totals {

@@ -32,7 +32,7 @@ fn a_warm_up_lets_the_rest_go_when_the_first_jobs_have_succeeded() {
         &said,
         &[
             "6 due, 0 submitted",
-            "waiting for the first 3 jobs to succeed, 1 so far; 1 failed (use 'retry' or --force",
+            "waiting for the first 3 jobs to succeed, 1 so far; 1 failed (use `retry` or --force",
         ],
     );
     let manifest = study.ok(&["manifest", "--format", "csv"]).out;

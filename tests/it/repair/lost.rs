@@ -38,6 +38,8 @@ fn a_lost_state_file_is_told_by_all_until_it_is_repaired() {
         assert!(!said.err.contains(MISSING), "{command:?}: {}", said.err);
     }
     assert_eq!(study.ok(&["-q", "run"]).err, "", "once a day");
+    let said = study.call(&["wait", "--timeout", "0s"]);
+    assert_eq!(said.err.matches(ANEW).count(), 1, "{}", said.err);
     study.ok(&["state", "repair", "--yes"]);
     for command in [&["status"][..], &["run"]] {
         let said = study.call(command);

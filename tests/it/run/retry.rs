@@ -11,7 +11,7 @@ fn retry_of_rows_in_flight_learns_their_ends_first() {
     convert(&study, "sub-01", "ses-02");
     slurm.set("1002", "COMPLETED");
     let said = study.ok(&["retry", "--status", "all"]);
-    assert!(said.err.contains("cleared 2 rows"), "{}", said.err);
+    assert!(said.err.contains("cleared 2 tasks"), "{}", said.err);
     assert!(
         said.err.contains("1 selected task is complete by now"),
         "{}",
@@ -47,7 +47,7 @@ fn retry_clears_no_ended_job_whose_outputs_cannot_be_read() {
         "{}",
         said.err
     );
-    assert!(said.err.contains("cleared 0 rows"), "{}", said.err);
+    assert!(said.err.contains("cleared 0 tasks"), "{}", said.err);
     fs::rename(study.at("unmounted"), study.at("dicom")).unwrap();
     let said = study.ok(&[
         "retry",
@@ -58,7 +58,7 @@ fn retry_clears_no_ended_job_whose_outputs_cannot_be_read() {
         "--session",
         "01",
     ]);
-    assert!(said.err.contains("cleared 0 rows"), "{}", said.err);
+    assert!(said.err.contains("cleared 0 tasks"), "{}", said.err);
     assert!(
         study
             .statuses()
@@ -84,7 +84,7 @@ fn retry_never_frees_a_task_while_a_part_of_its_job_lives() {
         "{}",
         said.err
     );
-    assert!(said.err.contains("cleared 2 rows"), "{}", said.err);
+    assert!(said.err.contains("cleared 2 tasks"), "{}", said.err);
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn retry_says_what_is_complete_on_disk_and_never_frees_a_living_job() {
     study.ok(&["retry", "--subject", "01"]);
     assert_eq!(
         study.ok(&["retry", "--reason", "lost"]).err.trim(),
-        "no matching rows: nothing to clear"
+        "no failed task matches: nothing to clear"
     );
     assert_eq!(study.call(&["retry", "--procedure", "nope"]).code, 2);
 }
@@ -173,7 +173,7 @@ fn retry_frees_a_job_that_has_been_unknown_for_longer_than_the_grace() {
     study.ok(&["monitor"]);
     std::thread::sleep(std::time::Duration::from_millis(1500));
     let said = study.ok(&["retry", "--status", "all"]);
-    assert!(said.err.contains("cleared 3 rows"), "{}", said.err);
+    assert!(said.err.contains("cleared 3 tasks"), "{}", said.err);
 }
 
 /// A job that was requeued in Slurm after its failure may be writing the outputs that look complete.

@@ -132,7 +132,7 @@ pub fn head(report: &Report) -> (String, Vec<String>) {
             line.push_str(&format!(", {} not rated", health.none));
         }
         if let Some(mean) = health.mean {
-            line.push_str(&format!("; mean {}", percent(mean)));
+            line.push_str(&format!("; on average {} complete", percent(mean)));
         }
         lines.push(line);
     }
@@ -155,13 +155,10 @@ pub fn counts(counts: &[Count]) -> String {
     texts.join(", ")
 }
 
-/// `8100M of 8G`, with `?` for an unknown value.
+/// `8100M of 8G`, `? of 8G` if the use is unknown, `8100M` if the request is.
 fn of(used: Option<String>, asked: Option<String>) -> String {
     match (used, asked) {
-        (None, None) => String::new(),
-        (used, asked) => {
-            let text = |value: Option<String>| value.unwrap_or("?".to_owned());
-            format!("{} of {}", text(used), text(asked))
-        }
+        (used, None) => used.unwrap_or_default(),
+        (used, Some(asked)) => format!("{} of {asked}", used.as_deref().unwrap_or("?")),
     }
 }

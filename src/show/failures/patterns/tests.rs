@@ -3,6 +3,7 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 
 use super::*;
+use crate::config::{Overrides, load};
 
 fn excerpt(text: &[u8]) -> Option<(Option<String>, String, Option<u64>)> {
     let tail = Tail::new(text.to_vec(), true);
@@ -254,6 +255,25 @@ fn patterns_of_the_site_come_first_and_bad_ones_are_named() {
     );
     let error = Patterns::new(&[pattern("a", "ok"), pattern("b", "(x")]).unwrap_err();
     assert!(!error.contains('\n'), "{error}");
+}
+
+#[test]
+fn requests_are_no_remedy_for_the_local_executor() {
+    let hint = |executor: &str| {
+        let text = format!("executor: {executor}");
+        let (none, root) = (Overrides::default(), Path::new("/"));
+        let config = load::interpret(text.as_bytes(), None, false, &|_| None, &none, root).unwrap();
+        let tail = Tail::new("MemoryError\n".into(), true);
+        let patterns = Patterns::for_config(&config);
+        let found = patterns.excerpt(&tail).unwrap();
+        found.meaning.unwrap().hint.to_string()
+    };
+    assert!(hint("slurm").contains("'mem'"));
+    let local = hint("local");
+    assert!(
+        local.contains("local_jobs") && !local.contains("'mem"),
+        "{local}"
+    );
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn rendered(rows: Vec<TaskRow>) -> String {
         dag: &dag,
         state: Some(&state),
         control: Some(&Control::default()),
-        memory: &memory,
+        memory: Some(&memory),
     })
 }
 

@@ -235,7 +235,7 @@ fn d5_every_failure_has_words() {
         (
             Reason::NoOutput,
             none(),
-            "finished successfully, but its outputs did not appear in time",
+            "exited without an error, but the expected outputs did not appear in time",
         ),
         (
             Reason::Lost,

@@ -6,7 +6,7 @@ use super::{List, plural, row};
 use crate::base::sys::local_time;
 use crate::show::audit::Part;
 use crate::show::audit::report::{Backlog, ProcedureProgress, Rate, Report, signed};
-use crate::show::efficiency::{TITLES, resources};
+use crate::show::efficiency::{TITLES, no_measurement, resources};
 
 /// Changes in the whole study.
 pub fn trend(report: &Report) -> List {
@@ -50,6 +50,10 @@ pub fn so_far(procedure: &ProcedureProgress) -> (usize, usize) {
     last.map_or((0, 0), |day| (day.completed_so_far, day.failed_so_far))
 }
 
+const PER_DAY: &str =
+    "per day: average of the last 7 or 28 days, or since the first job if that was later";
+const BACKLOG: &str = "backlog and expected end: without failed, blocked and paused tasks";
+
 pub fn progress(report: &Report) -> List {
     let line = |name: &str, (done, failed): (usize, usize), rate: &Rate, backlog: &Backlog| {
         let rate_text = |rate: Option<f64>| rate.map_or(String::new(), |rate| format!("{rate:.1}"));
@@ -80,7 +84,11 @@ pub fn progress(report: &Report) -> List {
     let columns = "procedure | >completed | >failed | >per day (7 d) | >per day (28 d) | >backlog | >expected end";
     let bad = report.progress.as_ref().map_or(0, |all| all.bad_lines);
     let note = format!("{} in the audit log", plural(bad, "invalid line"));
-    List::new("progress", columns, rows).note(Some(note).filter(|_| bad > 0))
+    let mut list = List::new("progress", columns, rows);
+    if !list.rows.is_empty() {
+        list.notes.extend([PER_DAY, BACKLOG].map(str::to_owned));
+    }
+    list.note(Some(note).filter(|_| bad > 0))
 }
 
 /// The data of the page's throughput chart.
@@ -96,9 +104,7 @@ pub fn efficiency(report: &Report) -> List {
         false => {
             "over: completed jobs that used less than half of their request; short: jobs that failed because their request was too small"
         }
-        true if report.study.parts == [Part::Efficiency] => {
-            "no measured jobs yet (requires Slurm's accounting)"
-        }
+        true if report.study.parts == [Part::Efficiency] => no_measurement(report.study.executor),
         true => return list,
     };
     list.note(note.to_owned())

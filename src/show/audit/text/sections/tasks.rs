@@ -197,7 +197,7 @@ pub fn by_node(report: &Report) -> List {
         let (share, reasons) = (percent(node.share), counts(&node.reasons));
         row![node.node, node.failed, node.jobs, share, reasons]
     });
-    let columns = "node | >failed | >jobs | >share | reasons";
+    let columns = "node | >failed | >jobs | >failure rate | reasons";
     List::new("failures by node, all attempts", columns, rows)
 }
 
@@ -205,12 +205,13 @@ pub fn by_pattern(report: &Report) -> List {
     let patterns = report.logs.iter().flat_map(|logs| &logs.by_pattern);
     let rows = patterns.map(|p| row![p.pattern, p.tasks, p.meaning, p.hint]);
     let columns = "pattern | >tasks | meaning | remedy";
-    List::new("known errors in logs", columns, rows).note(report.logs.as_ref().map(|logs| {
+    let logs = report.logs.as_ref().filter(|logs| logs.tasks > 0);
+    List::new("known errors in logs", columns, rows).note(logs.map(|logs| {
         format!(
-            "{} searched: {} without a log, {} without a known error",
+            "searched the logs of {}: {} without a known error, {} not found",
             plural(logs.tasks, "task"),
-            logs.without_log,
-            logs.without_finding
+            logs.without_finding,
+            logs.without_log
         )
     }))
 }

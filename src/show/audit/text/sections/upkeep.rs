@@ -37,10 +37,13 @@ pub fn dicom(report: &Report) -> List {
     let list = List::new("DICOM directories", columns, rows);
     list.note(dicom.map(|dicom| {
         let sessions = plural(dicom.checked, "session");
-        format!(
-            "{sessions} checked; at least {} expected in each",
-            plural(least as usize, "file")
-        )
+        let files = plural(least as usize, "file");
+        match dicom.findings.len() {
+            0 => format!("{sessions} checked: each has at least {files}"),
+            bad => format!(
+                "{sessions} checked, {bad} with a problem; at least {files} expected in each"
+            ),
+        }
     }))
 }
 
