@@ -60,11 +60,11 @@ impl Context {
             self.report_unusual_names(&found, printer);
         } else if !found.notes.is_empty() {
             printer.note(
-                "some names in the data are unusual or not valid BIDS: `snbb-scheduler check` lists them",
+                "some names in the data are unusual or not valid BIDS (`snbb-scheduler check` shows which)",
             );
         } else if let count @ 1.. = found.misspelt.len() {
             printer.note(&format!(
-                "ignored {}: `snbb-scheduler check` lists them",
+                "ignored {} (`snbb-scheduler check` shows which)",
                 invalid_names(count, "")
             ));
         }

@@ -220,6 +220,14 @@ impl Cluster {
     pub fn reconfigure(&self) {
         self.insist(&["reconfigure"]);
         self.insist(&["ping"]);
+        let start = Instant::now();
+        let waits_for_nodes = || {
+            let states = self.run("sinfo", &["-h", "-o", "%t"]);
+            states.contains("unk") || states.contains('*')
+        };
+        while waits_for_nodes() && start.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(200));
+        }
     }
 
     /// Changes accounts, limits and the like without a question.

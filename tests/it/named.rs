@@ -176,7 +176,7 @@ fn d29_odd_names_are_shown_by_run_and_check_and_counted_elsewhere() {
     assert!(said.err.contains("session-status"), "{}", said.err);
     fs::remove_dir_all(study.at("dicom/08")).unwrap();
     let said = study.ok(&["manifest"]);
-    assert!(said.err.contains("2 notes"), "{}", said.err);
+    assert!(said.err.contains("ignored 2 directories"), "{}", said.err);
 }
 
 #[test]
