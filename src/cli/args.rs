@@ -64,7 +64,7 @@ pub struct Global {
     /// Show more detail; repeat to show every step
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
-    /// Print only problems; `run`, `monitor` and `retry` repeat an unchanged warning once a day
+    /// Print only problems; `run`, `monitor` and `retry` print an unchanged warning at most once a day
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
     /// Use colour in the output
@@ -133,7 +133,7 @@ pub enum Command {
     /// Prints each path once, in the order of the tasks. Lists only tasks whose outputs are complete on
     /// disk now and that have no job in flight
     Outputs(OutputsArgs),
-    /// Remove old data: rows of tasks that no longer exist, logs, events
+    /// Remove old records: rows of tasks that no longer exist, logs, events
     ///
     /// Without --rows, --logs and --events, cleans all three. Moves rows to the attempts file and events
     /// to compressed archives beside the audit log; deletes logs of complete tasks. Never touches

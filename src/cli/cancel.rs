@@ -89,7 +89,7 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
     let checks = if asked.is_ok() { CHECKS } else { 1 };
     let ending = wait_for_end(context, args, &selection, checks, printer)?;
     printer.info(&format!(
-        "{} of {} ended",
+        "{} of {} cancelled",
         jobs.len().saturating_sub(ending),
         plural(jobs.len(), "job")
     ));

@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "starts `man`")]
 
+use std::collections::BTreeSet;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::process;
@@ -73,10 +74,10 @@ fn chosen(wanted: &str) -> Result<Vec<u8>, Failure> {
                 let name = name.strip_prefix(NAME)?.strip_prefix('-')?;
                 Some(name.rsplit_once('.')?.0)
             });
-            let names: Vec<&str> = names.collect();
+            let names: BTreeSet<&str> = names.collect();
             let hint = match suggest::nearest(wanted, names.iter().copied()) {
                 Some(name) => format!("did you mean {name}?"),
-                None => format!("available pages: {}", names.join(", ")),
+                None => format!("available pages: {}", Vec::from_iter(names).join(", ")),
             };
             Err(Failure::usage(format!("no manual page '{wanted}'"), hint))
         }

@@ -56,7 +56,7 @@ pub fn run(context: &Context, args: &OutputsArgs, printer: &mut Printer) -> Resu
     print(context, args, &listed, printer)?;
     if listed.is_empty() {
         printer.note(
-            "no complete task has outputs there; `snbb-scheduler session-status` shows the status of the tasks",
+            "no selected task is complete, so there are no outputs to list; `snbb-scheduler session-status` shows the status of the tasks",
         );
     }
     Ok(exit)

@@ -86,7 +86,7 @@ pub fn resume(
         event.extra.push(("by", sys::user_name().into()));
         events.push(event);
         printer.info(&format!(
-            "{title} is resumed: the next `run` submits its jobs"
+            "{title} is resumed: `run` submits its due tasks again"
         ));
     }
     save(context, &locked, control, &events, printer)?;

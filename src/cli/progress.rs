@@ -106,8 +106,7 @@ impl Lines {
     /// Draws only on request, because the cursor moves after Ctrl-C.
     pub fn start(target: ProgressDrawTarget) -> Self {
         let all = MultiProgress::with_draw_target(target);
-        let style =
-            style_of("{spinner} watching for {elapsed}; Ctrl-C stops watching, jobs continue");
+        let style = style_of("{spinner} {elapsed} so far; Ctrl-C stops watching, jobs continue");
         let last = all.add(ProgressBar::new_spinner().with_style(style));
         let bars = Vec::new();
         Self { all, bars, last }

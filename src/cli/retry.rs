@@ -223,7 +223,11 @@ fn report_accepted(printer: &mut Printer, dry_run: bool, accepted: usize, left: 
 
 fn report_cleared(printer: &mut Printer, dry_run: bool, cleared: usize, outcome: &Cleared) {
     let clear = if dry_run { "would clear" } else { "cleared" };
-    printer.info(&format!("{clear} {}", plural(cleared, "task")));
+    let next = match dry_run || cleared == 0 {
+        true => "",
+        false => ": the next `run` decides about them again",
+    };
+    printer.info(&format!("{clear} {}{next}", plural(cleared, "task")));
     if outcome.complete > 0 {
         printer.note(&format!(
             "{} of the cleared tasks are complete on disk and will not run again; \

@@ -197,7 +197,7 @@ fn unreadable(file: &Path, error: &io::Error) -> ConfigError {
         io::ErrorKind::NotFound => (
             "the file does not exist".to_owned(),
             format!(
-                "pass the file with --config PATH or set the environment variable {FILE_VARIABLE}"
+                "check the path that --config or {FILE_VARIABLE} gives"
             ),
         ),
         io::ErrorKind::IsADirectory => (

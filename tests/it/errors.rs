@@ -43,7 +43,7 @@ fn a_configuration_that_is_not_there() {
     insta::assert_snapshot!(shown(&study, &said), @r"
     exit code 2
     error: STUDY/nope.yaml: cannot read the configuration: the file does not exist
-    hint: pass the file with --config PATH or set the environment variable SNBB_CONFIG
+    hint: check the path that --config or SNBB_CONFIG gives
     ");
 }
 

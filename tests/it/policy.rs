@@ -116,7 +116,7 @@ fn cancel_is_told_in_the_audit_log_and_wait_outlasts_another_call() {
         "--lock-timeout",
         "0s",
     ]);
-    says(&said, &["0 of 1 job ended", "still ending"]);
+    says(&said, &["0 of 1 job cancelled", "still ending"]);
     drop(lock);
     for (_, subject) in [("1001", "sub-01"), ("1002", "sub-02")] {
         finish(&study, "prep", subject, "ses-01");

@@ -326,7 +326,7 @@ fn a_root_that_was_emptied_on_purpose_is_accepted_until_it_is_filled_again() {
     let path = world.study.at("derivatives");
     world.remove("derivatives/prep");
     let expected = format!(
-        "derivatives_root {} is empty, but 20 tasks are recorded there",
+        "derivatives_root {} is empty, but the state records 20 tasks that need it",
         path.display()
     );
     world.stops(&expected);

@@ -42,7 +42,7 @@ pub struct RunArgs {
     /// Repeat every TIME (30s if omitted) until nothing is due or in flight
     ///
     /// Shows one line per procedure. Ctrl-C stops after the current pass; jobs continue, and the next `run` takes over.
-    /// Unless something else sets it, the exit code is 1 if tasks have failed
+    /// The exit code is 1 if tasks have failed, unless another code applies
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "30s", value_parser = interval,
           conflicts_with_all = ["dry_run", "force", "skip_monitor", "accept_drop", "accept_cluster"])]
     pub watch: Option<Duration>,

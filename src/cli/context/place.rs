@@ -68,15 +68,19 @@ impl Context {
             format!(
                 "no configuration file, and the built-in defaults do not match this site: {error}"
             ),
-            format!("name it with --config or SNBB_CONFIG; {here}"),
+            format!("name the file with --config or SNBB_CONFIG; {here}"),
         )
     }
 
     /// Reports a missing state file, which for an old study means that it was lost.
     pub(super) fn report_new_state(&self, command: &str, state: &State, printer: &mut Printer) {
         if !state.is_stored() && !self.warn_if_lost(state, printer) {
+            let what_next = match command {
+                "run" => ": starting a new one",
+                _ => "; the first `run` creates it",
+            };
             let text = format!(
-                "there is no state file {} yet: starting a new one",
+                "there is no state file {} yet{what_next}",
                 self.store.paths.state.display()
             );
             // Happens once in a study's life; if it happens again, someone should see it in cron's mail.
@@ -93,12 +97,12 @@ impl Context {
             return false;
         };
         printer.warning(&format!(
-            "the state file {} is missing although {what} exists ({}); running jobs will be found again, but the record \
-             of earlier failures is lost",
+            "the state file {} is missing although {what} exists ({}); running jobs will be found again, but until \
+             the state is repaired, failed tasks may be submitted again",
             self.store.paths.state.display(),
             path.display()
         ));
-        printer.hint("`snbb-scheduler state repair` rebuilds it from the remaining files");
+        printer.hint("`snbb-scheduler state repair` rebuilds the state from the remaining files");
         true
     }
 

@@ -308,7 +308,7 @@ fn attempt_text(attempt: &Attempt) -> String {
 }
 
 fn upcoming(block: &mut Block, next: &Next) {
-    let mut text = format!("would be submitted as attempt {}", next.attempt);
+    let mut text = format!("when submitted: attempt {}", next.attempt);
     if !next.asks.is_empty() {
         text.push_str(&format!(" with {}", next.asks.join(" ")));
     }

@@ -176,7 +176,7 @@ pub(super) fn warn_missing_scripts(
     let mut hints = BTreeSet::new();
     for (procedure, (error, count)) in missing {
         let due = if *count == 0 {
-            " (none of its tasks is due yet)"
+            " (none of its tasks is due now)"
         } else {
             ""
         };

@@ -68,9 +68,9 @@ pub fn safety_stops(
             name: format!("root/{name}"),
             figure: 1,
             message: format!(
-                "{name} {} {what}, but {} recorded there",
+                "{name} {} {what}, but the state records {} it",
                 path.display(),
-                plural_of(count, "task is", "tasks are")
+                plural_of(count, "task that needs", "tasks that need")
             ),
             hint: format!(
                 "check that {} is mounted and that {name} in the configuration is right; if it was \
@@ -181,7 +181,7 @@ mod tests {
         state.put(row("a", TaskStatus::Failed, Reason::Timeout));
         assert_eq!(
             messages(&state, "/d", Root::Empty),
-            ["dicom_root /d is empty, but 1 task is recorded there"]
+            ["dicom_root /d is empty, but the state records 1 task that needs it"]
         );
         assert!(
             messages(&state, "/b", Root::Empty).is_empty(),
@@ -190,7 +190,7 @@ mod tests {
         state.put(row("a", TaskStatus::Complete, Reason::Verified));
         assert_eq!(
             messages(&state, "/b", Root::Missing),
-            ["bids_root /b is missing, but 1 task is recorded there"]
+            ["bids_root /b is missing, but the state records 1 task that needs it"]
         );
         assert!(messages(&state, "/o", Root::Missing).is_empty());
         state.put(row("b", TaskStatus::Complete, Reason::Verified));

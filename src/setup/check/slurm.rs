@@ -277,7 +277,7 @@ fn accounting(
         ),
         (Some(Err(error)), true) => findings.error(
             format!("accounting does not respond: {error}"),
-            "check whether slurmdbd and its database are running; jobs are still submitted, but their results remain unknown. If this site has no accounting, set accounting: off",
+            "check whether slurmdbd and its database are running; if only accounting is down, jobs are still submitted, but how they ended is unknown until it responds. If this site has no accounting, set accounting: off",
         ),
         (Some(Ok(_)), false) => findings.warning(
             "accounting is off in the configuration, although sacct responds",

@@ -80,8 +80,8 @@ fn judge(config: &Config, study: &Study, sessions: Option<&Sessions<'_>>, findin
     let stopped = safety::stopped_by(&study.state.meta.baselines);
     if !stopped.is_empty() {
         findings.error(
-            format!("a safety stop ended the last run: {}", few(&stopped)),
-            "`snbb-scheduler run --dry-run` shows why; if the numbers are correct, continue with `run --accept-drop`",
+            format!("the last run made a safety stop: {}", few(&stopped)),
+            "`snbb-scheduler run --dry-run` shows whether the cause persists; only if what it reports is right, continue with `run --accept-drop`",
         );
     }
     other_executor(config, study, findings);
@@ -217,7 +217,7 @@ fn never_complete(config: &Config, study: &Study, findings: &mut Findings) {
             format!(", and `snbb-scheduler explain {task}` shows what exists instead")
         });
         findings.about("procedure", name).warning(
-            format!("{without} jobs succeeded without complete outputs, and none had complete outputs"),
+            format!("{without} jobs ended without an error, but none of them produced complete outputs"),
             format!(
                 "correct its markers or output_dir, or make the script report its errors (set -euo pipefail); `snbb-scheduler status --failed --procedure {name}` shows what is missing{one}"
             ),

@@ -12,7 +12,7 @@ const TEMPLATE: &str = include_str!("../../../config.example.yaml");
 const HEADER: &str = "\
 #
 # The study's configuration, created by `snbb-scheduler init`. Edit it as needed: a line such as
-# `#annex: present` is an optional key with its default or an example.
+# `#annex: present` is an optional key with its default, or with an example if it has none.
 # After each change, run: snbb-scheduler --config FILE check
 #
 ";

@@ -233,7 +233,7 @@ fn in_flight(row: Option<&TaskRow>, pending_reason: Option<&str>) -> String {
 /// Slurm's reason for a pending job in words. Source: squeue(1), "Job reason codes".
 fn pending(reason: &str) -> &'static str {
     match reason {
-        "Resources" => " until nodes are free",
+        "Resources" => " until resources are free",
         "Priority" => " behind jobs with higher priority",
         "Dependency" => " for another job to end",
         "BeginTime" => " for its begin time",

@@ -47,7 +47,7 @@ fn roots_that_are_missing_empty_or_no_directories() {
         &[],
         "error",
         "dicom_root",
-        "is empty, but 2 tasks are recorded there",
+        "is empty, but the state records 2 tasks that need it",
     );
     assert_eq!(study.call(&["run"]).code, 6);
     among(
@@ -55,7 +55,7 @@ fn roots_that_are_missing_empty_or_no_directories() {
         &[],
         "error",
         "state",
-        "a safety stop ended the last run: dicom_root",
+        "the last run made a safety stop: dicom_root",
     );
 }
 

@@ -195,7 +195,7 @@ fn a_real_cluster_counts_array_tasks_one_by_one_and_its_failures_pause() {
     );
     says(
         &study.ok(&["cancel", "--procedure", "prep"]),
-        &["5 of 5 jobs ended"],
+        &["5 of 5 jobs cancelled"],
     );
     let cancelled = study.statuses();
     assert_eq!(

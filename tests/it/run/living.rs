@@ -17,7 +17,7 @@ fn cancel_ends_what_is_selected_and_rows_follow_once_it_is_confirmed() {
     assert_eq!(said.out.lines().count(), 2);
     assert_eq!(slurm.calls("scancel"), 0);
     let said = study.ok(&["cancel", "--subject", "01"]);
-    assert!(said.err.contains("2 of 2 jobs ended"), "{}", said.err);
+    assert!(said.err.contains("2 of 2 jobs cancelled"), "{}", said.err);
     assert_eq!(slurm.calls("scancel"), 1, "one call for all");
     assert_eq!(
         study.statuses(),

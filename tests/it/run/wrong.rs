@@ -380,7 +380,7 @@ fn without_a_configuration_nothing_is_written_and_the_way_out_is_said() {
         );
         assert!(
             said.contains(
-                "hint: name it with --config or SNBB_CONFIG; `snbb-scheduler init` creates one"
+                "hint: name the file with --config or SNBB_CONFIG; `snbb-scheduler init` creates one"
             ),
             "{said}"
         );

@@ -12,7 +12,7 @@ use Rank::{Environment, Note, Program, System};
 pub(super) const SUCCESS: &str = r"(?i)\b\w*(errors?|failures?|failed|warnings?|crash(es)?|timeouts?)( count| found)?\s*[:=]\s*(0|none|no errors?|false|success)\s*([,;.)]|$)|\b(without|no|none|0|zero|free of)( any| further)?( [\w-]+)? ?(errors?|failures?|failed|warnings?|crash(es)?|(seg)?faults?|timeouts?)( or \w+)?\b|\boom[-_ ]kill\w*\s*[:=]?\s*0\b";
 
 /// The remedy of `out_of_memory` for the local executor, which neither limits nor measures memory.
-pub(super) const LOCAL_MEMORY: &str = "lower `local_jobs`, or use a machine with more memory (the local executor limits and measures none)";
+pub(super) const LOCAL_MEMORY: &str = "use a machine with more memory, or run fewer jobs at once (`local_jobs`); the local executor neither limits nor measures memory";
 
 /// Name, expression, rank, meaning, remedy.
 type Entry = (&'static str, &'static str, Rank, &'static str, &'static str);

@@ -81,7 +81,7 @@ pub fn progress(report: &Report) -> List {
             rows.push(line("total", sum, &progress.rate, &progress.backlog));
         }
     }
-    let columns = "procedure | >completed | >failed | >per day (7 d) | >per day (28 d) | >backlog | >expected end";
+    let columns = "procedure | >completed | >failed attempts | >per day (7 d) | >per day (28 d) | >backlog | >expected end";
     let bad = report.progress.as_ref().map_or(0, |all| all.bad_lines);
     let note = format!("{} in the audit log", plural(bad, "invalid line"));
     let mut list = List::new("progress", columns, rows);
