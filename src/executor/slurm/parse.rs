@@ -12,7 +12,7 @@ use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::sync::Arc;
 
 pub use records::is_askable;
-use records::{Ids, ids, records};
+use records::{Ids, MOST_TASKS_OF_ALL, ids, records, tasks};
 use values::{
     Twice, clock, known, old_name_in_submit_line, requested_memory, tag_of_submit_line, time,
 };
@@ -71,6 +71,9 @@ const QUEUE_SAFE: usize = QUEUE_FORMAT.len() - 2;
 
 /// The number of sacct's fields before the free texts.
 const ACCOUNTING_SAFE: usize = ACCOUNTING_FIELDS.len() - 1;
+
+/// If Slurm prints a value in an unknown way, it does so for each of many thousand jobs.
+const MOST_WARNINGS: usize = 100;
 
 /// Reads squeue's answer to [`QUEUE_FORMAT`].
 pub fn queue(text: &str, separator: &str, cluster: Option<&Arc<str>>) -> Parsed {
@@ -217,7 +220,7 @@ impl Parsed {
     }
 
     fn warn(&mut self, warning: String) {
-        if !self.warnings.contains(&warning) {
+        if self.warnings.len() < MOST_WARNINGS && !self.warnings.contains(&warning) {
             self.warnings.push(warning);
         }
     }
@@ -230,7 +233,8 @@ fn read<'a>(
     separator: &str,
 ) -> Parsed {
     let mut parsed = Parsed::default();
-    let mut ranges = Vec::new();
+    let mut arrays = Vec::new();
+    let mut left = MOST_TASKS_OF_ALL;
     for line in foreign {
         parsed.broken.get_or_insert_with(|| broken(program, line));
         // A record that was cut: the job exists.
@@ -248,18 +252,21 @@ fn read<'a>(
             }
             Some(Ids::Tasks {
                 array,
-                tasks,
+                ranges,
                 is_complete,
             }) => {
+                let (tasks, are_all) = tasks(&array, &ranges, left);
+                left -= tasks.len();
+                // One report for all, so that a problem is reported once.
+                let report = raw.report(array, &mut parsed);
                 // The array exists, even if some of its tasks were cut off.
-                if !is_complete {
-                    let array = raw.report(array, &mut parsed);
-                    parsed.jobs.push(array);
+                if !is_complete || !are_all {
+                    parsed.jobs.push(report.clone());
                     let text = format!("{program} shows only a part of the array tasks '{id}'");
                     parsed.broken.get_or_insert_with(|| text.clone());
                     parsed.warn(text);
                 }
-                ranges.push((tasks, raw));
+                arrays.push((tasks, report));
             }
             // No record begins with other text.
             Some(Ids::Other) | None => {}
@@ -267,11 +274,13 @@ fn read<'a>(
     }
     // A task can be in its own row and in a range; its own row is newer.
     let single: HashSet<JobId> = parsed.jobs.iter().map(|job| job.id.clone()).collect();
-    for (tasks, raw) in ranges {
-        for id in tasks.into_iter().filter(|id| !single.contains(id)) {
-            let job = raw.report(id, &mut parsed);
-            parsed.jobs.push(job);
-        }
+    for (tasks, report) in arrays {
+        let tasks = tasks.into_iter().filter(|id| !single.contains(id));
+        parsed.jobs.extend(tasks.map(|id| JobReport {
+            tag: report.tag.clone().map(|tag| tag_of_task(tag, &id)),
+            id,
+            ..report.clone()
+        }));
     }
     parsed
 }

@@ -102,15 +102,34 @@ pub(super) enum Ids {
     /// `123_[1-5%2]`; not complete if the list was cut.
     Tasks {
         array: JobId,
-        tasks: Vec<JobId>,
+        ranges: Vec<Range>,
         is_complete: bool,
     },
     /// A step (`123.batch`).
     Other,
 }
 
-/// More than any array of ours; an invalid line must not fill the memory.
-pub(super) const MOST_TASKS: usize = 100_000;
+/// The tasks of a list: `7`, `1-5` or `1-99:2`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Range {
+    first: u32,
+    last: u32,
+    step: usize,
+}
+
+/// More than any array of ours, and than all of them together; invalid lines must not fill the memory.
+const MOST_TASKS: usize = 100_000;
+pub(super) const MOST_TASKS_OF_ALL: usize = 1_000_000;
+
+/// The tasks of an array, at most `left`, and whether these are all.
+pub(super) fn tasks(array: &JobId, ranges: &[Range], left: usize) -> (Vec<JobId>, bool) {
+    let numbers = ranges
+        .iter()
+        .flat_map(|range| (range.first..=range.last).step_by(range.step));
+    let mut ids = numbers.map(|task| JobId::new(&format!("{}_{task}", array.as_str())));
+    let tasks = ids.by_ref().take(MOST_TASKS.min(left)).collect();
+    (tasks, ids.next().is_none())
+}
 
 pub(super) fn ids(text: &str) -> Option<Ids> {
     let text = text.trim();
@@ -140,40 +159,32 @@ pub(super) fn ids(text: &str) -> Option<Ids> {
         None => (list.trim_end_matches('.'), false),
     };
     let list = list.split('%').next().unwrap_or_default();
-    let mut tasks = Vec::new();
+    let mut ranges = Vec::new();
     let parts: Vec<&str> = list.split(',').collect();
     for (place, part) in parts.iter().enumerate() {
         let is_cut = !is_complete && place + 1 == parts.len();
         // The last number of a cut list may lack digits.
         match task_range(part).filter(|_| !is_cut) {
-            Some((first, last, step)) => {
-                for task in (first..=last).step_by(step) {
-                    if tasks.len() == MOST_TASKS {
-                        return Some(Ids::Tasks {
-                            array: JobId::new(array),
-                            tasks,
-                            is_complete: false,
-                        });
-                    }
-                    tasks.push(JobId::new(&format!("{array}_{task}")));
-                }
-            }
+            Some(range) => ranges.push(range),
             None => is_complete = false,
         }
     }
     Some(Ids::Tasks {
         array: JobId::new(array),
-        tasks,
+        ranges,
         is_complete,
     })
 }
 
-/// Reads `7`, `1-5` or `1-99:2`.
-fn task_range(text: &str) -> Option<(u32, u32, usize)> {
+fn task_range(text: &str) -> Option<Range> {
     let (range, step) = text.split_once(':').unwrap_or((text, "1"));
     let (first, last) = range.split_once('-').unwrap_or((range, range));
     let step: usize = step.parse().ok()?;
-    Some((first.parse().ok()?, last.parse().ok()?, step.max(1)))
+    Some(Range {
+        first: first.parse().ok()?,
+        last: last.parse().ok()?,
+        step: step.max(1),
+    })
 }
 
 #[cfg(test)]

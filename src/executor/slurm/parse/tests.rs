@@ -322,14 +322,38 @@ fn the_tag_of_our_array_gets_the_index_of_each_task() {
 }
 
 #[test]
-fn a_huge_range_does_not_fill_the_memory() {
-    let Some(Ids::Tasks {
-        tasks, is_complete, ..
-    }) = ids("1_[0-4294967295]")
-    else {
+fn huge_ranges_do_not_fill_the_memory() {
+    let Some(Ids::Tasks { array, ranges, .. }) = ids("1_[0-4294967295,7]") else {
         panic!("no range");
     };
-    assert_eq!((tasks.len(), is_complete), (records::MOST_TASKS, false));
+    for (left, count) in [(usize::MAX, 100_000), (5, 5), (0, 0)] {
+        let (tasks, are_all) = tasks(&array, &ranges, left);
+        assert_eq!((tasks.len(), are_all), (count, false));
+    }
+    // The array itself counts, because some of its tasks are missing.
+    let rest = "PENDING,None,1700000000,N/A,N/A,,1:00,(null),name".replace(',', SEPARATOR);
+    let line = |id: &str| format!("{id}{SEPARATOR}{rest}\n");
+    let parsed = queue(&line("1_[0-4294967295]"), SEPARATOR, None);
+    assert_eq!(parsed.jobs.len(), 100_001);
+    assert!(parsed.broken.is_some());
+    let parsed = queue(&line("1_[0-9]"), SEPARATOR, None);
+    assert_eq!((parsed.jobs.len(), parsed.broken), (10, None));
+}
+
+/// Each warning is compared with all others, and printed.
+#[test]
+fn a_value_that_is_invalid_in_many_jobs_is_reported_for_some() {
+    let rest = "PENDING,None,soon,N/A,N/A,,1:00,(null),name".replace(',', SEPARATOR);
+    let lines = (1..=200).map(|id| format!("{id}{SEPARATOR}{rest}\n"));
+    let parsed = queue(&lines.collect::<String>(), SEPARATOR, None);
+    assert_eq!((parsed.jobs.len(), parsed.warnings.len()), (200, 100));
+    let range = format!("1_[1-5000]{SEPARATOR}{rest}\n");
+    let parsed = queue(&range, SEPARATOR, None);
+    assert_eq!(parsed.jobs.len(), 5000);
+    assert_eq!(
+        parsed.warnings,
+        ["invalid time 'soon' in Slurm's answer (job 1)"]
+    );
 }
 
 proptest! {
