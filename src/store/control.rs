@@ -248,6 +248,10 @@ mod tests {
         assert_eq!(read.pause_of("other"), read.study.paused.as_ref());
         assert_eq!(read.forgiven_until("prep"), Some(at(0)));
 
+        // A pause of the study also stops a procedure that was resumed.
+        read.switch_mut(Some(&name)).paused = None;
+        assert_eq!(read.pause_of("prep"), read.study.paused.as_ref());
+
         let stale = read.clone();
         read.study.paused = None;
         read.procedures.clear();

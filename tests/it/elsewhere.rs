@@ -23,9 +23,13 @@ procedures:
 
 /// Two subjects; of the second nobody knows whether its job was accepted.
 fn study() -> (Study, FakeSlurm) {
+    study_of(PAIR)
+}
+
+fn study_of(config: &str) -> (Study, FakeSlurm) {
     let mut study = Study::new();
     let slurm = FakeSlurm::new(&mut study);
-    study.configure(PAIR);
+    study.configure(config);
     study.script("a.sh", "true");
     study.scan(&["sub-1/ses-1", "sub-2/ses-1"]);
     fs::write(slurm.at("config"), "ClusterName = alpha\n").unwrap();
@@ -417,6 +421,18 @@ fn attack_a_copy_of_a_study_leaves_the_originals_jobs_alone() {
     let own = FakeSlurm::of(&copy);
     assert_ne!(tag(&own, 2), tag(&own, 0));
     assert_eq!(slurm.calls("sbatch"), 2);
+}
+
+/// A copy without state and log is a new study of the same name.
+#[test]
+fn attack_a_copy_without_a_state_leaves_the_originals_jobs_alone() {
+    let (study, slurm) = study_of(&format!("project: pair\n{PAIR}"));
+    let copy = study.copy();
+    forget(&copy, true);
+    copy.ok(&["run"]);
+    assert_eq!(copy.statuses(), [""; 0], "nothing was adopted");
+    let own = FakeSlurm::of(&copy);
+    assert_eq!(own.calls("sbatch"), slurm.calls("sbatch"));
 }
 
 #[test]

@@ -165,6 +165,16 @@ fn a_log_directory_that_cannot_be_made() {
 }
 
 #[test]
+fn a_log_directory_that_cannot_be_written() {
+    let (study, slurm) = study();
+    fs::create_dir_all(study.at("logs/a")).unwrap();
+    let said = unreadable(&study, "logs/a", |study| study.call(&["run"]));
+    let Some(said) = said else { return };
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert_eq!(slurm.calls("sbatch"), 0);
+}
+
+#[test]
 fn a_dicom_root_that_is_not_there() {
     let (study, _) = study();
     fs::remove_dir_all(study.at("dicom")).unwrap();
@@ -196,6 +206,25 @@ fn an_unreadable_directory_is_listed_and_the_rest_goes_on() {
     insta::assert_snapshot!(shown(&study, &said));
     assert_eq!(slurm.jobs().len(), 1);
     assert_eq!(slurm.jobs()[0].1, "a_sub-02_ses-01");
+}
+
+#[test]
+fn a_job_is_not_judged_by_outputs_that_cannot_be_read() {
+    let (study, slurm) = study();
+    study.configure(&format!("output_grace: 0s\n{PIPELINE}"));
+    study.ok(&["run"]);
+    study.write("derivatives/a/sub-01/ses-01/log.txt", "x");
+    let marker = study.at("derivatives/a/sub-01/ses-01/done");
+    std::os::unix::fs::symlink(study.at("not-mounted/done"), &marker).unwrap();
+    slurm.set("1001", "COMPLETED");
+    study.ok(&["monitor"]);
+    assert_eq!(
+        study.statuses(),
+        ["a sub-01 ses-01: running awaiting_output"]
+    );
+    study.write("not-mounted/done", "x");
+    study.ok(&["monitor"]);
+    assert_eq!(study.statuses(), ["a sub-01 ses-01: complete verified"]);
 }
 
 /// Runs something as a user for whom a directory is closed: root may read everything.

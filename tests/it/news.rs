@@ -14,6 +14,7 @@ use std::time::Duration;
 use snbb_scheduler::show::mail::Message;
 use snbb_scheduler::show::notify::messenger;
 use snbb_scheduler::show::notify::messenger::MessengerError;
+use snbb_scheduler::store::state_file::Store;
 
 use crate::fake_slurm::FakeSlurm;
 use crate::harness::Study;
@@ -92,6 +93,13 @@ fn failures_are_told_once_and_never_one_by_one() {
         study.ok(&["monitor"]);
     }
     assert_eq!(digests(&study).len(), 1, "nothing changed");
+    // An invocation without the lock sees no rows, and forgets nothing.
+    let store = Store::at(&study.at("state.parquet")).unwrap();
+    let held = store.lock("test", Duration::ZERO).unwrap();
+    assert_eq!(study.call(&["monitor", "--lock-timeout", "0s"]).code, 4);
+    drop(held);
+    study.ok(&["monitor"]);
+    assert_eq!(digests(&study).len(), 1, "after the lock was held");
 
     // One is tried again and fails again: that is news, the other seven are not.
     study.ok(&["retry", "--subject", "02"]);

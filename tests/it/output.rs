@@ -152,7 +152,9 @@ fn a_terminal_shows_the_rows_that_matter_and_says_how_many_there_are() {
 
 #[test]
 fn rows_come_in_the_order_that_was_asked_for() {
-    let rows = many();
+    let mut rows = many();
+    let later = |time| time + chrono::TimeDelta::hours(9);
+    rows[7].updated_at = rows[7].updated_at.map(later);
     let first = |order, is_reversed| {
         let view = RowsView {
             order: Some(order),
@@ -186,12 +188,16 @@ fn rows_come_in_the_order_that_was_asked_for() {
         is("sub-119 sub-109", submitted)
     );
     assert_eq!(
+        first(RowOrder::Submitted, false),
+        is("sub-119 sub-118", submitted)
+    );
+    assert_eq!(
         first(RowOrder::Submitted, true),
         is("sub-000 sub-001", submitted)
     );
     assert_eq!(
         first(RowOrder::Updated, false),
-        is("sub-119 sub-118", updated)
+        is("sub-007 sub-119", updated)
     );
     assert_eq!(
         first(RowOrder::Elapsed, false),

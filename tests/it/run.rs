@@ -256,27 +256,32 @@ fn a_limit_of_the_site_is_no_error_and_the_rest_comes_later() {
 
 #[test]
 fn a_submission_in_doubt_is_found_again_and_never_doubled() {
-    let (study, slurm) = study();
-    slurm.silent(2);
-    let said = study.ok(&["run"]);
-    assert!(said.err.contains("it is not yet known"), "{}", said.err);
-    assert!(
-        study
-            .statuses()
-            .contains(&"convert sub-01 ses-02: pending submitting".to_owned())
-    );
-    study.ok(&["run"]);
-    assert_eq!(slurm.calls("sbatch"), 3);
-    assert!(
-        study
-            .statuses()
-            .contains(&"convert sub-01 ses-02: pending queued".to_owned())
-    );
-    assert!(
-        study
-            .read("scheduler_audit.jsonl")
-            .contains("\"event\": \"adopted\"")
-    );
+    // The queue no longer shows a job that has ended meanwhile.
+    for state in ["PENDING", "FAILED 1:0"] {
+        let (study, slurm) = study();
+        slurm.silent(2);
+        let said = study.ok(&["run"]);
+        assert!(said.err.contains("it is not yet known"), "{}", said.err);
+        assert!(
+            study
+                .statuses()
+                .contains(&"convert sub-01 ses-02: pending submitting".to_owned())
+        );
+        slurm.set("1002", state);
+        study.ok(&["run"]);
+        assert_eq!(slurm.calls("sbatch"), 3);
+        assert!(
+            study
+                .statuses()
+                .contains(&"convert sub-01 ses-02: pending queued".to_owned()),
+            "{state}"
+        );
+        assert!(
+            study
+                .read("scheduler_audit.jsonl")
+                .contains("\"event\": \"adopted\"")
+        );
+    }
 }
 
 #[test]
@@ -414,6 +419,24 @@ fn force_and_limits() {
         "{:?}",
         study.statuses()
     );
+
+    // If nobody saw the end of a forced job, the earlier outputs prove nothing.
+    study.configure(&format!("lost_grace: 0s\n{PIPELINE}"));
+    study.ok(&[
+        "run",
+        "--force",
+        "--procedure",
+        "convert",
+        "--subject",
+        "02",
+    ]);
+    let (job, name) = slurm.jobs().pop().unwrap();
+    assert_eq!(name, "convert_sub-02_ses-01");
+    slurm.set(&job, "GONE");
+    study.ok(&["monitor"]);
+    study.ok(&["monitor"]);
+    let lost = "convert sub-02 ses-01: failed lost".to_owned();
+    assert!(study.statuses().contains(&lost), "{:?}", study.statuses());
 }
 
 #[test]

@@ -140,6 +140,40 @@ fn a_controller_that_never_answers_is_asked_only_three_times() {
 }
 
 #[test]
+fn no_submission_starts_after_the_deadline() {
+    let dir = tempfile::tempdir().unwrap();
+    let (answer, until) = (accepted("7"), 10 * 60);
+    let procedures = ["prep", "qc", "qc"];
+    let (submitted, calls, state, _) = submit(dir.path(), until, answer, &procedures, &|| (), true);
+    assert!(
+        matches!(submitted.stopped, Some((Halt::Deadline, 2))),
+        "{:?}",
+        submitted.stopped
+    );
+    assert_eq!((calls, state.rows().len()), (1, 1));
+}
+
+#[test]
+fn nothing_is_submitted_after_the_lock_was_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let lock = dir.path().join("state.lock");
+    let lose = || {
+        let _ = std::fs::remove_file(&lock);
+    };
+    let procedures = ["prep", "qc", "qc"];
+    let (submitted, calls, _, _) = submit(dir.path(), 1, accepted("7"), &procedures, &lose, true);
+    assert!(
+        matches!(
+            submitted.stopped,
+            Some((Halt::Lock(LockError::Lost { .. }), 2))
+        ),
+        "{:?}",
+        submitted.stopped
+    );
+    assert_eq!(calls, 1);
+}
+
+#[test]
 fn each_try_after_a_transient_refusal_is_one_line_of_the_audit_log() {
     let dir = tempfile::tempdir().unwrap();
     let busy = Submission::Refused {

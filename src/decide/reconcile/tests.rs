@@ -203,6 +203,13 @@ fn the_end_of_an_earlier_run_is_not_the_jobs_end() {
         case.now = 60;
     });
     assert_eq!(gone.verdict(), "running unaccounted");
+    // The queue has forgotten it, but has shown it pending after the first run began.
+    let waited = first_run(Case::new()).with(|case| {
+        (case.row.status, case.row.reason) = (TaskStatus::Pending, Some(Reason::Queued));
+        case.row.facts.started_at = Some(at(1));
+        case.now = 60;
+    });
+    assert_eq!(waited.verdict(), "pending unaccounted");
     assert_eq!(first_run(Case::new()).verdict(), "failed node_fail");
 }
 
@@ -297,6 +304,11 @@ fn a_missing_job_is_lost_only_after_its_grace_with_working_accounting() {
         unknown(Some(0), true).accounting(Phase::Running).verdict(),
         "failed lost"
     );
+    // sacct fails: nothing changes, however long the job has been missing
+    for outputs in [Outputs::Missing, HERE] {
+        let failing = unknown(Some(0), true).with(|c| c.accounting = failed());
+        assert_eq!(failing.disk(outputs).verdict(), "running running");
+    }
     // no accounting at all: the queue's memory and the markers decide
     let off = |since| unknown(since, false).with(|c| c.accounting = Answer::Off);
     assert_eq!(off(None).verdict(), "running unaccounted");

@@ -151,6 +151,11 @@ mod tests {
         assert_eq!(names([room(1, much), room(2, 0)]), both[1..]);
         assert_eq!(names([room(1, much), room(2, much)]), [""; 0]);
         assert_eq!(names([None, room(2, 0)]), both[1..]);
+        let without_inodes = room(2, much).map(|room| Room {
+            has_inodes: false,
+            ..room
+        });
+        assert_eq!(names([room(1, much), without_inodes]), both[1..]);
     }
 
     #[test]

@@ -61,7 +61,7 @@ fn looking_writes_nothing() {
         return;
     }
     for (name, world) in [
-        ("fresh", World::fresh()),
+        ("fresh", World::fresh().reporting()),
         ("grown", World::grown()),
         ("crashed", crashed()),
         ("failing", World::failing()),

@@ -120,6 +120,15 @@ impl World {
         world
     }
 
+    /// Also writes a heartbeat and metrics, and sends notifications.
+    pub fn reporting(self) -> Self {
+        self.study.script("notify.sh", "true");
+        self.study.configure(&format!(
+            "heartbeat_file: beat.json\nmetrics_file: snbb.prom\nnotify: {{command: notify.sh}}\n{CONFIG}"
+        ));
+        self
+    }
+
     /// Makes a study without a state, in which two tasks are due.
     pub fn two_due() -> Self {
         let world = Self::new();

@@ -12,7 +12,11 @@ fn a_script_without_its_supervisor_runs_on_and_then_has_no_result() {
         r#"echo "$$" >"$DIR/pid"; until [ -e "$DIR/go" ] || ! [ -d "$DIR" ]; do sleep 0.02; done"#,
     );
     let pid = until_text(&study, "pid");
-    kill(study.supervisor_pid(1), rustix::process::Signal::KILL);
+    let supervisor = study.supervisor_pid(1);
+    kill(supervisor, rustix::process::Signal::KILL);
+    while is_running(&supervisor.to_string()) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
     let mut other = study.executor(1);
     assert_eq!(report(&mut other, &id).phase, Phase::Running);
     assert_eq!(report(&mut executor, &id).phase, Phase::Running);

@@ -93,7 +93,15 @@ fn the_figures_follow_the_study() {
     slurm.set("1001", "FAILED 1:0");
     slurm.set("1002", "TIMEOUT 0:15");
     slurm.set("1003", "PENDING JobHeldUser");
+    let before = study.read("out/snbb.prom");
+    let mut opened = fs::File::open(study.at("out/snbb.prom")).unwrap();
     study.ok(&["monitor"]);
+    assert_ne!(study.read("out/snbb.prom"), before);
+    assert_eq!(
+        std::io::read_to_string(&mut opened).unwrap(),
+        before,
+        "a reader sees all of the old file or all of the new one"
+    );
     let now = written(&study);
     assert_eq!((now[&of("pending")], now[&of("failed")]), (1.0, 2.0));
     assert_eq!(

@@ -109,11 +109,17 @@ fn a_subject_with_many_sessions_does_not_keep_the_others_waiting() {
             "prep_sub-03_ses-01"
         ]
     );
+    // Jobs in flight count as turns: the other subjects catch up.
+    study.scan(&["sub-02/ses-02", "sub-03/ses-02"]);
+    study.configure(&config("subjects").replace("max_in_flight: 4", "max_in_flight: 6"));
+    study.ok(&["run"]);
+    let names: Vec<String> = slurm.jobs().into_iter().map(|(_, name)| name).collect();
+    assert_eq!(names[4..], ["prep_sub-02_ses-02", "prep_sub-03_ses-02"]);
     study.configure(&config("order"));
     slurm.set_all("FAILED 1:0");
     study.ok(&["run"]);
     assert!(
-        slurm.jobs()[4..]
+        slurm.jobs()[6..]
             .iter()
             .all(|(_, name)| name.starts_with("prep_sub-01"))
     );

@@ -47,8 +47,14 @@ fn wait_tells_by_its_exit_code_how_it_went() {
     slurm.set_all("COMPLETED");
     study.ok(&["wait", "--procedure", "convert"]);
     study.ok(&["run", "--subject", "01"]);
+    // Other tasks are in flight.
+    let said = study.ok(&["wait", "--subject", "02", "--timeout", "1s"]);
+    assert_eq!(said.err.lines().count(), 1, "{}", said.err);
     slurm.set_all("FAILED 1:0");
     assert_eq!(study.call(&["wait"]).code, 1);
+    study.ok(&["wait", "--subject", "02"]);
+    let never_submitted = study.call(&["wait", "--procedure", "group"]);
+    assert_eq!(never_submitted.code, 2, "{}", never_submitted.err);
 }
 
 #[test]

@@ -224,6 +224,11 @@ fn attack_outputs_are_accepted_only_while_the_queue_answers() {
 #[test]
 fn attack_a_cleared_task_runs_again_whatever_its_failed_attempt_left() {
     let (study, slurm) = study();
+    // A task that depends on a believed one would be submitted in its place.
+    let are_converted = || {
+        let jobs = slurm.jobs();
+        jobs.iter().all(|(_, name)| name.starts_with("convert_"))
+    };
     study.ok(&["run"]);
     slurm.set_all("TIMEOUT");
     study.ok(&["monitor"]);
@@ -231,6 +236,7 @@ fn attack_a_cleared_task_runs_again_whatever_its_failed_attempt_left() {
     study.ok(&["retry"]);
     study.ok(&["run"]);
     assert_eq!(slurm.calls("sbatch"), 6);
+    assert!(are_converted(), "{:?}", slurm.jobs());
     // Nor is it believed once the state is lost.
     slurm.set_all("FAILED 1:0");
     study.ok(&["monitor"]);
@@ -240,6 +246,7 @@ fn attack_a_cleared_task_runs_again_whatever_its_failed_attempt_left() {
     }
     study.ok(&["run"]);
     assert_eq!(slurm.calls("sbatch"), 9);
+    assert!(are_converted(), "{:?}", slurm.jobs());
 }
 
 /// The row of a failed attempt was cleared, and then only the log is left.
@@ -262,6 +269,9 @@ fn attack_a_cleared_failure_that_only_the_log_knows_leaves_nothing_believed() {
     assert!(!said.err.contains("is sound"), "{}", said.err);
     study.ok(&["run"]);
     assert_eq!(slurm.calls("sbatch"), 6);
+    let jobs = slurm.jobs();
+    let is_convert = |(_, name): &(String, String)| name.starts_with("convert_");
+    assert!(jobs.iter().all(is_convert), "{jobs:?}");
     let said = study.call(&["state", "verify"]);
     assert!(said.out.contains("started anew"), "{}", said.out);
     study.ok(&["state", "repair", "--yes"]);

@@ -21,9 +21,12 @@ fn without_an_answer_nothing_is_submitted_and_nothing_changes() {
     assert_eq!(slurm.calls("sbatch"), 1);
     assert_eq!(study.call(&["monitor"]).code, 5);
     slurm.heal("squeue");
-    slurm.break_program("sacct", "sacct: error: slurmdbd: Connection refused\n");
+    let refused = "slurmdbd: Connection refused";
+    slurm.break_program("sacct", &format!("sacct: error: {refused}\n"));
     slurm.set_all("COMPLETED");
-    assert_eq!(study.call(&["monitor"]).code, 5);
+    let said = study.call(&["monitor"]);
+    assert_eq!(said.code, 5);
+    assert!(said.err.contains(refused), "{}", said.err);
     assert_eq!(
         before,
         study.read_bytes("state.parquet"),
@@ -35,6 +38,12 @@ fn without_an_answer_nothing_is_submitted_and_nothing_changes() {
         study.statuses(),
         ["convert sub-01 ses-01: running awaiting_output"]
     );
+    // New jobs do not need accounting, but the exit code shows that it is down.
+    slurm.break_program("sacct", &format!("sacct: error: {refused}\n"));
+    slurm.set_all("RUNNING");
+    let said = study.call(&["run"]);
+    assert_eq!(said.code, 5, "{}", said.err);
+    assert_eq!(slurm.calls("sbatch"), 3);
 }
 
 #[test]

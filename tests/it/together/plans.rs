@@ -6,23 +6,30 @@ use super::*;
 #[test]
 #[cfg_attr(not(debug_assertions), ignore = "debug builds only")]
 fn a_plan_that_another_call_has_carried_out_is_not_carried_out_again() {
-    let mut growing = Growing::new();
-    growing.study.ok(&["run"]);
-    growing.grow();
-    let gate = Gate::new(&growing, "gate");
-    let slow = gate.start(&growing, "squeue", &["run", USELESS_LOCK]);
-    growing.study.ok(&["run"]);
-    gate.open();
-    let said = slow.end();
-    assert_eq!(said.code, 1, "{}", said.err);
-    assert!(
-        said.err
-            .contains("was changed by another process meanwhile")
-            && said.err.contains("hint: run the command again"),
-        "{}",
-        said.err
-    );
-    growing.is_exact();
+    // Without new sessions and news of jobs, the first call has nothing to save before it submits.
+    for is_known in [false, true] {
+        let mut growing = Growing::new();
+        growing.study.ok(&["run"]);
+        growing.grow();
+        if is_known {
+            growing.study.ok(&["run", "--max-jobs", "1"]);
+            growing.study.ok(&["monitor"]);
+        }
+        let gate = Gate::new(&growing, "gate");
+        let slow = gate.start(&growing, "squeue", &["run", USELESS_LOCK]);
+        growing.study.ok(&["run"]);
+        gate.open();
+        let said = slow.end();
+        assert_eq!(said.code, 1, "{}", said.err);
+        assert!(
+            said.err
+                .contains("was changed by another process meanwhile")
+                && said.err.contains("hint: run the command again"),
+            "{}",
+            said.err
+        );
+        growing.is_exact();
+    }
 }
 
 /// One call plans, another is in the middle of its submissions.

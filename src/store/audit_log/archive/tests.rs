@@ -70,6 +70,10 @@ fn old_events_go_by_month_and_are_still_read() {
     // A second time there is nothing to do.
     assert_eq!(archive(&log), []);
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3);
+    // Further events of a month join those in its archive.
+    std::fs::write(&log, left + &line("2026-01-29", 5)).unwrap();
+    archive(&log);
+    assert_eq!(jobs(&log), ["1", "4", "5", "2", "3"]);
 }
 
 #[test]
