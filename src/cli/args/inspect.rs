@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use chrono::{DateTime, Utc};
 use clap::{Args, ValueEnum};
 
-use super::values::{column, one_of, reason, since, status, whole};
+use super::values::{column, one_of, reason, since, status, task_state, whole};
 use super::{LengthArgs, OutputCheckArgs, SelectArgs, TaskArgs, TextFormat};
 use crate::cli::output::Format;
 use crate::model::state::{Reason, TaskStatus};
@@ -119,7 +119,7 @@ pub struct SessionStatusArgs {
     #[command(flatten)]
     pub check: OutputCheckArgs,
     /// Show only sessions with this status in their row, such as failed, blocked or due; repeatable
-    #[arg(long = "status", value_name = "STATUS", value_parser = one_of::<TaskState>(TaskState::ALL.map(TaskState::as_str)))]
+    #[arg(long = "status", value_name = "STATUS", value_parser = task_state())]
     pub statuses: Vec<TaskState>,
     /// Sort by subject, session or status (attention needed first)
     #[arg(long, value_name = "KEY", value_parser = one_of::<SessionOrder>(SessionOrder::ALL.map(SessionOrder::as_str)))]

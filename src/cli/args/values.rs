@@ -137,6 +137,14 @@ impl TypedValueParser for RowStatus {
     }
 }
 
+/// A decision word, or its short form, which narrow terminals show.
+pub(super) fn task_state() -> impl TypedValueParser<Value = TaskState> {
+    let values =
+        TaskState::ALL.map(|state| PossibleValue::new(state.as_str()).alias(state.style().short));
+    PossibleValuesParser::new(values)
+        .try_map(|word| TaskState::of_cell(&word).ok_or("unknown status"))
+}
+
 pub(super) fn reason() -> impl TypedValueParser<Value = Reason> {
     one_of(Reason::ALL.iter().map(|reason| reason.as_str()))
 }
@@ -169,7 +177,8 @@ mod tests {
     use clap::{CommandFactory as _, Parser as _};
 
     use super::since;
-    use crate::cli::args::Cli;
+    use crate::cli::args::{Cli, Command};
+    use crate::show::tables::TaskState;
 
     #[test]
     fn points_in_time_are_durations_days_and_dates() {
@@ -234,6 +243,20 @@ mod tests {
             "{error}"
         );
         assert!(parse("running").is_ok());
+    }
+
+    #[test]
+    fn short_forms_of_decision_words_are_understood() {
+        for state in TaskState::ALL {
+            for word in [state.as_str(), state.style().short] {
+                let line = ["snbb-scheduler", "session-status", "--status", word];
+                let Command::SessionStatus(args) = Cli::try_parse_from(line).unwrap().command
+                else {
+                    panic!("{word}");
+                };
+                assert_eq!(args.statuses, [state], "{word}");
+            }
+        }
     }
 
     #[test]
