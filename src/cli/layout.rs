@@ -1,13 +1,16 @@
 //! Layout of tables: aligned, coloured if requested, fitted to a width.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
 use comfy_table::{
     Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Row, Table,
     TableStyle,
 };
+use crossterm::style::{ResetColor, SetAttribute, SetForegroundColor};
 use polars::prelude::{AnyValue, DataFrame};
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::base::printable::printable;
 use crate::show::efficiency;
@@ -34,23 +37,74 @@ pub struct Layout<'a> {
 
 /// Renders a frame. Lines have no trailing spaces.
 pub fn render(frame: &DataFrame, layout: Layout<'_>) -> String {
-    let columns = laid_out(frame, layout);
-    if layout.width.is_none() && !layout.color {
-        return plain(&columns, frame.height());
-    }
-    let mut table = Table::new();
-    table.force_no_tty().load_style(TableStyle::new());
     if layout.color {
         // The printer decides on colour: NO_COLOR must not override `--color always`.
         crossterm::style::force_color_output(true);
+    }
+    let columns = laid_out(frame, layout);
+    let fits = |gap: &u16| {
+        let width = layout.width.map(usize::from);
+        width.is_none_or(|width| needed(&columns, *gap) <= width)
+    };
+    let height = frame.height();
+    match [GAP, NARROW_GAP].into_iter().find(fits) {
+        Some(gap) => aligned(&columns, height, gap, layout),
+        None if height > MOST_WRAPPED => aligned(&columns, height, NARROW_GAP, layout),
+        None => wrapped(&columns, height, layout),
+    }
+}
+
+/// A table with one line per row. Must be fast for a hundred thousand rows.
+fn aligned(columns: &[Column<'_>], height: usize, gap: u16, layout: Layout<'_>) -> String {
+    let widths: Vec<usize> = columns.iter().map(Column::width).collect();
+    let gap = usize::from(gap);
+    let mut text = String::new();
+    let last = columns.len().saturating_sub(1);
+    for row in std::iter::once(None).chain((0..height).map(Some)) {
+        let start = text.len();
+        for (at, (column, width)) in columns.iter().zip(&widths).enumerate() {
+            let cell = row.map_or(column.name, |row| column.cell(row));
+            let blanks = width.saturating_sub(width_of_text(cell));
+            let (before, after) = match column.is_number {
+                true => (blanks, 0),
+                false => (0, blanks),
+            };
+            let after = after + if at == last { 0 } else { gap };
+            let color = row.and_then(|_| column.color(cell, layout));
+            let is_bold = row.is_none() && layout.color;
+            // Writing to a string cannot fail.
+            if is_bold {
+                let _ = write!(text, "{}", SetAttribute(Attribute::Bold));
+            } else if let Some(color) = color {
+                let _ = write!(text, "{}", SetForegroundColor(color));
+            }
+            text.extend(std::iter::repeat_n(' ', before));
+            text.push_str(cell);
+            text.extend(std::iter::repeat_n(' ', after));
+            if is_bold {
+                let _ = write!(text, "{ResetColor}");
+            } else if color.is_some() {
+                let _ = write!(text, "{}", SetForegroundColor(Color::Reset));
+            }
+        }
+        text.truncate(start + text.get(start..).map_or(0, |line| line.trim_end().len()));
+        text.push('\n');
+    }
+    text
+}
+
+/// A table in a terminal that is too narrow for it.
+fn wrapped(columns: &[Column<'_>], height: usize, layout: Layout<'_>) -> String {
+    let mut table = Table::new();
+    let width = layout.width.unwrap_or(u16::MAX);
+    table
+        .force_no_tty()
+        .load_style(TableStyle::new())
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(width.max(1));
+    if layout.color {
         table.enforce_styling();
     }
-    match layout.width {
-        None => table.set_content_arrangement(ContentArrangement::Disabled),
-        Some(width) => table
-            .set_content_arrangement(ContentArrangement::Dynamic)
-            .set_width(width.max(1)),
-    };
     table.set_header(columns.iter().map(|column| {
         let cell = Cell::new(column.name).set_alignment(column.alignment());
         if layout.color {
@@ -59,41 +113,25 @@ pub fn render(frame: &DataFrame, layout: Layout<'_>) -> String {
             cell
         }
     }));
-    for at in 0..frame.height() {
+    for row in 0..height {
         table.add_row(Row::from(columns.iter().map(|column| {
-            let text = column.cells.get(at).map_or(NOTHING, |text| text.as_ref());
+            let text = column.cell(row);
             let cell = Cell::new(text).set_alignment(column.alignment());
-            if !layout.color || !layout.painted.contains(&column.name) {
-                return cell;
-            }
-            let color = match (column.is_number, text) {
-                (true, "0") => Some(Color::DarkGrey),
-                (true, _) => color_of(column.name),
-                (false, _) => color_of(word_of(text)),
-            };
-            let color = color.or_else(|| efficiency::color(column.name, text).map(on_terminal));
-            match color {
+            match column.color(text, layout) {
                 Some(color) => cell.fg(color),
                 None => cell,
             }
         })));
     }
-    let fits = |width| needed(&columns, GAP) <= usize::from(width);
-    let gap = if layout.width.is_none_or(fits) {
-        GAP
-    } else {
-        NARROW_GAP
-    };
     let last = columns.len().saturating_sub(1);
-    let keeps_labels = layout.width.is_some_and(|width| {
-        let least = columns.iter().map(|column| match column.is_label() {
-            true => column.width(),
-            false => column.width().min(LEAST),
-        });
-        least.sum::<usize>() + last * usize::from(gap) <= usize::from(width)
+    let least = columns.iter().map(|column| match column.is_label() {
+        true => column.width(),
+        false => column.width().min(LEAST),
     });
+    let least = least.sum::<usize>() + last * usize::from(NARROW_GAP);
+    let keeps_labels = least <= usize::from(width);
     for (at, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, if at == last { 0 } else { gap }));
+        column.set_padding((0, if at == last { 0 } else { NARROW_GAP }));
         if keeps_labels && columns.get(at).is_some_and(Column::is_label) {
             column.set_constraint(ColumnConstraint::ContentWidth);
         }
@@ -102,39 +140,6 @@ pub fn render(frame: &DataFrame, layout: Layout<'_>) -> String {
     for line in table.lines() {
         text.push_str(line.trim_end());
         text.push('\n');
-    }
-    text
-}
-
-/// The table for a pipe or a file, which must be fast for a hundred thousand lines.
-fn plain(columns: &[Column<'_>], height: usize) -> String {
-    let widths: Vec<usize> = columns.iter().map(Column::width).collect();
-    let mut text = String::with_capacity((widths.iter().sum::<usize>() + 2) * (height + 1));
-    let mut line = |cells: &mut dyn Iterator<Item = &str>| {
-        let start = text.len();
-        for ((cell, column), width) in cells.zip(columns).zip(&widths) {
-            if text.len() > start {
-                text.push_str("  ");
-            }
-            let blanks = width.saturating_sub(cell.chars().count());
-            if !column.is_number {
-                text.push_str(cell);
-            }
-            text.extend(std::iter::repeat_n(' ', blanks));
-            if column.is_number {
-                text.push_str(cell);
-            }
-        }
-        text.truncate(start + text.get(start..).map_or(0, |line| line.trim_end().len()));
-        text.push('\n');
-    };
-    line(&mut columns.iter().map(|column| column.name));
-    for at in 0..height {
-        line(
-            &mut columns
-                .iter()
-                .map(|column| column.cells.get(at).map_or(NOTHING, |cell| cell.as_ref())),
-        );
     }
     text
 }
@@ -152,6 +157,9 @@ pub fn least_width_of(frame: &DataFrame) -> usize {
 /// Spaces between two columns.
 const GAP: u16 = 2;
 const NARROW_GAP: u16 = 1;
+
+/// Longer tables are not wrapped: this would take longer than everything else, and nobody reads them in a terminal.
+const MOST_WRAPPED: usize = 10_000;
 
 /// Columns of names, which are copied and searched, so they stay whole as long as all other columns keep [`LEAST`] letters.
 const LABELS: [&str; 4] = ["decision", "procedure", "subject", "session"];
@@ -177,8 +185,33 @@ impl Column<'_> {
     }
 
     fn width(&self) -> usize {
-        let cells = self.cells.iter().map(|cell| cell.chars().count());
-        cells.fold(self.name.chars().count(), usize::max)
+        let cells = self.cells.iter().map(|cell| width_of_text(cell));
+        cells.fold(width_of_text(self.name), usize::max)
+    }
+
+    fn cell(&self, row: usize) -> &str {
+        self.cells.get(row).map_or(NOTHING, |text| text.as_ref())
+    }
+
+    fn color(&self, text: &str, layout: Layout<'_>) -> Option<Color> {
+        if !layout.color || !layout.painted.contains(&self.name) {
+            return None;
+        }
+        let color = match (self.is_number, text) {
+            (true, "0") => Some(Color::DarkGrey),
+            (true, _) => color_of(self.name),
+            (false, _) => color_of(word_of(text)),
+        };
+        color.or_else(|| efficiency::color(self.name, text).map(on_terminal))
+    }
+}
+
+/// Columns of the terminal that a text without control characters needs.
+fn width_of_text(text: &str) -> usize {
+    if text.is_ascii() {
+        text.len()
+    } else {
+        text.width()
     }
 }
 

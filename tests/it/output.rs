@@ -3,6 +3,7 @@
 mod decisions;
 mod frames;
 mod graph;
+mod many_rows;
 mod talk;
 mod values;
 
