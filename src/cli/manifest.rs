@@ -19,16 +19,25 @@ pub fn run(context: &Context, args: &ManifestArgs, printer: &mut Printer) -> Res
 
 /// Warns of unreadable paths, and returns the exit code for them.
 pub fn warn_unreadable(manifest: &Manifest, found: &Discovery, printer: &mut Printer) -> Exit {
-    let unreadable = manifest
+    warn_of(unreadable(manifest), found, printer)
+}
+
+/// What [`warn_unreadable`] reports, for when the tasks are no longer needed otherwise.
+pub fn unreadable(manifest: &Manifest) -> BTreeSet<String> {
+    let paths = manifest
         .tasks
         .iter()
         .filter_map(|task| match &task.decision {
             Decision::Skip(Skip::Unreadable(what)) => Some(what),
             _ => None,
         });
-    let texts =
-        unreadable.map(|what| format!("cannot read {}: {}", what.path.display(), what.error));
-    let texts: Vec<String> = texts.collect::<BTreeSet<_>>().into_iter().collect();
+    paths
+        .map(|what| format!("cannot read {}: {}", what.path.display(), what.error))
+        .collect()
+}
+
+pub fn warn_of(unreadable: BTreeSet<String>, found: &Discovery, printer: &mut Printer) -> Exit {
+    let texts: Vec<String> = unreadable.into_iter().collect();
     printer.warnings_of(&texts, "more path");
     Exit::Done.unless(
         !texts.is_empty() || !found.unreadable.is_empty(),

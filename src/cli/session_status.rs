@@ -3,7 +3,7 @@
 use super::args::SessionStatusArgs;
 use super::context::Context;
 use super::error::Failure;
-use super::manifest::warn_unreadable;
+use super::manifest::{unreadable, warn_of};
 use super::output::Printer;
 use super::views::{self, SessionsView};
 use crate::base::exit::Exit;
@@ -36,11 +36,12 @@ pub fn run(
         .collect();
     context.refuse_unknown_in(&found, &args.select)?;
     let dag = &context.config.procedures;
-    let (chosen, hidden) = tables::selected(&manifest, dag, &selection);
-    let mut tasks = tables::in_sessions(&shown, &chosen, dag);
+    let unreadable = unreadable(&manifest);
+    let (chosen, hidden) = tables::selected(manifest, dag, &selection);
+    let mut tasks = tables::in_sessions(&shown, chosen, dag);
     if !args.statuses.is_empty() {
         shown = tables::with_words(&shown, &tasks, dag, &args.statuses);
-        tasks = tables::in_sessions(&shown, &tasks, dag);
+        tasks = tables::in_sessions(&shown, tasks, dag);
     }
     let view = SessionsView {
         hidden: &hidden,
@@ -51,5 +52,5 @@ pub fn run(
         format: args.format,
     };
     views::print_session_status(printer, shown, &tasks, dag, &view)?;
-    Ok(warn_unreadable(&manifest, &found, printer))
+    Ok(warn_of(unreadable, &found, printer))
 }

@@ -252,7 +252,7 @@ fn a_terminal_shows_the_sessions_that_need_a_person() {
         &dag,
         &[tables::TaskState::Failed, tables::TaskState::Due],
     );
-    let told = tables::in_sessions(&chosen, &manifest, &dag);
+    let told = tables::in_sessions(&chosen, manifest.clone(), &dag);
     assert_eq!((chosen.len(), told.tasks.len()), (2, 2));
 }
 

@@ -83,38 +83,32 @@ pub fn decision_counts(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFr
     counts(pairs.into_iter(), "decision", &present, &titles)
 }
 
-/// The tasks of the selected procedures, and the column titles of the others.
+/// The tasks of the selected procedures, and the column titles of the others. Takes the tasks, of which there may be
+/// millions.
 pub fn selected(
-    manifest: &Manifest,
+    mut manifest: Manifest,
     dag: &ProcedureDag,
     selection: &Selection,
 ) -> (Manifest, Vec<String>) {
     let is_selected = |id| selection.contains_procedure(&dag.get(id).name);
     let titles = dag.iter().zip(column_titles(dag));
     let hidden = titles.filter(|((id, _), _)| !is_selected(*id));
-    let tasks = manifest.tasks.iter();
-    let tasks = tasks.filter(|task| is_selected(task.procedure)).cloned();
-    let hidden = hidden.map(|(_, title)| title).collect();
-    (
-        Manifest {
-            tasks: tasks.collect(),
-        },
-        hidden,
-    )
+    manifest.tasks.retain(|task| is_selected(task.procedure));
+    (manifest, hidden.map(|(_, title)| title).collect())
 }
 
-/// The tasks in the rows of these sessions.
-pub fn in_sessions(sessions: &[Session], manifest: &Manifest, dag: &ProcedureDag) -> Manifest {
+/// The tasks in the rows of these sessions. Takes the tasks, likewise.
+pub fn in_sessions(sessions: &[Session], mut manifest: Manifest, dag: &ProcedureDag) -> Manifest {
     let subjects: HashSet<&SubjectLabel> = sessions.iter().map(|s| &s.subject).collect();
     let pairs: HashSet<(&SubjectLabel, &SessionLabel)> =
         sessions.iter().map(|s| (&s.subject, &s.session)).collect();
-    let appears = |task: &&Planned| match dag.get(task.procedure).scope {
-        Scope::Session => pairs.contains(&(&task.subject, &task.session)),
-        Scope::Subject => subjects.contains(&task.subject),
-    };
-    Manifest {
-        tasks: manifest.tasks.iter().filter(appears).cloned().collect(),
-    }
+    manifest
+        .tasks
+        .retain(|task| match dag.get(task.procedure).scope {
+            Scope::Session => pairs.contains(&(&task.subject, &task.session)),
+            Scope::Subject => subjects.contains(&task.subject),
+        });
+    manifest
 }
 
 /// The sessions whose rows contain one of these words.

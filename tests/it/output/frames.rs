@@ -335,7 +335,7 @@ proptest! {
                 .filter(|&s| cells(s).any(|cell| cell.split(' ').next() == Some(word.as_str())))
                 .map(|s| sessions[s].clone());
             prop_assert_eq!(&chosen, &with_word.collect::<Vec<_>>());
-            let part = tables::in_sessions(&chosen, &manifest, &dag);
+            let part = tables::in_sessions(&chosen, manifest.clone(), &dag);
             let counts = tables::decision_counts(&part, &dag).unwrap();
             let total: usize = (0..counts.height())
                 .map(|at| cell(&counts, "total", at).unwrap().parse::<usize>().unwrap())
