@@ -1,4 +1,6 @@
 //! Discovery and completion of generated studies, warm.
+//!
+//! `SNBB_BENCH_SESSIONS="100000"` sets other numbers of sessions; these take some minutes.
 #![allow(
     unsafe_code,
     clippy::unwrap_used,
@@ -56,13 +58,16 @@ fn judge_all(config: &Config) -> usize {
 fn scan(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("scan");
     group.sample_size(10);
-    for sessions in [1_000_u64, 10_000] {
+    let sizes = std::env::var("SNBB_BENCH_SESSIONS");
+    let sizes = sizes.as_deref().unwrap_or("1000 10000").split_whitespace();
+    for sessions in sizes.map(|size| size.parse::<u64>().expect("a number of sessions")) {
         let tmp = tempfile::tempdir().expect("a temporary directory");
         let generator = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/gen-tree");
         let made = Command::new("python3")
             .arg(generator)
             .arg(tmp.path())
-            .args(["--dicom-files", "1", "--sessions", &sessions.to_string()])
+            .args(["--hard-links", "--dicom-files", "1"])
+            .args(["--sessions", &sessions.to_string()])
             .output()
             .expect("python3");
         assert!(made.status.success());

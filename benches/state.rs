@@ -1,4 +1,6 @@
 //! Loads and saves a state of 1,000,000 rows through the store, and prints the size of its file.
+//!
+//! `SNBB_BENCH_ROWS` sets another number of rows. `SNBB_BENCH_STATE` keeps the state file at this path.
 #![allow(
     unsafe_code,
     clippy::unwrap_used,
@@ -7,9 +9,10 @@
     clippy::indexing_slicing,
     reason = "a measurement stops where it stands"
 )]
+#![expect(clippy::disallowed_methods, reason = "reads its settings")]
 
 use std::hint::black_box;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +23,7 @@ use snbb_scheduler::model::state::table::Metadata;
 use snbb_scheduler::model::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
 use snbb_scheduler::store::state_file::{LockedStore, Store};
 
-const SUBJECTS: usize = 40_000;
+const ROWS: usize = 1_000_000;
 const SESSIONS: usize = 5;
 const PROCEDURES: [&str; 5] = ["bids", "bids_post", "defacing", "qsiprep", "qsirecon"];
 
@@ -33,15 +36,18 @@ criterion_main!(benches);
 
 fn state(c: &mut Criterion) {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let path = directory.path().join("state.parquet");
+    let kept = std::env::var_os("SNBB_BENCH_STATE").map(PathBuf::from);
+    let path = kept.unwrap_or_else(|| directory.path().join("state.parquet"));
     let store = locked(&path);
-    let mut state = State::from_rows(rows(), None, Metadata::default());
+    let count = std::env::var("SNBB_BENCH_ROWS");
+    let count = count.map_or(ROWS, |count| count.parse().expect("a number of rows"));
+    let mut state = State::from_rows(rows(count), None, Metadata::default());
     state.mark_changed();
     store.save(&mut state).expect("the first save");
     let bytes = path.metadata().expect("the state file").len();
     println!("{} rows: {:.1} MB", state.len(), bytes as f64 / 1e6);
 
-    let mut group = c.benchmark_group("state of 1,000,000 rows");
+    let mut group = c.benchmark_group(format!("state of {count} rows"));
     group.bench_function("load", |b| {
         b.iter_with_large_drop(|| black_box(store.read().expect("the state")));
     });
@@ -62,11 +68,11 @@ fn locked(path: &Path) -> LockedStore {
 }
 
 /// Makes rows as a large study has them: most tasks complete, times and ids all different.
-fn rows() -> Vec<TaskRow> {
+fn rows(count: usize) -> Vec<TaskRow> {
     let start = DateTime::from_timestamp(1_767_225_600, 0).expect("a time");
     let mut random = Random(42);
-    let mut rows = Vec::with_capacity(SUBJECTS * SESSIONS * PROCEDURES.len());
-    for subject in 0..SUBJECTS {
+    let mut rows = Vec::with_capacity(count);
+    for subject in 0..count / (SESSIONS * PROCEDURES.len()) {
         for session in 0..SESSIONS {
             let session = 202_401_010_000 + (subject * SESSIONS + session) * 7;
             for procedure in PROCEDURES {
