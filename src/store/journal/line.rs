@@ -62,8 +62,7 @@ pub(super) fn write(out: &mut Vec<u8>, batch: u64, entry: &Entry) {
 /// within the last append (the pages of one write reach the disk in any order). Everything else is
 /// damage.
 pub(super) fn scan(bytes: &[u8]) -> Result<Scanned, Damage> {
-    let used = bytes.len() - bytes.iter().rev().take_while(|&&byte| byte == 0).count();
-    let text = bytes.get(..used).unwrap_or_default();
+    let text = without_zeros(bytes);
     let mut found = Scanned::default();
     let mut first_bad: Option<(usize, Damage)> = None;
     let mut bad_lines = 0;
@@ -102,19 +101,23 @@ pub(super) fn scan(bytes: &[u8]) -> Result<Scanned, Damage> {
     }
 }
 
-/// Reads every readable line.
+/// Reads every readable line. Finds damage in each journal in which [`scan`] finds some.
 pub(super) fn salvage(bytes: &[u8]) -> Salvaged {
     let mut salvaged = Salvaged::default();
-    for (index, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
-        if line.iter().all(|&byte| byte == 0) {
-            continue;
-        }
-        match parse(line) {
+    let lines = without_zeros(bytes).split_inclusive(|&byte| byte == b'\n');
+    for (index, line) in lines.enumerate() {
+        match parse(line.strip_suffix(b"\n").unwrap_or(line)) {
             Ok((_, entry)) => salvaged.entries.push(entry),
             Err(problem) => salvaged.damaged.push((index + 1, problem)),
         }
     }
     salvaged
+}
+
+/// A journal without the zeros that a crash can leave at its end.
+fn without_zeros(bytes: &[u8]) -> &[u8] {
+    let zeros = bytes.iter().rev().take_while(|&&byte| byte == 0).count();
+    bytes.get(..bytes.len() - zeros).unwrap_or_default()
 }
 
 const HEAD: &[u8] = b"{\"crc\":\"";

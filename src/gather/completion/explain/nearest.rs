@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::gather::completion::probe::SubjectProbe;
-use crate::gather::disk::cached::Listings;
 use crate::gather::disk::listing::{Dir, EntryKind, Listing};
 use crate::model::procedure::marker::{Component, Pattern};
 
@@ -37,10 +37,9 @@ pub(super) fn along_pattern(
     names: usize,
 ) -> Option<Nearest> {
     let parts = parts(pattern);
-    let listings = &subject.listings;
-    match &*listings.get(output) {
+    match &*listing_of(subject, output) {
         Dir::There(_) => {
-            deepest(listings, output, pattern.components(), &parts, names).map(|(_, found)| found)
+            deepest(subject, output, pattern.components(), &parts, names).map(|(_, found)| found)
         }
         Dir::Absent => above(subject, output, names),
         Dir::Failed(_) => None,
@@ -53,24 +52,26 @@ pub(super) fn to_directory(
     output: &Path,
     names: usize,
 ) -> Option<Nearest> {
-    match &*subject.listings.get(output) {
+    match &*listing_of(subject, output) {
         Dir::There(listing) => Some(describe(output, listing, "", names)),
         Dir::Absent => above(subject, output, names),
         Dir::Failed(_) => None,
     }
 }
 
-/// Finds the first existing directory above a missing one. Directories above the subjects are read once for all.
+/// Reads a directory that is not the subject's own once for all subjects: it may hold the outputs of many thousands.
+fn listing_of(subject: &SubjectProbe<'_>, dir: &Path) -> Arc<Dir> {
+    match dir.to_string_lossy().contains(subject.subject.as_str()) {
+        true => subject.listings.get(dir),
+        false => subject.probe.shared.get(subject.reader(), dir),
+    }
+}
+
+/// Finds the first existing directory above a missing one.
 fn above(subject: &SubjectProbe<'_>, missing: &Path, names: usize) -> Option<Nearest> {
-    let label = subject.subject.as_str();
     let mut below = missing;
     for dir in missing.ancestors().skip(1).take(ABOVE) {
-        let is_own = dir.to_string_lossy().contains(label);
-        let found = match is_own {
-            true => subject.listings.get(dir),
-            false => subject.probe.shared.get(subject.reader(), dir),
-        };
-        match &*found {
+        match &*listing_of(subject, dir) {
             Dir::There(listing) => {
                 let name = below.file_name()?.to_string_lossy();
                 return Some(describe(dir, listing, &name, names));
@@ -84,13 +85,13 @@ fn above(subject: &SubjectProbe<'_>, missing: &Path, names: usize) -> Option<Nea
 
 /// Follows the pattern; returns the number of matching components, and the last directory.
 fn deepest(
-    listings: &Listings<'_>,
+    subject: &SubjectProbe<'_>,
     dir: &Path,
     components: &[Component],
     parts: &[&str],
     names: usize,
 ) -> Option<(usize, Nearest)> {
-    let dir_there = listings.get(dir);
+    let dir_there = listing_of(subject, dir);
     let Dir::There(listing) = &*dir_there else {
         return None;
     };
@@ -102,13 +103,13 @@ fn deepest(
             let wanted = parts_below.join("/");
             return Some((0, describe(dir, listing, &wanted, names)));
         }
-        Component::Literal(name) => deepest(listings, &dir.join(name), rest, parts_below, names),
+        Component::Literal(name) => deepest(subject, &dir.join(name), rest, parts_below, names),
         Component::Glob(glob) => listing
             .iter()
             .filter(|entry| matches!(entry.kind, EntryKind::Directory | EntryKind::Link))
             .filter(|entry| glob.matches(entry.name))
             .take(FOLLOWED)
-            .filter_map(|entry| deepest(listings, &dir.join(entry.name), rest, parts_below, names))
+            .filter_map(|entry| deepest(subject, &dir.join(entry.name), rest, parts_below, names))
             .max_by_key(|(depth, _)| *depth),
     };
     Some(match below {

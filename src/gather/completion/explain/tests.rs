@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use super::*;
 use crate::gather::completion::{Completion, Completions as _};
 use crate::gather::disk::reader::spy;
-use crate::model::procedure::marker::{Count, Required};
+use crate::model::procedure::marker::{Base, Count, Required};
 use crate::model::procedure::testing::procedure;
 use crate::model::procedure::{Check, Procedure};
 use crate::model::procedure::{ProcedureDag, Scope};
@@ -150,6 +150,31 @@ fn for_a_missing_output_the_directory_above_is_shown() {
     let found = explained(tmp.path(), step(&[], &[]), &[]);
     let nearest = found.required[0].nearest.as_ref().unwrap();
     assert_eq!((nearest.entries, nearest.fails_at.as_str()), (0, ""));
+}
+
+#[test]
+fn a_directory_of_all_subjects_is_read_once() {
+    let tmp = files(&[("out/p/sub-02_a", "x"), ("out/p/sub-03_a", "x")]);
+    let mut step = step(&["{subject}_b"], &[]);
+    if let Required::Markers(markers) = &mut step.completion.required {
+        markers[0].base = Base::Procedure;
+    }
+    let dag = ProcedureDag::new(vec![step]).unwrap();
+    let id = dag.find("p").unwrap();
+    let root = |name: &str| tmp.path().join(name);
+    let probe = Probe::of(root("bids"), root("out"), dag, None).unwrap();
+    let session = SessionLabel::new("ses-01").unwrap();
+    spy::calls();
+    for subject in ["sub-01", "sub-02", "sub-03"] {
+        let subject = SubjectLabel::new(subject).unwrap();
+        let findings = probe.brief_explainer(&subject).findings(id, &session);
+        let nearest = findings.required[0].nearest.as_ref().unwrap();
+        assert_eq!(nearest.directory, lossy(&root("out/p")));
+    }
+    let reads = spy::calls()
+        .into_iter()
+        .filter(|path| *path == root("out/p"));
+    assert_eq!(reads.count(), 1);
 }
 
 #[test]
