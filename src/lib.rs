@@ -20,6 +20,9 @@
 //!   whose row already belongs to a later one. Both go to the attempts file.
 //! - **Gate**: what holds back sessions whose data is still arriving. **Cohort**: the sessions that the site includes.
 
+// Not in Cargo.toml: in tests nothing is reachable from outside.
+#![cfg_attr(not(test), deny(unreachable_pub))]
+
 pub mod act;
 pub mod base;
 pub mod cli;

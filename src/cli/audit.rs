@@ -24,7 +24,11 @@ use crate::show::mail;
 use crate::show::mail::Message;
 use crate::show::tables::TableError;
 
-pub fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+pub(super) fn run(
+    context: &Context,
+    args: &AuditArgs,
+    printer: &mut Printer,
+) -> Result<Exit, Failure> {
     let report_dir = report_dir(context, args, printer)?;
     let mut report = gather(context, args, printer)?;
     // A full disk may be the very finding of the report, so it goes wherever it can.

@@ -8,13 +8,13 @@ use crate::show::tables::{TaskState, first_word};
 /// Width of the labels.
 const INDENT: usize = 11;
 /// Placeholder for a space at which no line breaks.
-pub const NO_BREAK: char = '\u{a0}';
+pub(super) const NO_BREAK: char = '\u{a0}';
 /// Text is never wrapped to fewer columns: one word per line is unreadable.
 const NARROWEST: usize = 30;
 
 /// Text of a block.
 #[derive(Debug, Default)]
-pub struct Block {
+pub(super) struct Block {
     text: String,
     /// `None` without wrapping.
     width: Option<usize>,
@@ -23,7 +23,7 @@ pub struct Block {
 
 impl Block {
     /// `width`: width of the terminal, if there is one.
-    pub fn new(width: Option<u16>, is_colored: bool) -> Self {
+    pub(super) fn new(width: Option<u16>, is_colored: bool) -> Self {
         Self {
             text: String::new(),
             width: width.map(|width| usize::from(width).max(NARROWEST)),
@@ -32,7 +32,7 @@ impl Block {
     }
 
     /// Adds a title, followed by a text that begins with a status or decision word.
-    pub fn title(&mut self, title: &str, text: &str) {
+    pub(super) fn title(&mut self, title: &str, text: &str) {
         let bold = if self.is_colored {
             Style::new().bold()
         } else {
@@ -65,7 +65,7 @@ impl Block {
     }
 
     /// Adds a line with a label. Later lines of the same label have an empty one.
-    pub fn entry(&mut self, label: &str, text: &str) {
+    pub(super) fn entry(&mut self, label: &str, text: &str) {
         let head = format!("  {label:<width$}", width = INDENT - 2);
         for (at, line) in self.wrapped(&printable(text), INDENT, 2).iter().enumerate() {
             match at {
@@ -76,23 +76,27 @@ impl Block {
     }
 
     /// Adds lines below one label.
-    pub fn entries(&mut self, label: &str, texts: impl IntoIterator<Item = impl AsRef<str>>) {
+    pub(super) fn entries(
+        &mut self,
+        label: &str,
+        texts: impl IntoIterator<Item = impl AsRef<str>>,
+    ) {
         for (at, text) in texts.into_iter().enumerate() {
             self.entry(if at == 0 { label } else { "" }, text.as_ref());
         }
     }
 
     /// Adds a line to copy, which is never wrapped.
-    pub fn verbatim(&mut self, label: &str, text: &str) {
+    pub(super) fn verbatim(&mut self, label: &str, text: &str) {
         let label = format!("  {label:<width$}", width = INDENT - 2);
         self.push(&format!("{label}{}", printable(text)));
     }
 
-    pub fn gap(&mut self) {
+    pub(super) fn gap(&mut self) {
         self.text.push('\n');
     }
 
-    pub fn finish(self) -> String {
+    pub(super) fn finish(self) -> String {
         self.text
     }
 
@@ -113,7 +117,7 @@ impl Block {
 
 /// Breaks a text at spaces into lines of at most `room` columns; those after the first are indented by `hang` more.
 /// Words that are too long stay whole.
-pub fn wrap(text: &str, room: usize, hang: usize) -> Vec<String> {
+pub(super) fn wrap(text: &str, room: usize, hang: usize) -> Vec<String> {
     let own_indent = text.len() - text.trim_start().len();
     let mut lines = Vec::new();
     let mut line = " ".repeat(own_indent);

@@ -25,7 +25,11 @@ use crate::store::audit_log::{Event, EventKind};
 const CHECKS: usize = 10;
 const PAUSE: Duration = Duration::from_secs(1);
 
-pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+pub(super) fn run(
+    context: &Context,
+    args: &CancelArgs,
+    printer: &mut Printer,
+) -> Result<Exit, Failure> {
     printer.suppress_repeats();
     let state = context.read_state(printer)?;
     let selection = context.selection_among(&args.select, Some(&state))?;

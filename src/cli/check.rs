@@ -12,7 +12,11 @@ use crate::base::printable::printable;
 use crate::base::sys;
 use crate::setup::check::{self, Finding, Findings, Level, Site, checks_frame, config};
 
-pub fn run(global: &Global, args: &CheckArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+pub(super) fn run(
+    global: &Global,
+    args: &CheckArgs,
+    printer: &mut Printer,
+) -> Result<Exit, Failure> {
     let mut findings = Findings::default();
     let is_usable = match read_config(global, &sys::env) {
         Ok(loaded) => {

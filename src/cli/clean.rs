@@ -33,7 +33,11 @@ struct Found {
     events: Option<OldEvents>,
 }
 
-pub fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+pub(super) fn run(
+    context: &Context,
+    args: &CleanArgs,
+    printer: &mut Printer,
+) -> Result<Exit, Failure> {
     let Some(older_than) = args.older_than else {
         return purge(context, args, printer);
     };

@@ -27,7 +27,7 @@ use line::Line;
 
 /// Variable with which the shell requests candidates. Not the usual `COMPLETE`: a variable of that name in someone's
 /// environment must not keep cron's `run` from running.
-pub const VARIABLE: &str = "_SNBB_SCHEDULER_COMPLETE";
+pub(super) const VARIABLE: &str = "_SNBB_SCHEDULER_COMPLETE";
 
 /// Kind of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ enum Kind {
 }
 
 /// Answers a shell that requests candidates; true if one did.
-pub fn answer() -> bool {
+pub(super) fn answer() -> bool {
     let words: Vec<OsString> = std::env::args_os().collect();
     let working_dir = std::env::current_dir().ok();
     // bash and zsh pass the position of the cursor.

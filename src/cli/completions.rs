@@ -13,7 +13,7 @@ use crate::base::exit::Exit;
 
 const PROGRAM: &str = "snbb-scheduler";
 
-pub fn run(args: &CompletionsArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+pub(super) fn run(args: &CompletionsArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let shell: &dyn EnvCompleter = match args.shell {
         ShellName::Bash => &Bash,
         ShellName::Zsh => &Zsh,

@@ -18,7 +18,11 @@ use crate::config::{Origin, Setting, load_settings};
 use crate::decide::manifest::Selection;
 use crate::show::tables::{TableError, frame, texts};
 
-pub fn run(global: &Global, args: &ConfigArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+pub(super) fn run(
+    global: &Global,
+    args: &ConfigArgs,
+    printer: &mut Printer,
+) -> Result<Exit, Failure> {
     let ConfigCommand::Show(args) = &args.command;
     show(global, args, printer)
 }

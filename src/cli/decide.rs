@@ -124,7 +124,7 @@ impl Context {
 }
 
 /// Progress of the decision, which handles one subject at a time.
-pub fn subjects_progress(sessions: &[Session], printer: &mut Printer) -> Progress {
+pub(super) fn subjects_progress(sessions: &[Session], printer: &mut Printer) -> Progress {
     let subjects = sessions.chunk_by(|a, b| a.subject == b.subject).count();
     printer.progress(Some(subjects as u64), "checking outputs")
 }

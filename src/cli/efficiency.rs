@@ -15,7 +15,7 @@ use crate::show::tables::TableError;
 /// Columns of the table of jobs.
 const COLUMNS: &str = "procedure subject session job_id status reason queue_wait_s elapsed_s time_pct cpu_pct mem_pct waste_h";
 
-pub fn run(
+pub(super) fn run(
     context: &Context,
     args: &EfficiencyArgs,
     printer: &mut Printer,

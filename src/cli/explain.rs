@@ -3,7 +3,7 @@
 
 mod text;
 
-pub use text::output_problems;
+pub(super) use text::output_problems;
 
 use super::args::{ExplainArgs, TextFormat};
 use super::blocks::Block;
@@ -28,7 +28,11 @@ use crate::show::explain::{Explanation, View};
 use crate::show::tables::{TableError, TaskState};
 use crate::store::control::Control;
 
-pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+pub(super) fn run(
+    context: &Context,
+    args: &ExplainArgs,
+    printer: &mut Printer,
+) -> Result<Exit, Failure> {
     let mut state = context.read_state(printer)?;
     let named = context.named(args.task.words(), &state)?;
     let mut stops = roots::safety_stops(&context.config, &state, roots::observe);

@@ -33,7 +33,7 @@ const TASKS_SHOWN: usize = 10;
 type Failed = (TaskRow, FailureNote);
 
 /// Prints failed rows; as text, first the counts of all of them per procedure.
-pub fn print(
+pub(super) fn print(
     context: &Context,
     mut rows: Vec<&TaskRow>,
     state: &State,
@@ -130,7 +130,7 @@ fn missing(context: &Context, probe: &Probe, row: &TaskRow) -> Vec<String> {
 }
 
 /// Notes that there are no failed tasks, or none in the selection.
-pub fn note_no_failures(is_selection: bool, printer: &mut Printer) {
+pub(super) fn note_no_failures(is_selection: bool, printer: &mut Printer) {
     printer.note(match is_selection {
         true => "no failed task matches",
         false => "no task has failed",
@@ -138,7 +138,7 @@ pub fn note_no_failures(is_selection: bool, printer: &mut Printer) {
 }
 
 /// Groups failed rows that are alike.
-pub fn groups<'a>(context: &Context, rows: &'a [TaskRow]) -> Vec<Vec<&'a TaskRow>> {
+pub(super) fn groups<'a>(context: &Context, rows: &'a [TaskRow]) -> Vec<Vec<&'a TaskRow>> {
     let patterns = Patterns::for_config(&context.config);
     alike(rows, |row| {
         Likeness::from_logs(row, &context.config, &context.store, &patterns)
@@ -146,7 +146,7 @@ pub fn groups<'a>(context: &Context, rows: &'a [TaskRow]) -> Vec<Vec<&'a TaskRow
 }
 
 /// Keeps only the failed rows that are alike the one that the words name.
-pub fn keep_alike(
+pub(super) fn keep_alike(
     context: &Context,
     words: &[String],
     state: &State,
@@ -295,7 +295,7 @@ fn note(context: &Context, row: &TaskRow, state: &State, patterns: &Patterns) ->
 }
 
 /// Hints at the next step for failed tasks. Not with `-q`.
-pub fn hint_at_failures(state: &State, context: &Context, printer: &mut Printer) {
+pub(super) fn hint_at_failures(state: &State, context: &Context, printer: &mut Printer) {
     let is_failed = |row: &&TaskRow| row.status == TaskStatus::Failed;
     let failed = state.rows().iter().filter(is_failed).count();
     if failed == 0 || printer.is_quiet() {

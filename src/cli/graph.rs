@@ -8,7 +8,11 @@ use super::output::Printer;
 use crate::base::exit::Exit;
 use crate::show::graph::Graph;
 
-pub fn run(context: &Context, args: &GraphArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+pub(super) fn run(
+    context: &Context,
+    args: &GraphArgs,
+    printer: &mut Printer,
+) -> Result<Exit, Failure> {
     let (found, manifest) = context.plan_selected(&args.select, args.check.recheck, printer)?;
     let graph = Graph::new(manifest.tasks.iter(), &context.config.procedures);
     printer.data(graph.draw(args.format).as_bytes());

@@ -17,7 +17,11 @@ use crate::store::audit_log::Record;
 /// Columns of the table. The task's name is shown only if there are several.
 const COLUMNS: &str = "time procedure session event attempt job_id new_status by detail";
 
-pub fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+pub(super) fn run(
+    context: &Context,
+    args: &HistoryArgs,
+    printer: &mut Printer,
+) -> Result<Exit, Failure> {
     let state = context.read_state(printer)?;
     let named = context.named(args.task.words(), &state)?;
     let earlier = context.store.read_attempts()?;

@@ -22,7 +22,11 @@ use crate::setup::init::existing::Existing;
 use crate::setup::init::{self, InitError, NewFile, write};
 use crate::setup::{catalogue, place};
 
-pub fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+pub(super) fn run(
+    global: &Global,
+    args: &InitArgs,
+    printer: &mut Printer,
+) -> Result<Exit, Failure> {
     if args.list {
         print_catalogue(printer);
         return Ok(Exit::Done);

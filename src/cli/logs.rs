@@ -27,7 +27,11 @@ const READINGS_PER_QUERY: u32 = 20;
 /// Tasks named per group.
 const TASKS_SHOWN: usize = 10;
 
-pub fn run(context: &Context, args: &LogsArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+pub(super) fn run(
+    context: &Context,
+    args: &LogsArgs,
+    printer: &mut Printer,
+) -> Result<Exit, Failure> {
     let state = context.read_state(printer)?;
     let named = args.subject.is_some() || !args.failed;
     let named = named

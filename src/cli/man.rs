@@ -21,7 +21,7 @@ use crate::base::sys;
 use crate::config::keys::{Key, Section};
 use crate::model::bids::suggest;
 
-pub fn run(global: &Global, args: &ManArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+pub(super) fn run(global: &Global, args: &ManArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     match (&args.output, &args.page) {
         (Some(dir), _) => {
             let count = write(global, dir)?;

@@ -11,19 +11,27 @@ use crate::base::exit::Exit;
 use crate::decide::manifest::{Decision, Manifest, Skip};
 use crate::gather::sessions::discover::Discovery;
 
-pub fn run(context: &Context, args: &ManifestArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+pub(super) fn run(
+    context: &Context,
+    args: &ManifestArgs,
+    printer: &mut Printer,
+) -> Result<Exit, Failure> {
     let (found, manifest) = context.plan_selected(&args.select, args.check.recheck, printer)?;
     views::print_manifest(printer, &manifest, &context.config.procedures, args.format)?;
     Ok(warn_unreadable(&manifest, &found, printer))
 }
 
 /// Warns of unreadable paths, and returns the exit code for them.
-pub fn warn_unreadable(manifest: &Manifest, found: &Discovery, printer: &mut Printer) -> Exit {
+pub(super) fn warn_unreadable(
+    manifest: &Manifest,
+    found: &Discovery,
+    printer: &mut Printer,
+) -> Exit {
     warn_of(unreadable(manifest), found, printer)
 }
 
 /// What [`warn_unreadable`] reports, for when the tasks are no longer needed otherwise.
-pub fn unreadable(manifest: &Manifest) -> BTreeSet<String> {
+pub(super) fn unreadable(manifest: &Manifest) -> BTreeSet<String> {
     let paths = manifest
         .tasks
         .iter()
@@ -36,7 +44,11 @@ pub fn unreadable(manifest: &Manifest) -> BTreeSet<String> {
         .collect()
 }
 
-pub fn warn_of(unreadable: BTreeSet<String>, found: &Discovery, printer: &mut Printer) -> Exit {
+pub(super) fn warn_of(
+    unreadable: BTreeSet<String>,
+    found: &Discovery,
+    printer: &mut Printer,
+) -> Exit {
     let texts: Vec<String> = unreadable.into_iter().collect();
     printer.warnings_of(&texts, "more path");
     Exit::Done.unless(

@@ -12,7 +12,11 @@ use crate::base::exit::Exit;
 use crate::show::notify::Memory;
 use crate::show::notify::metrics::{MARK, Sources, render};
 
-pub fn run(context: &Context, args: &MetricsArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+pub(super) fn run(
+    context: &Context,
+    args: &MetricsArgs,
+    printer: &mut Printer,
+) -> Result<Exit, Failure> {
     if let Some(path) = &args.output {
         refuse_data(&context.config, path, "metrics_file")?;
         refuse_foreign(path, MARK)?;

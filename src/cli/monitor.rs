@@ -21,7 +21,11 @@ use crate::model::state::{Reason, State, TaskRow, TaskStatus};
 use crate::show::notify::events::is_retried;
 use crate::show::tables::failure_text;
 
-pub fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+pub(super) fn run(
+    context: &Context,
+    args: &MonitorArgs,
+    printer: &mut Printer,
+) -> Result<Exit, Failure> {
     let Some(seconds) = args.watch else {
         let (looked, state) = update(context, "monitor", &args.write, printer, no_more)?;
         report(&looked, &state, context, printer)?;
@@ -83,7 +87,7 @@ fn report(
 
 /// Updates the rows and prints the changes; `then` may change them further before they are saved. While another
 /// invocation is at work, returns the rows on record and queries nothing.
-pub fn update_or_read(
+pub(super) fn update_or_read(
     context: &Context,
     command: &str,
     args: &WriteArgs,
@@ -104,7 +108,7 @@ pub fn update_or_read(
 }
 
 /// For [`update_or_read`]: no further change.
-pub fn no_more(_: &mut State, _: &mut Looked) {}
+pub(super) fn no_more(_: &mut State, _: &mut Looked) {}
 
 fn update(
     context: &Context,
@@ -124,7 +128,7 @@ fn update(
     Ok((looked, state))
 }
 
-pub fn report_queue(looked: &Looked, printer: &mut Printer) {
+pub(super) fn report_queue(looked: &Looked, printer: &mut Printer) {
     if let Some(message) = &looked.queue_failed {
         printer.warning(&format!(
             "the queue is not responding: {message}; the status of jobs stays as recorded"
@@ -134,7 +138,7 @@ pub fn report_queue(looked: &Looked, printer: &mut Printer) {
 }
 
 /// Reports every change in one line, and whether accounting is not responding.
-pub fn report_changes(looked: &Looked, printer: &mut Printer) {
+pub(super) fn report_changes(looked: &Looked, printer: &mut Printer) {
     for warning in &looked.warnings {
         printer.warning(warning);
     }
@@ -182,7 +186,7 @@ pub fn report_changes(looked: &Looked, printer: &mut Printer) {
 
 /// Warns in one line of the tasks that this invocation is the first to see failed, unless the retry rules submit them
 /// again: for invocations with no other report of failures.
-pub fn report_new_failures(
+pub(super) fn report_new_failures(
     looked: &Looked,
     state: &State,
     context: &Context,

@@ -35,7 +35,7 @@ const EMAIL: &str = "email";
 const COMMAND: &str = "command";
 
 /// The invocation to notify about; `None` for commands that only read, and for dry runs.
-pub fn begin(command: &Command) -> Option<Invocation> {
+pub(super) fn begin(command: &Command) -> Option<Invocation> {
     let command = match command {
         Command::Run(args) if !args.dry_run => notify::Command::Run,
         Command::Monitor(args) if args.watch.is_none() => notify::Command::Monitor,
@@ -46,7 +46,7 @@ pub fn begin(command: &Command) -> Option<Invocation> {
 }
 
 /// The warnings that a quiet invocation of this command printed in the last day.
-pub fn recent_warnings(context: &Context, call: Option<&Invocation>) -> HashSet<String> {
+pub(super) fn recent_warnings(context: &Context, call: Option<&Invocation>) -> HashSet<String> {
     let Some(call) = call else {
         return HashSet::new();
     };
@@ -64,7 +64,7 @@ pub fn recent_warnings(context: &Context, call: Option<&Invocation>) -> HashSet<
 }
 
 /// Sends notifications of the result of an invocation.
-pub fn after(
+pub(super) fn after(
     context: &Context,
     call: &mut Invocation,
     result: &Result<Exit, Failure>,
@@ -93,7 +93,7 @@ pub fn after(
 }
 
 /// True if runs record their results for later notifications.
-pub fn records_runs(config: &Config) -> bool {
+pub(super) fn records_runs(config: &Config) -> bool {
     config.notify.is_on() || config.heartbeat_file.is_some() || config.metrics_file.is_some()
 }
 

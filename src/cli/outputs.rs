@@ -25,7 +25,11 @@ struct Listed<'a> {
     path: PathBuf,
 }
 
-pub fn run(context: &Context, args: &OutputsArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+pub(super) fn run(
+    context: &Context,
+    args: &OutputsArgs,
+    printer: &mut Printer,
+) -> Result<Exit, Failure> {
     let selection = context.selection(&args.select)?;
     let (found, manifest, _) = context.decide(selection.clone(), true, printer)?;
     context.refuse_no_task(&found, &args.select, &selection)?;

@@ -22,7 +22,11 @@ use crate::store::audit_log::{Event, EventKind};
 use crate::store::control::{Control, Pause, PauseCause};
 use crate::store::state_file::LockedStore;
 
-pub fn pause(context: &Context, args: &PauseArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+pub(super) fn pause(
+    context: &Context,
+    args: &PauseArgs,
+    printer: &mut Printer,
+) -> Result<Exit, Failure> {
     let (locked, _) = context.lock_beside_state("pause", &args.write, printer)?;
     let mut control = context.store.read_control()?;
     let names = chosen(context, &args.procedures, &control)?;
@@ -52,7 +56,7 @@ pub fn pause(context: &Context, args: &PauseArgs, printer: &mut Printer) -> Resu
     Ok(Exit::Done)
 }
 
-pub fn resume(
+pub(super) fn resume(
     context: &Context,
     args: &ResumeArgs,
     printer: &mut Printer,
@@ -150,7 +154,7 @@ fn title(name: Option<&Arc<str>>) -> String {
 
 /// When a procedure pauses that has just failed too often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tense {
+pub(super) enum Tense {
     /// By this invocation.
     Now,
     /// By this invocation if it were not a dry run.
@@ -159,7 +163,7 @@ pub enum Tense {
 }
 
 /// Reports each pause and its remedy in one line; with a manifest, also the number of due tasks that it holds back.
-pub fn report_pauses(
+pub(super) fn report_pauses(
     context: &Context,
     pauses: &Pauses,
     manifest: Option<&Manifest>,
@@ -203,7 +207,7 @@ pub fn report_pauses(
 
 /// Reports current pauses from the files, for commands that do not decide and for which an unreadable control file is
 /// only a warning.
-pub fn report_current_pauses(context: &Context, state: &State, printer: &mut Printer) {
+pub(super) fn report_current_pauses(context: &Context, state: &State, printer: &mut Printer) {
     match Pauses::read(&context.config, &context.store, state, sys::now()) {
         Ok(pauses) => report_pauses(context, &pauses, None, Tense::NextRun, printer),
         Err(error) => {

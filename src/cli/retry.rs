@@ -3,6 +3,8 @@
 //! Never clears a task whose job may still run or whose submission is in doubt. Updates the rows first, so that the
 //! result of an attempt that has ended is kept, and a requeued job is noticed.
 
+use serde_json::Value;
+
 use super::args::{RetryArgs, RetryStatus};
 use super::context::{Access, Context};
 use super::error::Failure;
@@ -13,7 +15,7 @@ use super::pause::report_current_pauses;
 use crate::act::pass::{Disk, Looked};
 use crate::base::exit::Exit;
 use crate::base::sys;
-use crate::base::text::{plural, plural_of};
+use crate::base::text::{maybe, plural, plural_of};
 use crate::decide::manifest::newest::proves_nothing;
 use crate::decide::reconcile::{OutputSource as _, Outputs};
 use crate::executor::{OtherExecutor, may_live_again};
@@ -39,7 +41,11 @@ enum Verdict {
     Unasked,
 }
 
-pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+pub(super) fn run(
+    context: &Context,
+    args: &RetryArgs,
+    printer: &mut Printer,
+) -> Result<Exit, Failure> {
     let (locked, mut state) =
         context.lock_or_read_state("retry", args.dry_run, &args.write, printer)?;
     let chosen = chosen(context, args, &state)?;
@@ -223,10 +229,8 @@ fn report_accepted(printer: &mut Printer, dry_run: bool, accepted: usize, left: 
 
 fn report_cleared(printer: &mut Printer, dry_run: bool, cleared: usize, outcome: &Cleared) {
     let clear = if dry_run { "would clear" } else { "cleared" };
-    let next = match dry_run || cleared == 0 {
-        true => "",
-        false => ": the next `run` decides about them again",
-    };
+    let next = (!dry_run && cleared > 0).then_some("the next `run` decides about them again");
+    let next = maybe(": ", next, "");
     printer.info(&format!("{clear} {}{next}", plural(cleared, "task")));
     if outcome.complete > 0 {
         printer.note(&format!(
@@ -390,9 +394,7 @@ fn cleared_event(row: &TaskRow) -> Event {
 }
 
 /// Adds the user.
-fn with_user(
-    mut extra: Vec<(&'static str, serde_json::Value)>,
-) -> Vec<(&'static str, serde_json::Value)> {
+fn with_user(mut extra: Vec<(&'static str, Value)>) -> Vec<(&'static str, Value)> {
     extra.push(("by", sys::user_name().into()));
     extra
 }

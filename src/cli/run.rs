@@ -34,7 +34,7 @@ use crate::model::state::State;
 use crate::show::notify::Figures;
 use crate::show::tables::tallies;
 use crate::store::state_file::LockedStore;
-pub use notes::report_strays;
+pub(super) use notes::report_strays;
 use notes::{note_abandoned_rows, note_reduced_requests, warn_missing_scripts};
 use report::report;
 
@@ -42,7 +42,7 @@ use report::report;
 const MANY_SINGLES: usize = 100;
 
 /// `figures`: for notifications, filled in as far as the run gets.
-pub fn run(
+pub(super) fn run(
     context: &Context,
     args: &RunArgs,
     figures: &mut Option<Figures>,

@@ -11,7 +11,7 @@ use crate::decide::manifest::Selection;
 use crate::model::bids::Session;
 use crate::show::tables;
 
-pub fn run(
+pub(super) fn run(
     context: &Context,
     args: &SessionStatusArgs,
     printer: &mut Printer,

@@ -32,7 +32,11 @@ use crate::store::state_file::LockedStore;
 use crate::store::verify::Level;
 use crate::store::{repair, verify};
 
-pub fn run(context: &Context, args: &StateArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+pub(super) fn run(
+    context: &Context,
+    args: &StateArgs,
+    printer: &mut Printer,
+) -> Result<Exit, Failure> {
     match &args.command {
         StateCommand::Verify(args) => verify(context, args, printer),
         StateCommand::Repair(args) => repair(context, args, printer),

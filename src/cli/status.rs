@@ -15,7 +15,11 @@ use crate::gather::sessions::lists;
 use crate::model::state::{State, TaskRow, TaskStatus};
 use crate::show::explain::all_awaiting;
 
-pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+pub(super) fn run(
+    context: &Context,
+    args: &StatusArgs,
+    printer: &mut Printer,
+) -> Result<Exit, Failure> {
     let (state, selection) = context.select_rows(&args.select, printer)?;
     let stopped = safety::stopped_by(&state.meta.baselines);
     if !stopped.is_empty() {

@@ -18,7 +18,7 @@ use crate::model::state::{State, TaskKey};
 const SHOWN: usize = 3;
 
 /// The subjects and sessions that can be named.
-pub struct Known<'a> {
+pub(super) struct Known<'a> {
     /// Unsorted, with duplicates.
     sessions: Vec<(&'a str, &'a str)>,
     place: &'static str,
@@ -127,7 +127,7 @@ impl Context {
 }
 
 impl<'a> Known<'a> {
-    pub fn in_study(found: &'a Discovery) -> Self {
+    pub(super) fn in_study(found: &'a Discovery) -> Self {
         let sessions = found.sessions.iter();
         Self {
             sessions: sessions
@@ -139,7 +139,7 @@ impl<'a> Known<'a> {
     }
 
     /// Refuses values that match nothing, subjects first, unless the list of known names may be incomplete.
-    pub fn refuse(&self, subjects: &[String], sessions: &[String]) -> Result<(), Failure> {
+    pub(super) fn refuse(&self, subjects: &[String], sessions: &[String]) -> Result<(), Failure> {
         if self.is_partial || self.sessions.is_empty() {
             return Ok(());
         }
@@ -170,7 +170,7 @@ impl<'a> Known<'a> {
         Ok(())
     }
 
-    pub fn refuse_words(&self, named: &Named) -> Result<(), Failure> {
+    pub(super) fn refuse_words(&self, named: &Named) -> Result<(), Failure> {
         self.refuse(
             std::slice::from_ref(&named.subject),
             named.session.as_slice(),

@@ -16,7 +16,11 @@ use crate::decide::manifest::Selection;
 use crate::model::state::{Reason, State, TaskRow, TaskStatus};
 use crate::show::explain::all_awaiting;
 
-pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+pub(super) fn run(
+    context: &Context,
+    args: &WaitArgs,
+    printer: &mut Printer,
+) -> Result<Exit, Failure> {
     // Problems are reported once, not every half minute.
     printer.suppress_repeats();
     let (state, selection) = context.select_rows(&args.select, printer)?;

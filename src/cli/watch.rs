@@ -16,7 +16,7 @@ const SLICE: Duration = Duration::from_millis(100);
 
 /// Repeats `step` until it breaks, with the pause that it returns between two steps. SIGINT and SIGTERM end the loop
 /// after the current step. Calls `meanwhile` several times per second of a pause.
-pub fn repeat(
+pub(super) fn repeat(
     mut step: impl FnMut() -> Result<ControlFlow<Exit, Duration>, Failure>,
     meanwhile: impl Fn(),
 ) -> Result<Exit, Failure> {
@@ -43,7 +43,7 @@ pub fn repeat(
 
 /// Makes passes, each like a `run` from cron, until nothing is due or in flight. `pass` also returns the figures of
 /// the pass, as far as it got.
-pub fn run(
+pub(super) fn run(
     interval: Duration,
     printer: &mut Printer,
     mut pass: impl FnMut(&mut Printer) -> (Result<Exit, Failure>, Option<Figures>),
@@ -91,7 +91,7 @@ pub fn run(
 }
 
 /// True if another pass may find a change. `moving`: number of tasks that will proceed automatically.
-pub fn continues(exit: Exit, moving: usize) -> bool {
+pub(super) fn continues(exit: Exit, moving: usize) -> bool {
     is_retried(exit) || moving > 0 && matches!(exit, Exit::Done | Exit::Refused | Exit::Unreadable)
 }
 

@@ -39,7 +39,7 @@ pub(super) struct Findings {
 
 impl Findings {
     /// Checks each file that contains rows. `tasks` is the number of tasks in all of them.
-    pub fn of_files(sources: &Sources, tasks: usize) -> Self {
+    pub(super) fn of_files(sources: &Sources, tasks: usize) -> Self {
         let mut out = Self::default();
         state_file(sources, tasks, &mut out);
         attempts_file(sources, &mut out);
@@ -49,7 +49,13 @@ impl Findings {
         out
     }
 
-    pub fn add(&mut self, level: Level, part: &'static str, text: String, todo: Option<&str>) {
+    pub(super) fn add(
+        &mut self,
+        level: Level,
+        part: &'static str,
+        text: String,
+        todo: Option<&str>,
+    ) {
         self.list.push(Finding {
             level,
             part,
@@ -58,7 +64,7 @@ impl Findings {
         });
     }
 
-    pub fn ok(&mut self, part: &'static str, text: impl Into<String>) {
+    pub(super) fn ok(&mut self, part: &'static str, text: impl Into<String>) {
         self.add(Level::Ok, part, text.into(), None);
     }
 
@@ -83,7 +89,7 @@ impl Findings {
     }
 
     /// Adds one finding for everything that breaks a rule; false if nothing does.
-    pub fn broken(
+    pub(super) fn broken(
         &mut self,
         level: Level,
         part: &'static str,
@@ -101,7 +107,7 @@ impl Findings {
     }
 
     /// Like [`Self::broken`], but adds `fine` if nothing breaks the rule.
-    pub fn rule(
+    pub(super) fn rule(
         &mut self,
         (level, part): (Level, &'static str),
         fine: &str,
@@ -286,7 +292,7 @@ fn audit_log(sources: &Sources, tasks: usize, out: &mut Findings) {
     }
 }
 
-pub fn control_file(sources: &Sources, out: &mut Findings) {
+pub(super) fn control_file(sources: &Sources, out: &mut Findings) {
     let part = "control file";
     let missing = "none: nothing is paused";
     if let Some(control) = out.read((Level::Error, part), &sources.control, missing) {
@@ -294,7 +300,7 @@ pub fn control_file(sources: &Sources, out: &mut Findings) {
     }
 }
 
-pub fn leftovers(sources: &Sources, out: &mut Findings) {
+pub(super) fn leftovers(sources: &Sources, out: &mut Findings) {
     let names = |paths: &[PathBuf]| -> Vec<String> {
         let names = paths.iter().filter_map(|path| path.file_name());
         names

@@ -11,7 +11,7 @@ use crate::store::sources::Sources;
 use crate::store::state_file::Store;
 
 /// True if jobs of the study may have no row: the state is empty, or lacks the newest submission of the audit log.
-pub fn may_lack_rows(config: &Config, state: &State) -> bool {
+pub(super) fn may_lack_rows(config: &Config, state: &State) -> bool {
     if state.is_empty() {
         return true;
     }
@@ -37,7 +37,7 @@ pub fn newest_submission(config: &Config, project: &str) -> Option<Record> {
 }
 
 /// Brings back the rows of jobs that only another executor can show, from the files beside the state.
-pub fn restore(config: &Config, store: &Store, state: &mut State) {
+pub(super) fn restore(config: &Config, store: &Store, state: &mut State) {
     for row in rows(config, store, state) {
         let is_free = state.get(&row.key).is_none_or(|own| !own.is_in_flight());
         if is_free && OtherExecutor::of(&row, config.executor).is_some() {
@@ -50,7 +50,7 @@ pub fn restore(config: &Config, store: &Store, state: &mut State) {
 }
 
 /// All attempts in the files beside the state.
-pub fn rows(config: &Config, store: &Store, state: &State) -> Vec<TaskRow> {
+pub(super) fn rows(config: &Config, store: &Store, state: &State) -> Vec<TaskRow> {
     let project = state.meta.project.clone();
     let project = study_word(
         project.or_else(|| config.project.clone()),

@@ -13,7 +13,7 @@ use crate::model::bids::{SessionLabel, SubjectLabel};
 
 /// A parsed command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Line {
+pub(super) struct Line {
     /// Value of `--config` as typed.
     pub config: Option<PathBuf>,
     /// Named subjects, with their prefix.
@@ -27,7 +27,7 @@ pub struct Line {
 impl Line {
     /// Parses the arguments of a request for candidates: the program, `--`, then the line. `typed`: position of the word
     /// being typed, which names nothing yet; by default the last one.
-    pub fn read(arguments: &[OsString], typed: Option<usize>) -> Self {
+    pub(super) fn read(arguments: &[OsString], typed: Option<usize>) -> Self {
         let after = arguments.iter().position(|word| word == "--");
         let line = after.map_or(&[][..], |at| arguments.get(at + 1..).unwrap_or_default());
         let typed = typed.unwrap_or(line.len().saturating_sub(1));
@@ -91,7 +91,7 @@ impl Line {
     }
 
     /// True if a word is certainly a session.
-    pub fn names_session(&self) -> bool {
+    pub(super) fn names_session(&self) -> bool {
         self.words
             .iter()
             .any(|word| SessionLabel::new(word).is_ok())

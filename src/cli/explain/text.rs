@@ -18,7 +18,7 @@ use crate::show::tables::TaskState;
 const READY_SHOWN: usize = 3;
 
 /// Adds every detail of a task.
-pub fn detailed(block: &mut Block, task: &Explanation, is_queue_known: bool) {
+pub(super) fn detailed(block: &mut Block, task: &Explanation, is_queue_known: bool) {
     block.title(&name(task), &task.headline);
     if task.text != task.headline {
         block.entry("why", &task.text);
@@ -64,7 +64,7 @@ pub fn detailed(block: &mut Block, task: &Explanation, is_queue_known: bool) {
 }
 
 /// Adds the status of a task, its cause and its remedy.
-pub fn brief(block: &mut Block, task: &Explanation) {
+pub(super) fn brief(block: &mut Block, task: &Explanation) {
     block.title(&name(task), &task.text);
     if let Some(root) = task.because.last() {
         block.entry("because", root);
@@ -152,7 +152,7 @@ fn outputs(block: &mut Block, outputs: &Findings, is_in_flight: bool) {
 }
 
 /// Reasons why a task's outputs are incomplete.
-pub fn output_problems(outputs: &Findings) -> Vec<String> {
+pub(crate) fn output_problems(outputs: &Findings) -> Vec<String> {
     let base = Path::new(&outputs.directory);
     let all = outputs.required.iter().chain(&outputs.forbidden);
     all.filter(|finding| is_problem(finding))

@@ -16,7 +16,7 @@ use crate::setup::catalogue::{self, App};
 use crate::setup::init::existing::Existing;
 use crate::setup::init::{self, InitError, NewFile, add, write};
 
-pub fn run(
+pub(super) fn run(
     (global, args): (&Global, &InitArgs),
     names: &[String],
     (dir, cwd): (&Path, &Path),

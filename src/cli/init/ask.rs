@@ -9,20 +9,20 @@ use crate::model::bids::suggest;
 use crate::setup::init::InitError;
 
 /// A dialogue; exists only if there is a terminal.
-pub struct Asker {
+pub(super) struct Asker {
     theme: SimpleTheme,
 }
 
 impl Asker {
     /// `None` unless stdin and stderr are terminals and questions are wanted.
-    pub fn new(is_silent: bool) -> Option<Self> {
+    pub(super) fn new(is_silent: bool) -> Option<Self> {
         let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
         (is_terminal && !is_silent).then_some(Self { theme: SimpleTheme })
     }
 
     /// Repeats a question until `check` accepts the answer. Without a default, an answer may be empty if `check` accepts
     /// that. A rejected answer, or the probably intended one, is the default of the next question.
-    pub fn text(
+    pub(super) fn text(
         &self,
         question: &str,
         default: Option<&str>,
@@ -53,7 +53,12 @@ impl Asker {
     }
 
     /// Asks for one of several words, or its number in the list.
-    pub fn one_of(&self, question: &str, words: &[&str], default: &str) -> Result<String, Failure> {
+    pub(super) fn one_of(
+        &self,
+        question: &str,
+        words: &[&str],
+        default: &str,
+    ) -> Result<String, Failure> {
         let answer = self.text(question, Some(default), |answer| {
             if words.contains(&picked(words, answer)) {
                 return Ok(());
@@ -66,7 +71,7 @@ impl Asker {
         Ok(picked(words, &answer).to_owned())
     }
 
-    pub fn agrees(&self, question: &str) -> Result<bool, Failure> {
+    pub(super) fn agrees(&self, question: &str) -> Result<bool, Failure> {
         let answer = self.text(
             &format!("{question} (yes or no)"),
             Some("yes"),
@@ -80,7 +85,7 @@ impl Asker {
 }
 
 /// The word that a number names, counted from 1; any other answer unchanged.
-pub fn picked<'a>(words: &[&'a str], answer: &'a str) -> &'a str {
+pub(super) fn picked<'a>(words: &[&'a str], answer: &'a str) -> &'a str {
     let number = answer.parse::<usize>().ok();
     let at = number.and_then(|number| number.checked_sub(1));
     at.and_then(|at| words.get(at)).copied().unwrap_or(answer)

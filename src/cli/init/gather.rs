@@ -21,7 +21,7 @@ use crate::setup::init::{Answers, InitError, survey};
 use crate::setup::place::{self, Place};
 
 /// Sources of the answers.
-pub struct Gatherer<'a> {
+pub(super) struct Gatherer<'a> {
     pub global: &'a Global,
     pub args: &'a InitArgs,
     pub cwd: &'a Path,
@@ -54,7 +54,7 @@ type Source = (SessionSource, Option<PathBuf>, Option<Data>);
 
 impl Gatherer<'_> {
     /// All answers, and the directories to create.
-    pub fn answers(mut self) -> Result<(Answers, Vec<PathBuf>), Failure> {
+    pub(super) fn answers(mut self) -> Result<(Answers, Vec<PathBuf>), Failure> {
         let (sessions, dicom_root, source) = self.sessions()?;
         let beside = dicom_root
             .as_deref()

@@ -48,7 +48,7 @@ pub struct PrinterOptions {
 
 /// Kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Label {
+pub(super) enum Label {
     Note,
     Warning,
     Error,
@@ -56,7 +56,7 @@ pub enum Label {
 }
 
 impl Label {
-    pub fn word(self) -> (&'static str, AnsiColor) {
+    pub(super) fn word(self) -> (&'static str, AnsiColor) {
         match self {
             Self::Note => ("note", AnsiColor::Cyan),
             Self::Warning => ("warning", AnsiColor::Yellow),

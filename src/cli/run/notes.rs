@@ -12,7 +12,12 @@ use crate::executor::ExecutorError;
 use crate::gather::sessions::discover::Discovery;
 use crate::model::state::State;
 
-pub fn report_strays(strays: &Strays, state: &State, context: &Context, printer: &mut Printer) {
+pub(crate) fn report_strays(
+    strays: &Strays,
+    state: &State,
+    context: &Context,
+    printer: &mut Printer,
+) {
     for (key, job) in &strays.adopt {
         printer.note(&format!("{key}: adopted its job {}", job.id));
     }

@@ -15,7 +15,7 @@ use crate::show::tables::{TableError, frame, numbers, texts};
 /// Tasks named per line.
 const SHOWN: usize = 3;
 
-pub fn print(
+pub(super) fn print(
     batches: &[Batch],
     (executor, kind): (&dyn Executor, ExecutorKind),
     format: Format,

@@ -53,7 +53,7 @@ const QUERY_ENV: [(&str, &str); 3] = [
 ];
 
 /// Maximum bytes of an answer of Slurm: some hundred thousand jobs.
-pub const LARGEST_ANSWER: usize = 128 << 20;
+pub(super) const LARGEST_ANSWER: usize = 128 << 20;
 
 /// Maximum bytes that sbatch may print.
 const LARGEST_RECEIPT: usize = 1 << 20;
@@ -63,7 +63,7 @@ const LONGEST_MESSAGE: usize = 500;
 
 /// Slurm's commands and their environment.
 #[derive(Debug, Clone)]
-pub struct Commands {
+pub(super) struct Commands {
     bin_dir: Option<PathBuf>,
     search_path: Vec<PathBuf>,
     env: Vec<(OsString, OsString)>,
@@ -71,7 +71,7 @@ pub struct Commands {
 
 impl Commands {
     /// Searches only `bin_dir` if given, otherwise `PATH` of `env`.
-    pub fn new(bin_dir: Option<PathBuf>, env: Vec<(OsString, OsString)>) -> Self {
+    pub(super) fn new(bin_dir: Option<PathBuf>, env: Vec<(OsString, OsString)>) -> Self {
         let path = env.iter().find(|(name, _)| name == "PATH");
         let search_path = path
             .map(|(_, path)| {
@@ -90,7 +90,7 @@ impl Commands {
     }
 
     /// A command's path, or an error with the searched places.
-    pub fn find(&self, program: &str) -> Result<PathBuf, ExecutorError> {
+    pub(super) fn find(&self, program: &str) -> Result<PathBuf, ExecutorError> {
         let dirs = match &self.bin_dir {
             Some(dir) => std::slice::from_ref(dir),
             None => self.search_path.as_slice(),
@@ -111,7 +111,7 @@ impl Commands {
     /// Runs sbatch with the caller's environment and the `added` variables; the job gets both.
     ///
     /// An error means that sbatch was never started.
-    pub fn submit<'a>(
+    pub(super) fn submit<'a>(
         &self,
         argv: &[OsString],
         added: impl IntoIterator<Item = (&'a String, &'a String)>,
@@ -126,7 +126,7 @@ impl Commands {
     }
 
     /// Runs a query.
-    pub fn query(
+    pub(super) fn query(
         &self,
         program: &str,
         arguments: &[impl AsRef<OsStr>],

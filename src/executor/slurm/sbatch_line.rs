@@ -22,7 +22,7 @@ pub(super) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    pub fn of(request: &'a JobRequest) -> Self {
+    pub(super) fn of(request: &'a JobRequest) -> Self {
         Self {
             submission_id: &request.submission_id,
             job_name: &request.job_name,

@@ -101,7 +101,7 @@ pub(super) struct Builder {
 }
 
 impl Builder {
-    pub fn add(&mut self, name: &[u8], kind: EntryKind) -> Result<(), Errno> {
+    pub(super) fn add(&mut self, name: &[u8], kind: EntryKind) -> Result<(), Errno> {
         let start = u32::try_from(self.names.len()).map_err(|_| Errno::OVERFLOW)?;
         let len = u16::try_from(name.len()).map_err(|_| Errno::OVERFLOW)?;
         self.names.extend_from_slice(name);
@@ -109,7 +109,7 @@ impl Builder {
         Ok(())
     }
 
-    pub fn finish(mut self) -> Listing {
+    pub(super) fn finish(mut self) -> Listing {
         let names = &self.names;
         self.slots
             .sort_unstable_by(|a, b| bytes(names, a).cmp(bytes(names, b)));

@@ -11,14 +11,14 @@ const GREAT_SKEW: TimeDelta = TimeDelta::minutes(10);
 
 /// The time of another clock, between two times of this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reading {
+pub(super) struct Reading {
     pub before: DateTime<Utc>,
     pub after: DateTime<Utc>,
     pub other: DateTime<Utc>,
 }
 
 /// Judges a clock. `why` is the reason why it matters.
-pub fn compare(
+pub(super) fn compare(
     about: impl ToString,
     whose: &str,
     reading: Reading,

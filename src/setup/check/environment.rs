@@ -21,7 +21,11 @@ const CHOOSERS: [(&str, &str); 8] = [
     ("SBATCH_CLUSTERS", "sbatch_args: [--clusters=...]"),
 ];
 
-pub fn check(config: &Config, env: &dyn Fn(&str) -> Option<String>, findings: &mut Findings) {
+pub(super) fn check(
+    config: &Config,
+    env: &dyn Fn(&str) -> Option<String>,
+    findings: &mut Findings,
+) {
     let before = findings.list.len();
     // An exported root may belong to another study, and cron does not set it.
     for (variable, key, root) in [

@@ -15,7 +15,7 @@ const TOPIC: &str = "notify";
 /// Time limit for connecting to the mail server.
 const MAIL_LIMIT: Duration = Duration::from_secs(5);
 
-pub fn check(site: &Site, findings: &mut Findings) {
+pub(super) fn check(site: &Site, findings: &mut Findings) {
     let config = &site.config;
     let audit = &config.audit;
     let before = findings.list.len();

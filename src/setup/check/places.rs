@@ -13,7 +13,7 @@ const FEWER_LOGS: &str =
     "free space there: `clean --logs --older-than 90d` removes logs of complete tasks";
 
 /// Checks the directories that the program writes to, and tests that of the state.
-pub fn check(site: &Site, findings: &mut Findings) {
+pub(super) fn check(site: &Site, findings: &mut Findings) {
     let config = &site.config;
     // Resolves links of the file itself, as for the state.
     let state_file = Store::at(&config.state_file)

@@ -11,7 +11,7 @@ use crate::model::procedure::Procedure;
 use crate::setup::catalogue;
 use crate::setup::place::{self, Place};
 
-pub fn check(site: &Site, key: &'static str, findings: &mut Findings) {
+pub(super) fn check(site: &Site, key: &'static str, findings: &mut Findings) {
     let config = &site.config;
     let (path, source) = match key {
         "dicom_root" => (&config.dicom_root, Some(SessionSource::Dicom)),

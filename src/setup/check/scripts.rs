@@ -18,9 +18,9 @@ use crate::setup::place;
 
 const TOPIC: &str = "script";
 /// Remedy for DOS line breaks.
-pub const DOS: &str = "convert the script: dos2unix, or sed -i 's/\\r$//'";
+pub(super) const DOS: &str = "convert the script: dos2unix, or sed -i 's/\\r$//'";
 
-pub fn check(site: &Site, findings: &mut Findings) {
+pub(super) fn check(site: &Site, findings: &mut Findings) {
     for procedure in site.procedures() {
         findings.about(TOPIC, &procedure.name);
         match site.find_script(&procedure.script) {

@@ -14,12 +14,12 @@ const TOPIC: &str = "sessions";
 const DICOM_SAMPLE: usize = 200;
 
 /// Discovers the sessions; [`check`] reports the result.
-pub fn discover(site: &Site, _: &mut Findings) {
+pub(super) fn discover(site: &Site, _: &mut Findings) {
     let found = discover_by(&site.reader, &site.config.search());
     let _ = site.found.set(found);
 }
 
-pub fn check(site: &Site, findings: &mut Findings) {
+pub(super) fn check(site: &Site, findings: &mut Findings) {
     let config = &site.config;
     let Some(discovery) = site.found.get() else {
         return;

@@ -14,7 +14,7 @@ use crate::model::procedure::{Check, Procedure, options};
 const SHORT_GRACE: Duration = Duration::from_secs(600);
 
 /// Judges the settings without reading anything else.
-pub fn check(config: &Config, findings: &mut Findings) {
+pub(super) fn check(config: &Config, findings: &mut Findings) {
     safety(config, findings);
     executor(config, findings);
 }
@@ -80,7 +80,7 @@ fn names_of(config: &Config, is_one: impl Fn(&Procedure) -> bool) -> Vec<&str> {
 }
 
 /// Reports procedures without completion markers, and errors in the QSIRecon specification.
-pub fn markers(site: &Site, findings: &mut Findings) {
+pub(super) fn markers(site: &Site, findings: &mut Findings) {
     let config = &site.config;
     if let Err(error) = Probe::new(config) {
         let out = findings.about("markers", "qsirecon");

@@ -22,7 +22,7 @@ const TOPIC: &str = "state";
 const LEAST: usize = 3;
 
 /// Reads the state; [`check`] reports on its content.
-pub fn read(site: &Site, findings: &mut Findings) {
+pub(super) fn read(site: &Site, findings: &mut Findings) {
     let config = &site.config;
     let store = match Store::at(&config.state_file) {
         Ok(store) => store,
@@ -44,7 +44,7 @@ fn report(error: &StateError, findings: &mut Findings) {
     findings.error(error.to_string(), error.hint().unwrap_or_default());
 }
 
-pub fn check(site: &Site, findings: &mut Findings) {
+pub(super) fn check(site: &Site, findings: &mut Findings) {
     let Some(study) = site.study.get() else {
         return;
     };

@@ -22,7 +22,7 @@ use crate::store::lock::{Lock, LockError};
 
 /// The result of a trial.
 #[derive(Debug, Default)]
-pub struct Trial {
+pub(super) struct Trial {
     /// `None` if all steps succeeded.
     failed: Option<Failed>,
     /// The file server's time, from a file that was just written.
@@ -43,7 +43,7 @@ const PREFIX: &str = ".snbb-check-";
 const LEFTOVER: Duration = Duration::from_secs(3600);
 
 /// Tests a directory and removes all test files. The next trial removes the leftovers of a killed one.
-pub fn run(dir: &Path) -> Trial {
+pub(super) fn run(dir: &Path) -> Trial {
     let mut trial = Trial::default();
     sweep(dir);
     let own = match tempfile::Builder::new().prefix(PREFIX).tempdir_in(dir) {
@@ -127,7 +127,7 @@ fn sweep(dir: &Path) {
     }
 }
 
-pub fn report(dir: &Path, trial: &Trial, findings: &mut Findings) {
+pub(super) fn report(dir: &Path, trial: &Trial, findings: &mut Findings) {
     findings.about("lock", dir.display());
     if let Some((step, error)) = &trial.failed {
         findings.error(

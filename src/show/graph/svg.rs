@@ -27,7 +27,7 @@ struct Place {
 }
 
 /// Draws the pipeline. A separate file needs the `namespace`.
-pub fn draw(graph: &Graph, namespace: Option<&str>) -> Markup {
+pub(super) fn draw(graph: &Graph, namespace: Option<&str>) -> Markup {
     let (places, width, height) = places(graph);
     let at = |number: usize| places.get(number).copied();
     let boxes = graph.nodes.iter().zip(&places);

@@ -71,7 +71,7 @@ impl Rewritten {
     ///
     /// # Errors
     /// It was changed meanwhile, or cannot be written.
-    pub fn write(&self) -> Result<(), StateError> {
+    pub(crate) fn write(&self) -> Result<(), StateError> {
         let path = &self.path;
         if !self.is_archive {
             return archive::rewrite(path, &self.before, &self.after);

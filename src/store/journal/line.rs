@@ -28,7 +28,7 @@ pub(super) struct Damage {
 }
 
 impl Damage {
-    pub fn at(self, path: &Path) -> JournalError {
+    pub(super) fn at(self, path: &Path) -> JournalError {
         JournalError::Damaged {
             path: path.to_owned(),
             line: self.line,

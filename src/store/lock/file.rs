@@ -29,18 +29,18 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub fn is_of(&self, token: &str) -> bool {
+    pub(super) fn is_of(&self, token: &str) -> bool {
         self.holder
             .as_ref()
             .is_some_and(|holder| holder.token == token)
     }
 
     /// True if both are the same lock, without a heartbeat in between.
-    pub fn is_unchanged(&self, later: &Self) -> bool {
+    pub(super) fn is_unchanged(&self, later: &Self) -> bool {
         self.identity == later.identity && self.mtime == later.mtime && self.text == later.text
     }
 
-    pub fn life(&self, me: &Holder) -> Life {
+    pub(super) fn life(&self, me: &Holder) -> Life {
         self.holder
             .as_ref()
             .map_or(Life::Unknown, |holder| holder.life(me))

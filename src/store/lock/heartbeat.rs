@@ -21,7 +21,7 @@ pub(super) struct Heartbeat {
 }
 
 impl Heartbeat {
-    pub fn start(file: File, pause: Duration) -> io::Result<Self> {
+    pub(super) fn start(file: File, pause: Duration) -> io::Result<Self> {
         let file = Arc::new(file);
         let theirs = Arc::clone(&file);
         let (running, stopped) = channel();
@@ -39,7 +39,7 @@ impl Heartbeat {
         })
     }
 
-    pub fn beat(&self) {
+    pub(super) fn beat(&self) {
         touch_quietly(&self.file);
     }
 }

@@ -39,7 +39,7 @@ pub(super) enum Life {
 }
 
 impl Holder {
-    pub fn this_process(command: &str) -> Self {
+    pub(super) fn this_process(command: &str) -> Self {
         Self {
             token: format!("{:016x}{:016x}", sys::random(), sys::random()),
             pid: getpid().as_raw_nonzero().get(),
@@ -55,12 +55,12 @@ impl Holder {
     }
 
     /// `None` if the text is incomplete.
-    pub fn parse(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let holder: Self = serde_json::from_slice(bytes).ok()?;
         (!holder.token.is_empty()).then_some(holder)
     }
 
-    pub fn to_line(&self) -> Vec<u8> {
+    pub(super) fn to_line(&self) -> Vec<u8> {
         // Texts, numbers and a time always serialize; an empty file would count as unreadable.
         let mut line = serde_json::to_vec(self).unwrap_or_default();
         line.push(b'\n');
@@ -68,7 +68,7 @@ impl Holder {
     }
 
     /// Whether the process runs, as seen from `me`.
-    pub fn life(&self, me: &Self) -> Life {
+    pub(super) fn life(&self, me: &Self) -> Life {
         let comparable = self.host == me.host
             && self.boot_id.is_some()
             && self.boot_id == me.boot_id

@@ -16,7 +16,7 @@ use crate::store::audit_log::{EventKind, Record};
 
 /// One attempt of a task.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Attempt {
+pub(super) struct Attempt {
     pub row: TaskRow,
     /// Time of its last event.
     pub touched: DateTime<Utc>,
@@ -25,7 +25,7 @@ pub struct Attempt {
 
 /// Where an attempt's row belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub(super) enum Place {
     /// The task's row.
     Current,
     /// Replaced by a later attempt.
@@ -37,7 +37,7 @@ pub enum Place {
 }
 
 /// Each task's attempts, oldest first.
-pub fn replay(records: &[Record]) -> BTreeMap<TaskKey, Vec<Attempt>> {
+pub(super) fn replay(records: &[Record]) -> BTreeMap<TaskKey, Vec<Attempt>> {
     let mut ordered: Vec<&Record> = records.iter().collect();
     // Stable: events with equal times stay in the order of the log.
     ordered.sort_by_key(|record| record.at);
@@ -54,7 +54,7 @@ pub fn replay(records: &[Record]) -> BTreeMap<TaskKey, Vec<Attempt>> {
 }
 
 /// Fills in the study of the newest submission.
-pub fn fill_meta(meta: &mut Metadata, records: &[Record]) {
+pub(super) fn fill_meta(meta: &mut Metadata, records: &[Record]) {
     let submitted = |record: &&Record| record.kind == EventKind::Submitted;
     let newest = records
         .iter()

@@ -17,7 +17,7 @@ use super::{ReadError, cast, data_type, dictionary, repeats};
 use crate::model::state::columns::{Column, Kind, Value};
 
 /// One column of a batch.
-pub enum Cells {
+pub(super) enum Cells {
     Absent,
     /// Repeated texts, each stored once.
     Shared {
@@ -35,10 +35,10 @@ pub enum Cells {
 }
 
 /// A value that does not fit its column, and what is expected.
-pub struct Misfit(pub String, pub &'static str);
+pub(super) struct Misfit(pub String, pub &'static str);
 
 impl Cells {
-    pub fn of(
+    pub(super) fn of(
         array: Option<&ArrayRef>,
         column: &Column,
         interner: &mut Interner,
@@ -144,7 +144,7 @@ impl Cells {
 
     /// Passes the values of some rows to `take` in order, `None` for a null. Stops at the first misfit and returns its
     /// position.
-    pub fn each(
+    pub(super) fn each(
         &self,
         rows: Range<usize>,
         mut take: impl FnMut(usize, Option<Value<'_>>) -> Result<(), Misfit>,
@@ -209,7 +209,7 @@ fn integer(value: f64) -> Result<Value<'static>, Misfit> {
 
 /// A store of texts that keeps each once.
 #[derive(Default)]
-pub struct Interner(HashSet<Arc<str>>);
+pub(super) struct Interner(HashSet<Arc<str>>);
 
 impl Interner {
     fn get(&mut self, text: &str) -> Arc<str> {

@@ -17,7 +17,7 @@ use crate::model::state::columns::{COLUMNS, Kind, Value};
 use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
 
 /// A reader of the batches of one file, in order.
-pub struct Decoder {
+pub(super) struct Decoder {
     layout: Layout,
     /// False if another program wrote the file.
     own_file: bool,
@@ -32,7 +32,7 @@ pub struct Decoder {
 const CACHED_ROWS: usize = 512;
 
 /// The positions of the columns in a file.
-pub struct Layout {
+pub(super) struct Layout {
     /// In the order of [`COLUMNS`].
     own: Vec<Option<usize>>,
     /// Other columns, without an index that pandas saved.
@@ -40,7 +40,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    pub fn of(schema: &Schema) -> Result<Self, ReadError> {
+    pub(super) fn of(schema: &Schema) -> Result<Self, ReadError> {
         let mut own = vec![None; COLUMNS.len()];
         let mut other_columns = Vec::new();
         for (at, field) in schema.fields().iter().enumerate() {
@@ -71,7 +71,7 @@ fn is_needed(kind: Kind) -> bool {
 }
 
 impl Decoder {
-    pub fn new(layout: Layout, own_file: bool) -> Self {
+    pub(super) fn new(layout: Layout, own_file: bool) -> Self {
         Self {
             layout,
             own_file,
@@ -84,7 +84,7 @@ impl Decoder {
 
     /// Appends the rows of a batch. Each gets its line number in the table of other columns, if there
     /// are any.
-    pub fn append(
+    pub(super) fn append(
         &mut self,
         batch: &RecordBatch,
         rows: &mut Vec<TaskRow>,
@@ -152,7 +152,7 @@ impl Decoder {
         Ok(())
     }
 
-    pub fn warnings(self) -> Vec<String> {
+    pub(super) fn warnings(self) -> Vec<String> {
         self.strange_reasons
             .into_iter()
             .map(|(word, (count, first))| {
@@ -222,7 +222,7 @@ fn is_null_word(text: &str) -> bool {
 }
 
 /// The other columns, if any.
-pub fn part_of_others(
+pub(super) fn part_of_others(
     batch: &RecordBatch,
     decoder: &Decoder,
 ) -> Result<Option<RecordBatch>, ArrowError> {

@@ -16,10 +16,10 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use sha2::{Digest as _, Sha256};
 
 /// Name of the canonical form; precedes the hash in the metadata.
-pub const SCHEME: &str = "sha256-columns-1";
+pub(super) const SCHEME: &str = "sha256-columns-1";
 
 /// The hash of the batches of one file, in order.
-pub struct Digest {
+pub(super) struct Digest {
     columns: Vec<Column>,
     rows: u64,
     buffer: Vec<u8>,
@@ -35,7 +35,7 @@ struct Column {
 const NULL: u32 = u32::MAX;
 
 impl Digest {
-    pub fn new(schema: &SchemaRef) -> Self {
+    pub(super) fn new(schema: &SchemaRef) -> Self {
         let columns = schema
             .fields()
             .iter()
@@ -52,7 +52,7 @@ impl Digest {
         }
     }
 
-    pub fn update(&mut self, batch: &RecordBatch) -> Result<(), ArrowError> {
+    pub(super) fn update(&mut self, batch: &RecordBatch) -> Result<(), ArrowError> {
         self.rows += batch.num_rows() as u64;
         for (column, array) in self.columns.iter_mut().zip(batch.columns()) {
             self.buffer.clear();
@@ -64,7 +64,7 @@ impl Digest {
 
     /// The hash of everything, preceded by the name of its scheme. `metadata` are our keys and values
     /// except the hash itself.
-    pub fn finish(self, metadata: &[(String, String)]) -> String {
+    pub(super) fn finish(self, metadata: &[(String, String)]) -> String {
         let mut sorted: Vec<_> = metadata.iter().collect();
         sorted.sort();
         let mut all = Sha256::new();

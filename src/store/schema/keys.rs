@@ -10,17 +10,17 @@ use crate::model::state::table::Metadata;
 
 /// Keys of the file's metadata. All begin with [`PREFIX`].
 const PREFIX: &str = "snbb.";
-pub const VERSION: &str = "snbb.format_version";
-pub const GENERATION: &str = "snbb.generation";
-pub const PROJECT: &str = "snbb.project";
-pub const OWNER: &str = "snbb.owner_uid";
-pub const CLUSTER: &str = "snbb.cluster";
-pub const PATH: &str = "snbb.path";
-pub const BASELINES: &str = "snbb.baselines";
-pub const BEGUN_ANEW: &str = "snbb.begun_anew";
-pub const HASH: &str = "snbb.hash";
+pub(super) const VERSION: &str = "snbb.format_version";
+pub(super) const GENERATION: &str = "snbb.generation";
+pub(super) const PROJECT: &str = "snbb.project";
+pub(super) const OWNER: &str = "snbb.owner_uid";
+pub(super) const CLUSTER: &str = "snbb.cluster";
+pub(super) const PATH: &str = "snbb.path";
+pub(super) const BASELINES: &str = "snbb.baselines";
+pub(super) const BEGUN_ANEW: &str = "snbb.begun_anew";
+pub(super) const HASH: &str = "snbb.hash";
 
-pub fn own_keys(metadata: Option<&Vec<KeyValue>>) -> BTreeMap<String, String> {
+pub(super) fn own_keys(metadata: Option<&Vec<KeyValue>>) -> BTreeMap<String, String> {
     metadata
         .into_iter()
         .flatten()
@@ -30,7 +30,7 @@ pub fn own_keys(metadata: Option<&Vec<KeyValue>>) -> BTreeMap<String, String> {
 }
 
 /// The pairs to write, without the hash.
-pub fn pairs_of(meta: &Metadata) -> Result<Vec<(String, String)>, ParquetError> {
+pub(super) fn pairs_of(meta: &Metadata) -> Result<Vec<(String, String)>, ParquetError> {
     let baselines = serde_json::to_string(&meta.baselines)
         .map_err(|error| ParquetError::External(Box::new(error)))?;
     let pair = |key: &str, value: String| (key.to_owned(), value);
@@ -51,7 +51,7 @@ pub fn pairs_of(meta: &Metadata) -> Result<Vec<(String, String)>, ParquetError> 
     Ok(pairs)
 }
 
-pub fn parse_metadata(keys: &BTreeMap<String, String>) -> Result<Metadata, ReadError> {
+pub(super) fn parse_metadata(keys: &BTreeMap<String, String>) -> Result<Metadata, ReadError> {
     let bad =
         |key: &str, value: &str| ReadError::Damaged(format!("its metadata has {key} = '{value}'"));
     let number = |key: &str| match keys.get(key) {

@@ -45,7 +45,7 @@ pub(super) struct Problems(BTreeMap<Problem, Vec<String>>);
 impl Problems {
     /// Adds a name. A file counts only if its name is a subject's or session's label: `sub-01.html` beside `sub-01/` is
     /// usual.
-    pub fn add(&mut self, kind: Problem, name: String) {
+    pub(super) fn add(&mut self, kind: Problem, name: String) {
         let is_label = || SubjectLabel::new(&name).is_ok() || SessionLabel::new(&name).is_ok();
         if kind != Problem::NotADirectory || is_label() {
             self.0.entry(kind).or_default().push(name);
@@ -53,7 +53,7 @@ impl Problems {
     }
 
     /// Adds labels that differ only in case or leading zeros. `labels` are all labels of one directory.
-    pub fn add_twins<'a>(&mut self, labels: impl Iterator<Item = &'a str>) {
+    pub(super) fn add_twins<'a>(&mut self, labels: impl Iterator<Item = &'a str>) {
         let mut alike: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for label in labels {
             let bare = label.split_once('-').map_or(label, |(_, bare)| bare);
@@ -68,31 +68,31 @@ impl Problems {
         }
     }
 
-    pub fn has(&self, kind: Problem) -> bool {
+    pub(super) fn has(&self, kind: Problem) -> bool {
         self.0.contains_key(&kind)
     }
 
     /// Moves the names of one kind from `from`.
-    pub fn take(&mut self, kind: Problem, from: &mut Self) {
+    pub(super) fn take(&mut self, kind: Problem, from: &mut Self) {
         if let Some(names) = from.0.remove(&kind) {
             self.0.entry(kind).or_default().extend(names);
         }
     }
 
-    pub fn below(mut self, parent: &str) -> Self {
+    pub(super) fn below(mut self, parent: &str) -> Self {
         for name in self.0.values_mut().flatten() {
             *name = format!("{parent}/{name}");
         }
         self
     }
 
-    pub fn extend(&mut self, other: Self) {
+    pub(super) fn extend(&mut self, other: Self) {
         for (kind, names) in other.0 {
             self.0.entry(kind).or_default().extend(names);
         }
     }
 
-    pub fn notes(self, root: &Path, what: &str) -> Vec<String> {
+    pub(super) fn notes(self, root: &Path, what: &str) -> Vec<String> {
         let note = |(kind, mut names): (Problem, Vec<String>)| {
             names.sort_unstable();
             note(kind, &names, root, what)

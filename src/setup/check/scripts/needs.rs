@@ -15,7 +15,7 @@ const FILES: [&str; 7] = [
 
 /// The files that a script requires, each with the variable that a site can set for it. `env` contains the job's
 /// variables.
-pub fn files(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Vec<(String, PathBuf)> {
+pub(super) fn files(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Vec<(String, PathBuf)> {
     let mut files = Vec::new();
     for line in text.lines() {
         let line = line.strip_prefix("export ").unwrap_or(line);

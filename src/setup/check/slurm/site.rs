@@ -6,7 +6,7 @@ use crate::model::procedure::TimeLimit;
 
 /// The relevant part of `scontrol show config`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Settings {
+pub(super) struct Settings {
     /// The controller's clock, in whole seconds.
     pub clock: Option<DateTime<Utc>>,
     /// How long the queue lists an ended job, in seconds.
@@ -15,7 +15,7 @@ pub struct Settings {
 
 /// The time limit of a partition, of an account of the user, or of a QOS.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Limit {
+pub(super) struct Limit {
     pub name: String,
     /// The partition that an account's limit applies to; empty for all.
     pub partition: String,
@@ -27,7 +27,7 @@ pub struct Limit {
 }
 
 /// Parses `scontrol show config`. With `SLURM_TIME_FORMAT=%s`, its first line contains the controller's clock.
-pub fn config(text: &str) -> Settings {
+pub(super) fn config(text: &str) -> Settings {
     let mut settings = Settings::default();
     for line in text.lines() {
         if let Some(seconds) = line.strip_prefix("Configuration data as of ") {
@@ -42,7 +42,7 @@ pub fn config(text: &str) -> Settings {
 }
 
 /// Parses `scontrol --oneliner show partition`.
-pub fn partitions(text: &str) -> Vec<Limit> {
+pub(super) fn partitions(text: &str) -> Vec<Limit> {
     let partition = |line: &str| {
         let value = |key: &str| {
             let mut words = line.split_ascii_whitespace();
@@ -60,7 +60,7 @@ pub fn partitions(text: &str) -> Vec<Limit> {
 }
 
 /// Parses `sacctmgr -n -P` with `show assoc format=account,partition,maxwall` or `show qos format=name,maxwall`.
-pub fn walls(text: &str) -> Vec<Limit> {
+pub(super) fn walls(text: &str) -> Vec<Limit> {
     let wall = |line: &str| {
         let (head, max) = line.rsplit_once('|')?;
         let (name, partition) = head.split_once('|').unwrap_or((head, ""));

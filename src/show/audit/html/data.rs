@@ -35,7 +35,7 @@ struct Detail<'a> {
 }
 
 /// The data of the heat map.
-pub fn grid(report: &Report) -> String {
+pub(super) fn grid(report: &Report) -> String {
     let words = TaskState::ALL.into_iter().map(|state| {
         let style = state.style();
         (state.to_string(), json!([style.symbol, style.group]))
@@ -47,7 +47,7 @@ pub fn grid(report: &Report) -> String {
 }
 
 /// The details of single tasks, in the order of [`Report::tasks`].
-pub fn details(report: &Report) -> Vec<String> {
+pub(super) fn details(report: &Report) -> Vec<String> {
     let mut findings: HashMap<&TaskKey, Vec<&LogFinding>> = HashMap::new();
     for finding in report.logs.iter().flat_map(|logs| &logs.findings) {
         findings.entry(&finding.key).or_default().push(finding);

@@ -36,7 +36,7 @@ fn figure(chart: Markup, list: &List) -> Markup {
 }
 
 /// Two lists, side by side on wide screens.
-pub fn pair(report: &Report, lists: [fn(&Report) -> List; 2]) -> Markup {
+pub(super) fn pair(report: &Report, lists: [fn(&Report) -> List; 2]) -> Markup {
     let lists = lists.map(|list| list(report));
     html! {
         @if lists.iter().any(|list| !list.is_empty()) {
@@ -55,7 +55,7 @@ fn wide(label: &str, drawing: Markup) -> Markup {
 }
 
 /// The pipeline, and the progress of each procedure.
-pub fn pipeline(report: &Report) -> Markup {
+pub(super) fn pipeline(report: &Report) -> Markup {
     let bars = report.procedures.iter().filter(|p| p.tasks > 0).map(|p| {
         let parts = Group::ALL.into_iter();
         let parts = parts.map(|group| (group.as_str(), count_of_group(&p.decisions, group)));
@@ -80,7 +80,7 @@ pub fn pipeline(report: &Report) -> Markup {
 }
 
 /// Failures by cause, reason, node and known error.
-pub fn failures(report: &Report) -> Markup {
+pub(super) fn failures(report: &Report) -> Markup {
     let groups = &report.failures.groups;
     let shown = groups.get(..super::ROWS).unwrap_or(groups);
     let (first, others) = shown.split_at(shown.len().min(GROUPS));
@@ -139,7 +139,7 @@ fn alike(report: &Report, group: &FailureGroup) -> Markup {
 }
 
 /// The progress of the work over time.
-pub fn progress(report: &Report) -> Markup {
+pub(super) fn progress(report: &Report) -> Markup {
     let Some(progress) = &report.progress else {
         return html! {};
     };
@@ -214,7 +214,7 @@ fn throughput(progress: &Progress, to: NaiveDate) -> Markup {
 }
 
 /// Requested, used and suggested resources.
-pub fn efficiency(report: &Report) -> Markup {
+pub(super) fn efficiency(report: &Report) -> Markup {
     let chart = |title: &str, unit, axis, get: fn(&Efficiency) -> Option<&Usage>| {
         let all = report.efficiency.iter();
         let rows = all.filter_map(|found| Some((&*found.procedure, get(found)?)));

@@ -13,7 +13,7 @@ use crate::show::charts::stack;
 use crate::show::tables::{Group, TaskState, utc_time};
 
 /// The banner with study, time and selection.
-pub fn header(report: &Report) -> Markup {
+pub(super) fn header(report: &Report) -> Markup {
     let study = &report.study;
     let at = study.created_at;
     html! {
@@ -36,7 +36,7 @@ pub fn header(report: &Report) -> Markup {
 }
 
 /// A warning that the figures are incomplete.
-pub fn partial(report: &Report) -> Markup {
+pub(super) fn partial(report: &Report) -> Markup {
     html! {
         @if report.is_partial() {
             p.notice role="note" {
@@ -58,7 +58,7 @@ fn tile(class: &str, group: &str, label: Markup, count: usize, remark: Markup) -
     }
 }
 
-pub fn tiles(report: &Report) -> Markup {
+pub(super) fn tiles(report: &Report) -> Markup {
     let totals = &report.totals;
     let counts = Group::ALL.into_iter();
     let counts = counts.map(|group| (group, count_of_group(&totals.decisions, group)));
@@ -155,7 +155,7 @@ fn warnings(report: &Report) -> (usize, String) {
 }
 
 /// The frame of the heat map, which the page's script fills. Without scripts the page shows `lists`.
-pub fn matrix(report: &Report, lists: Markup) -> Markup {
+pub(super) fn matrix(report: &Report, lists: Markup) -> Markup {
     let matrix = &report.matrix;
     if matrix.sessions.is_empty() || matrix.procedures.is_empty() {
         return html! {};
@@ -201,7 +201,7 @@ pub fn matrix(report: &Report, lists: Markup) -> Markup {
 }
 
 /// The maintenance section.
-pub fn upkeep(report: &Report) -> Markup {
+pub(super) fn upkeep(report: &Report) -> Markup {
     let lists = upkeep::LISTS.map(|list| list(report));
     html! {
         @if lists.iter().all(|list| list.rows.is_empty()) { p { "No maintenance needed." } }
@@ -213,7 +213,7 @@ pub fn upkeep(report: &Report) -> Markup {
 }
 
 /// The footer with the sources of the report.
-pub fn about(report: &Report) -> Markup {
+pub(super) fn about(report: &Report) -> Markup {
     let study = &report.study;
     let parts: Vec<&str> = study.parts.iter().map(|part| part.as_str()).collect();
     let config = study.config.as_deref().unwrap_or("built-in defaults");

@@ -1,8 +1,8 @@
 //! The lists of a report, shared by its formats: text, Markdown, mail and page.
 
-pub mod figures;
-pub mod tasks;
-pub mod upkeep;
+pub(crate) mod figures;
+pub(crate) mod tasks;
+pub(crate) mod upkeep;
 
 use crate::base::sys::local_time;
 use crate::base::text::plural;
@@ -13,7 +13,7 @@ use crate::show::audit::report::{Count, Report};
 
 /// How a column is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Text,
     /// Right-aligned; `>` before the title.
     Number,
@@ -25,7 +25,7 @@ pub enum Kind {
 
 /// One list of the report with its notes. A list without rows and notes is omitted.
 #[derive(Debug, Clone, PartialEq)]
-pub struct List {
+pub(crate) struct List {
     pub title: String,
     pub columns: Vec<(&'static str, Kind)>,
     /// The first cell names the row.
@@ -36,7 +36,7 @@ pub struct List {
 }
 
 /// All lists, in the order of the text.
-pub const LISTS: [fn(&Report) -> List; 18] = [
+pub(crate) const LISTS: [fn(&Report) -> List; 18] = [
     upkeep::unreadable,
     figures::trend,
     figures::trend_by_procedure,
@@ -85,7 +85,7 @@ impl List {
         self
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.notes.is_empty()
     }
 }
@@ -104,7 +104,7 @@ fn of_task(key: &TaskKey, rest: Vec<String>) -> Vec<String> {
 }
 
 /// The title of a report, and lines about the whole study.
-pub fn head(report: &Report) -> (String, Vec<String>) {
+pub(crate) fn head(report: &Report) -> (String, Vec<String>) {
     let study = &report.study;
     let at = local_time(study.created_at);
     let mut lines = vec![match &study.config {
@@ -149,7 +149,7 @@ pub fn head(report: &Report) -> (String, Vec<String>) {
 }
 
 /// `2 complete, 1 failed`.
-pub fn counts(counts: &[Count]) -> String {
+pub(crate) fn counts(counts: &[Count]) -> String {
     let counts = counts.iter();
     let texts: Vec<String> = counts.map(|c| format!("{} {}", c.count, c.word)).collect();
     texts.join(", ")

@@ -9,7 +9,7 @@ use crate::show::audit::report::{Backlog, ProcedureProgress, Rate, Report, signe
 use crate::show::efficiency::{TITLES, no_measurement, resources};
 
 /// Changes in the whole study.
-pub fn trend(report: &Report) -> List {
+pub(crate) fn trend(report: &Report) -> List {
     let Some(trend) = &report.trend else {
         return List::new("", "", []);
     };
@@ -31,7 +31,7 @@ pub fn trend(report: &Report) -> List {
         .note(format!("compared with {}", trend.file))
 }
 
-pub fn trend_by_procedure(report: &Report) -> List {
+pub(crate) fn trend_by_procedure(report: &Report) -> List {
     let procedures = report.trend.iter().flat_map(|trend| &trend.procedures);
     let rows = procedures
         .filter(|p| (p.complete_before, p.failed_before) != (p.complete_now, p.failed_now))
@@ -45,7 +45,7 @@ pub fn trend_by_procedure(report: &Report) -> List {
 }
 
 /// Completed and failed tasks of a procedure so far.
-pub fn so_far(procedure: &ProcedureProgress) -> (usize, usize) {
+pub(crate) fn so_far(procedure: &ProcedureProgress) -> (usize, usize) {
     let last = procedure.days.last();
     last.map_or((0, 0), |day| (day.completed_so_far, day.failed_so_far))
 }
@@ -54,7 +54,7 @@ const PER_DAY: &str =
     "per day: average of the last 7 or 28 days, or since the first job if that was later";
 const BACKLOG: &str = "backlog and expected end: without failed, blocked and paused tasks";
 
-pub fn progress(report: &Report) -> List {
+pub(crate) fn progress(report: &Report) -> List {
     let line = |name: &str, (done, failed): (usize, usize), rate: &Rate, backlog: &Backlog| {
         let rate_text = |rate: Option<f64>| rate.map_or(String::new(), |rate| format!("{rate:.1}"));
         let end = |end: DateTime<Utc>| end.format("%Y-%m-%d").to_string();
@@ -92,12 +92,12 @@ pub fn progress(report: &Report) -> List {
 }
 
 /// The data of the page's throughput chart.
-pub fn by_day(days: impl Iterator<Item = (NaiveDate, (usize, usize))>) -> List {
+pub(crate) fn by_day(days: impl Iterator<Item = (NaiveDate, (usize, usize))>) -> List {
     let rows = days.map(|(day, (completed, failed))| row![day, completed, failed]);
     List::new("throughput by day", "day | >completed | >failed", rows)
 }
 
-pub fn efficiency(report: &Report) -> List {
+pub(crate) fn efficiency(report: &Report) -> List {
     let rows = resources(&report.efficiency).map(|row| row.cells());
     let list = List::new("efficiency of completed jobs", TITLES, rows);
     let note = match list.rows.is_empty() {

@@ -14,7 +14,7 @@ use crate::show::tables::exit::{clock, size};
 /// Tasks that are named per group.
 const LABELS: usize = 3;
 
-pub fn procedures(report: &Report) -> List {
+pub(crate) fn procedures(report: &Report) -> List {
     let all = report
         .procedures
         .iter()
@@ -28,7 +28,7 @@ pub fn procedures(report: &Report) -> List {
 }
 
 /// Sessions with a stuck task, the least healthy first.
-pub fn stuck(report: &Report) -> List {
+pub(crate) fn stuck(report: &Report) -> List {
     let matrix = &report.matrix;
     let mut rows: Vec<(f64, Vec<String>)> = matrix
         .sessions
@@ -60,7 +60,7 @@ pub fn stuck(report: &Report) -> List {
 }
 
 /// Failed tasks, one row per group of similar failures.
-pub fn failed(report: &Report) -> List {
+pub(crate) fn failed(report: &Report) -> List {
     let rows = report.failures.groups.iter().map(|group| {
         let tasks = members(report, group);
         let all = |get: fn(&JobDetail) -> String| {
@@ -89,7 +89,7 @@ pub fn failed(report: &Report) -> List {
 }
 
 /// The tasks of one group.
-pub fn failed_alike(report: &Report, group: &FailureGroup) -> List {
+pub(crate) fn failed_alike(report: &Report, group: &FailureGroup) -> List {
     let tasks = members(report, group);
     let rows = tasks.iter().map(|task| {
         let of = |get: fn(&JobDetail) -> String| task.job.as_ref().map_or(String::new(), get);
@@ -137,7 +137,7 @@ fn memory_used(job: &JobDetail) -> String {
 }
 
 /// Log findings, shown only if the report has no tasks.
-pub fn findings(report: &Report) -> List {
+pub(crate) fn findings(report: &Report) -> List {
     let logs = report
         .logs
         .iter()
@@ -151,7 +151,7 @@ pub fn findings(report: &Report) -> List {
     List::new("log lines with known errors", columns, rows)
 }
 
-pub fn incomplete(report: &Report) -> List {
+pub(crate) fn incomplete(report: &Report) -> List {
     let met = |m: &&MarkerResult| matches!(m.state, MarkerState::Found | MarkerState::Excused);
     // A running job has no complete outputs yet.
     let tasks = report.tasks.iter();
@@ -185,13 +185,13 @@ pub fn incomplete(report: &Report) -> List {
     List::new("incomplete outputs", columns, rows)
 }
 
-pub fn by_reason(report: &Report) -> List {
+pub(crate) fn by_reason(report: &Report) -> List {
     let groups = report.failures.by_reason.iter();
     let rows = groups.map(|group| row![group.reason, group.count, counts(&group.procedures)]);
     List::new("failures by reason", "reason | >tasks | procedures", rows)
 }
 
-pub fn by_node(report: &Report) -> List {
+pub(crate) fn by_node(report: &Report) -> List {
     let nodes = report.failures.by_node.iter();
     let rows = nodes.filter(|node| node.failed > 0).map(|node| {
         let (share, reasons) = (percent(node.share), counts(&node.reasons));
@@ -201,7 +201,7 @@ pub fn by_node(report: &Report) -> List {
     List::new("failures by node, all attempts", columns, rows)
 }
 
-pub fn by_pattern(report: &Report) -> List {
+pub(crate) fn by_pattern(report: &Report) -> List {
     let patterns = report.logs.iter().flat_map(|logs| &logs.by_pattern);
     let rows = patterns.map(|p| row![p.pattern, p.tasks, p.meaning, p.hint]);
     let columns = "pattern | >tasks | meaning | remedy";

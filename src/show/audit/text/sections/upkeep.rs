@@ -5,17 +5,17 @@ use crate::base::sys::local_time;
 use crate::show::audit::report::{DicomProblem, OrphanCause, Report};
 
 /// All of them, the most urgent first.
-pub const LISTS: [fn(&Report) -> List; 6] =
+pub(crate) const LISTS: [fn(&Report) -> List; 6] =
     [unreadable, stale, dicom, scripts, orphans, unknown_jobs];
 
-pub fn unreadable(report: &Report) -> List {
+pub(crate) fn unreadable(report: &Report) -> List {
     let items = report.unreadable.iter();
     let rows = items.map(|item| row![item.part, item.path, item.error]);
     let title = "unreadable: the figures are incomplete";
     List::new(title, "part | $path | error", rows)
 }
 
-pub fn dicom(report: &Report) -> List {
+pub(crate) fn dicom(report: &Report) -> List {
     let dicom = report.dicom.as_ref();
     let least = dicom.map_or(0, |dicom| dicom.min_files);
     let findings = dicom.iter().flat_map(|dicom| &dicom.findings);
@@ -47,7 +47,7 @@ pub fn dicom(report: &Report) -> List {
     }))
 }
 
-pub fn stale(report: &Report) -> List {
+pub(crate) fn stale(report: &Report) -> List {
     let rows = report.stale.iter().map(|job| {
         of_task(
             &job.key,
@@ -65,7 +65,7 @@ pub fn stale(report: &Report) -> List {
     List::new("stale jobs", columns, rows)
 }
 
-pub fn orphans(report: &Report) -> List {
+pub(crate) fn orphans(report: &Report) -> List {
     let rows = report.orphans.rows.iter().map(|row| {
         let cause = match row.cause {
             OrphanCause::Procedure => "the configuration has no such procedure",
@@ -79,7 +79,7 @@ pub fn orphans(report: &Report) -> List {
     List::new("rows without a task", columns, rows)
 }
 
-pub fn unknown_jobs(report: &Report) -> List {
+pub(crate) fn unknown_jobs(report: &Report) -> List {
     let jobs = report.orphans.jobs.iter().flatten();
     let rows = jobs.map(|job| {
         let state = job.slurm_state.as_deref().unwrap_or_default();
@@ -88,7 +88,7 @@ pub fn unknown_jobs(report: &Report) -> List {
     List::new("jobs without a row", "job | $name | state", rows)
 }
 
-pub fn scripts(report: &Report) -> List {
+pub(crate) fn scripts(report: &Report) -> List {
     let rows = report.scripts.iter().map(|script| {
         let lines = script.lines.iter();
         let lines: Vec<String> = lines
