@@ -103,7 +103,7 @@ pub fn print_run_summary(printer: &mut Printer, summary: &RunSummary) {
         ));
     }
     print_group(printer, "refused", refused, &summary.refused);
-    print_group(printer, "held back", held_back, &summary.held_back);
+    print_group(printer, "not submitted", held_back, &summary.held_back);
 }
 
 fn print_group(printer: &mut Printer, name: &str, total: usize, counts: &[(String, usize)]) {

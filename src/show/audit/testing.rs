@@ -66,7 +66,7 @@ pub fn report() -> Report {
         decision: TaskState::Blocked,
         reason: None,
         job_id: None,
-        text: Some("waiting for bids (failed: out_of_memory)".into()),
+        text: Some("blocked by bids (failed: out_of_memory)".into()),
         detail: None,
     });
     let (subject, session): (std::sync::Arc<str>, std::sync::Arc<str>) =

@@ -254,7 +254,12 @@ fn waiting_text(waiting: &Waiting) -> String {
         more => format!(" and {}", plural(more, "more session")),
     };
     let session = maybe(" ", session, "");
-    format!("waiting for {}{session}{why}{more}", waiting.procedure)
+    let verb = if waiting.blocked.is_some() {
+        "blocked by"
+    } else {
+        "waiting for"
+    };
+    format!("{verb} {}{session}{why}{more}", waiting.procedure)
 }
 
 /// The job of a removed procedure that a task waits for, because the procedure may have been renamed.
