@@ -76,7 +76,7 @@ fn each_problem_is_a_finding() {
     one(
         &stopped,
         Level::Error,
-        "safety stop ended the last run: sessions",
+        "the last run made a safety stop: sessions",
     );
 }
 
@@ -110,7 +110,7 @@ fn a_procedure_that_never_completes_is_a_warning() {
     let mut never = study(&[without_output("ses-01")]);
     assert_eq!(count(&never), 1, "a single job is not enough");
     never.attempts = vec![without_output("ses-01"), without_output("ses-01")];
-    one(&never, Level::Warning, "3 jobs succeeded");
+    one(&never, Level::Warning, "3 jobs ended without an error");
     let mut some = study(&[complete("bids")]);
     some.attempts = never.attempts;
     assert_eq!(count(&some), 1);
