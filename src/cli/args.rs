@@ -175,7 +175,7 @@ pub struct SelectArgs {
 /// Options of commands that write the state.
 #[derive(Debug, Args)]
 pub struct WriteArgs {
-    /// Wait this long for another invocation to finish, such as 2m [default: the key lock_timeout, 10s]
+    /// Wait this long for another invocation to finish, such as 2m [default: lock_timeout in the configuration, or 10s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub lock_timeout: Option<Duration>,
     /// Write the state even if it belongs to another user
@@ -219,7 +219,7 @@ pub enum TextFormat {
 /// How closely outputs are checked.
 #[derive(Debug, Args, Clone, Copy)]
 pub struct OutputCheckArgs {
-    /// Check the outputs of all complete tasks, even those that the key `recheck` still trusts
+    /// Check the outputs of all complete tasks, even those that `recheck` in the configuration would skip
     #[arg(long)]
     pub recheck: bool,
 }

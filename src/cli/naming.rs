@@ -106,7 +106,7 @@ impl std::fmt::Display for Named {
 fn usage(message: String) -> Failure {
     Failure::usage(
         message,
-        "give SUBJECT [SESSION] [PROCEDURE], for example: sub-01 ses-01 qsiprep",
+        "give SUBJECT [SESSION] [PROCEDURE]; the session of a task per subject is -",
     )
 }
 

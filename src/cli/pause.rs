@@ -90,7 +90,7 @@ pub(super) fn resume(
         event.extra.push(("by", sys::user_name().into()));
         events.push(event);
         printer.info(&format!(
-            "{title} is resumed: `run` submits its due tasks again"
+            "{title} is resumed: the next `run` submits its due tasks"
         ));
     }
     save(context, &locked, control, &events, printer)?;

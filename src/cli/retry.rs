@@ -218,7 +218,7 @@ fn report_accepted(printer: &mut Printer, dry_run: bool, accepted: usize, left: 
     let rest = match left {
         0 => String::new(),
         _ => format!(
-            "; {leave} {left} failed (outputs missing; retry without --accept-outputs clears them)"
+            "; {leave} {left} failed, because their outputs are missing; `retry` without --accept-outputs clears these tasks too"
         ),
     };
     printer.info(&format!(
@@ -229,7 +229,7 @@ fn report_accepted(printer: &mut Printer, dry_run: bool, accepted: usize, left: 
 
 fn report_cleared(printer: &mut Printer, dry_run: bool, cleared: usize, outcome: &Cleared) {
     let clear = if dry_run { "would clear" } else { "cleared" };
-    let next = (!dry_run && cleared > 0).then_some("the next `run` decides about them again");
+    let next = (!dry_run && cleared > 0).then_some("the next `run` decides again");
     let next = maybe(": ", next, "");
     printer.info(&format!("{clear} {}{next}", plural(cleared, "task")));
     if outcome.complete > 0 {

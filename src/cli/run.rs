@@ -102,6 +102,7 @@ pub(super) fn run(
 
     let mut summary = RunSummary::of(found.sessions.len(), &decided.manifest);
     summary.dry_run = args.dry_run;
+    summary.is_forced = args.force;
     let figures = figures.insert(Figures::from_manifest(
         is_everything,
         found.sessions.len(),

@@ -208,7 +208,7 @@ pub fn print_counts<'a>(
 ) -> Result<(), TableError> {
     let mut counts = with_totals(tables::status_counts(rows, dag, !is_filtered)?)?;
     // Tasks that were never submitted have no row.
-    let counted = if is_filtered { "selected" } else { "submitted" };
+    let counted = if is_filtered { "selected" } else { "on record" };
     counts
         .rename("total", counted.into())
         .map_err(TableError::from)?;

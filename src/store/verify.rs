@@ -54,7 +54,7 @@ fn check_rows(contents: &Contents, attempts: &[TaskRow], out: &mut Findings) {
     );
     out.rule(
         (Level::Error, "job ids"),
-        "each job has at most one row in flight",
+        "no two rows in flight have the same job id",
         "jobs with several rows in flight",
         REPAIR,
         &doubled_jobs(rows),

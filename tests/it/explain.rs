@@ -191,7 +191,7 @@ fn earlier_attempts_are_listed() {
     study.ok(&["retry", "-q"]);
     let (text, json) = explain_with(&study, &["01", "01", "bids"], 0);
     assert!(
-        text.contains("\n  record   none: the earlier one was cleared\n  attempts 1, job"),
+        text.contains("\n  record   none: the earlier one was cleared\n  attempts #1: job"),
         "{text}"
     );
     assert_eq!(json[0]["row"], Value::Null);

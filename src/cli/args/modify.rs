@@ -36,7 +36,7 @@ pub struct RunArgs {
     /// Continue although there are fewer sessions or complete tasks than before, and accept the new numbers
     #[arg(long, conflicts_with_all = ["subjects", "sessions", "procedures", "force"])]
     pub accept_drop: bool,
-    /// Accept this node's cluster as the study's after Slurm's ClusterName has changed
+    /// Accept this node's cluster as that of the study, after Slurm's ClusterName has changed
     #[arg(long)]
     pub accept_cluster: bool,
     /// Repeat every TIME (30s if omitted) until nothing is due or in flight

@@ -40,7 +40,7 @@ pub struct InitArgs {
     /// Directory where DICOM files arrive, as `sub-*/ses-*` or `sub-*`
     #[arg(long, value_name = "DIR", help_heading = DATA)]
     pub dicom_root: Option<PathBuf>,
-    /// CSV or TSV file that lists the sessions and their DICOM directories, if these are named differently
+    /// CSV or TSV file that lists the sessions and their DICOM directories, for directories that are not named sub-*/ses-*
     #[arg(long, value_name = "FILE", help_heading = DATA)]
     pub sessions_file: Option<PathBuf>,
     /// Column of --sessions-file with the subject
@@ -49,7 +49,7 @@ pub struct InitArgs {
     /// Column of --sessions-file with the session
     #[arg(long, value_name = "NAME", default_value = "ScanID", requires = "sessions_file", help_heading = DATA)]
     pub session_col: String,
-    /// BIDS dataset; without --dicom-root and --sessions-file, one that arrives already converted
+    /// BIDS dataset. Without --dicom-root and --sessions-file, its sessions are those of the study
     #[arg(long, value_name = "DIR", help_heading = DATA)]
     pub bids_root: Option<PathBuf>,
     /// Directory for outputs [default: derivatives in the BIDS dataset if it exists, otherwise beside it]

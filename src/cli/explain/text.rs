@@ -300,15 +300,14 @@ fn on_record(block: &mut Block, task: &Explanation, is_queue_known: bool) {
 }
 
 fn attempt_text(attempt: &Attempt) -> String {
-    let job = maybe(", job ", attempt.row.job_id.as_ref(), "");
-    let of = if job.is_empty() { ", of " } else { " of " };
-    let at = maybe(of, attempt.row.submitted_at.map(time), "");
+    let job = maybe(" job ", attempt.row.job_id.as_ref(), ",");
+    let at = maybe(" submitted ", attempt.row.submitted_at.map(time), ",");
     let used = maybe("; ", attempt.used.as_deref(), "");
-    format!("{}{job}{at}: {}{used}", attempt.attempt, attempt.text)
+    format!("#{}:{job}{at} {}{used}", attempt.attempt, attempt.text)
 }
 
 fn upcoming(block: &mut Block, next: &Next) {
-    let mut text = format!("when submitted: attempt {}", next.attempt);
+    let mut text = format!("its next submission is attempt {}", next.attempt);
     if !next.asks.is_empty() {
         text.push_str(&format!(" with {}", next.asks.join(" ")));
     }

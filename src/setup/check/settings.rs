@@ -68,7 +68,7 @@ fn safety(config: &Config, findings: &mut Findings) {
     if findings.list.len() == before {
         let drop = config.safety.max_drop;
         findings.about(TOPIC, "").ok(format!(
-            "a run stops if more than {drop}% of the sessions or of a procedure's complete tasks (and at least 5) suddenly disappear, or if the disk is full"
+            "a run submits nothing if more than {drop}%, and at least 5, of the sessions or of a procedure's complete tasks suddenly disappear, or if the disk is full"
         ));
     }
 }

@@ -81,7 +81,7 @@ fn judge(config: &Config, study: &Study, sessions: Option<&Sessions<'_>>, findin
     if !stopped.is_empty() {
         findings.error(
             format!("the last run made a safety stop: {}", few(&stopped)),
-            "`snbb-scheduler run --dry-run` shows whether the cause persists; only if what it reports is right, continue with `run --accept-drop`",
+            "run `snbb-scheduler run --dry-run`: if it reports no safety stop, the next `run` continues; otherwise, only if the data was removed on purpose, use `run --accept-drop`",
         );
     }
     other_executor(config, study, findings);

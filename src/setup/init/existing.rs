@@ -57,10 +57,10 @@ impl Existing {
             if maker.apps.is_empty() && only.is_none() {
                 let by = match &maker.name {
                     Some(name) => format!("{name}, which is not in the catalogue"),
-                    None => "an unknown app".to_owned(),
+                    None => "an app that is not in the catalogue".to_owned(),
                 };
                 all.notes.push(format!(
-                    "{}: results of {by}; docs/adopting.md explains how to write a procedure for them",
+                    "found {}, results of {by}; docs/adopting.md explains how to write a procedure for them",
                     place.path
                 ));
             }

@@ -117,8 +117,8 @@ fn retry_says_what_is_complete_on_disk_and_never_frees_a_living_job() {
     ]);
     assert!(
         said.err.contains(
-            "accepted the outputs of 1 task as complete; left 1 failed (outputs missing; \
-             retry without --accept-outputs clears them)"
+            "accepted the outputs of 1 task as complete; left 1 failed, because their outputs \
+             are missing; `retry` without --accept-outputs clears these tasks too"
         ),
         "{}",
         said.err

@@ -208,7 +208,7 @@ pub(crate) fn by_pattern(report: &Report) -> List {
     let logs = report.logs.as_ref().filter(|logs| logs.tasks > 0);
     List::new("known errors in logs", columns, rows).note(logs.map(|logs| {
         format!(
-            "searched the logs of {}: {} without a known error, {} not found",
+            "logs of {}: {} without a known error, {} missing",
             plural(logs.tasks, "task"),
             logs.without_finding,
             logs.without_log
