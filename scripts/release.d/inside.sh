@@ -24,10 +24,12 @@ main() {
   [ ! -d earlier ] || check_takeover
 
   echo "=== Debian package: apt install"
-  apt-get install --yes -qq ./*.deb >/dev/null
+  # There is no terminal, and the user _apt may not read the packages.
+  local apt=(env DEBIAN_FRONTEND=noninteractive apt-get --yes -qq -o Dpkg::Use-Pty=0 -o APT::Sandbox::User=root)
+  "${apt[@]}" install ./*.deb >/dev/null
   /usr/bin/snbb-scheduler --version
   dpkg --listfiles snbb-scheduler | grep -E '/man1/.|completions/.' | sed 's/^/  /'
-  apt-get remove --yes -qq snbb-scheduler >/dev/null
+  "${apt[@]}" remove snbb-scheduler >/dev/null
   if [ -e /usr/bin/snbb-scheduler ]; then
     echo "the Debian package left the program behind" >&2
     exit 1
