@@ -24,7 +24,7 @@ fn a_configuration_with_problems_is_exit_code_2_with_every_line() {
     assert_eq!(said.code, 2);
     assert!(said.out.contains("the file does not exist"), "{}", said.out);
     assert!(
-        said.out.contains("to do: pass the file with --config"),
+        said.out.contains("to do: check the path that --config"),
         "{}",
         said.out
     );

@@ -121,7 +121,13 @@ fn jobs_that_end_well_and_prove_nothing() {
     study.ok(&["run"]);
     slurm.set_all("COMPLETED");
     study.ok(&["monitor"]);
-    let found = among(&study, &[], "warning", "procedure", "3 jobs succeeded");
+    let found = among(
+        &study,
+        &[],
+        "warning",
+        "procedure",
+        "3 jobs ended without an error",
+    );
     assert_eq!(found.about, "bids");
     // And accounting must know the last of them.
     slurm.set_all("GONE");

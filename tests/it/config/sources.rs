@@ -110,7 +110,11 @@ fn a_file_that_cannot_be_read_says_why_and_how_to_go_on() {
         load(&source, &env, &Overrides::default(), dir.path()).unwrap_err()
     };
     for (path, words, hint) in [
-        (at("none.yaml"), "the file does not exist", "--config PATH"),
+        (
+            at("none.yaml"),
+            "the file does not exist",
+            "--config or SNBB_CONFIG",
+        ),
         (
             PathBuf::from("none.yaml"),
             "the file does not exist",
