@@ -86,7 +86,11 @@ fn only_what_is_complete_once_each_in_order() {
     );
     let said = study.ok(&["outputs", "--subject", "02"]);
     assert_eq!(said.out, "");
-    assert!(said.err.contains("no complete task"), "{}", said.err);
+    assert!(
+        said.err.contains("no selected task is complete"),
+        "{}",
+        said.err
+    );
     assert_eq!(study.snapshot(), before);
 }
 

@@ -311,10 +311,7 @@ fn d17_a_dry_run_is_a_table_for_people_and_rows_for_scripts() {
         .lines()
         .map(|l| l.split_whitespace().collect())
         .collect();
-    assert_eq!(
-        lines[0],
-        ["procedure", "tasks", "jobs", "resources", "labels"]
-    );
+    assert_eq!(lines[0][..4], ["procedure", "tasks", "jobs", "resources"]);
     assert_eq!(lines[1][..3], ["convert", "3", "3"], "{}", said.out);
     assert!(
         said.out.lines().all(|line| line.len() < 120),

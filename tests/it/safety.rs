@@ -372,7 +372,7 @@ fn a_job_that_ends_while_a_root_is_gone_is_not_blamed() {
             "{}",
             said.err
         );
-        assert!(said.err.contains("recorded there"), "{}", said.err);
+        assert!(said.err.contains("that need it"), "{}", said.err);
         let ends = ends(&world);
         assert!(
             ends[0].contains("running"),

@@ -259,7 +259,7 @@ fn what_is_not_proposed_is_named() {
     );
     study.write("derivatives/mriqc/sub-01/anat/broken.json", "x");
     let (_slurm, said) = init(&mut study, ROOTS);
-    assert!(said.contains("own: results of ownpipe"), "{said}");
+    assert!(said.contains("found own, results of ownpipe"), "{said}");
     assert!(said.contains("0 of 3"), "{said}");
     assert!(
         !study.read("config.yaml").contains("  - name: mriqc"),
