@@ -30,7 +30,7 @@ pub(super) fn run(
     let is_recorded = records_runs(&context.config) || memory.last_run.is_some();
     if !is_recorded {
         printer.note(
-            "the figures of runs are missing, because runs record them only if `metrics_file`, `heartbeat_file` or `notify` is set",
+            "the metrics about runs are missing: runs record them only if `metrics_file`, `heartbeat_file` or `notify` is set",
         );
     }
     let project = context.project(&state);

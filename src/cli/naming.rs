@@ -106,7 +106,7 @@ impl std::fmt::Display for Named {
 fn usage(message: String) -> Failure {
     Failure::usage(
         message,
-        "give SUBJECT [SESSION] [PROCEDURE]; the session of a task per subject is -",
+        "give SUBJECT [SESSION] [PROCEDURE]; for a procedure with `scope: subject`, write `-` as the session",
     )
 }
 

@@ -181,7 +181,7 @@ pub(super) fn warn_missing_scripts(
     let mut hints = BTreeSet::new();
     for (procedure, (error, count)) in missing {
         let due = if *count == 0 {
-            "; none of its tasks is due now"
+            "; this holds up nothing now, because none of its tasks is due"
         } else {
             ""
         };

@@ -80,7 +80,7 @@ fn judge(config: &Config, study: &Study, sessions: Option<&Sessions<'_>>, findin
     let stopped = safety::stopped_by(&study.state.meta.baselines);
     if !stopped.is_empty() {
         findings.error(
-            format!("the last run made a safety stop: {}", few(&stopped)),
+            format!("the last run made a safety stop because of {}", few(&stopped)),
             "run `snbb-scheduler run --dry-run`: if it reports no safety stop, the next `run` continues; otherwise, only if the data was removed on purpose, use `run --accept-drop`",
         );
     }

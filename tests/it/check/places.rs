@@ -55,7 +55,7 @@ fn roots_that_are_missing_empty_or_no_directories() {
         &[],
         "error",
         "state",
-        "the last run made a safety stop: dicom_root",
+        "the last run made a safety stop because of dicom_root",
     );
 }
 

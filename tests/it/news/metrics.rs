@@ -260,7 +260,7 @@ fn without_the_keys_there_is_no_further_file() {
     // A total of 0 would be wrong: two runs were made, and nobody counted them.
     assert!(!now.keys().any(|name| name.contains("_total")), "{now:?}");
     assert!(
-        said.err.contains("figures of runs are missing"),
+        said.err.contains("metrics about runs are missing"),
         "{}",
         said.err
     );

@@ -76,7 +76,7 @@ fn each_problem_is_a_finding() {
     one(
         &stopped,
         Level::Error,
-        "the last run made a safety stop: sessions",
+        "the last run made a safety stop because of sessions",
     );
 }
 
