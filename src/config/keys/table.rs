@@ -87,7 +87,7 @@ pub const KEYS: &[Key] = &[
     key(Site, "lock_timeout", Duration, Is("10s"), "How long to wait for another invocation that is writing the state"),
     key(Site, "qsirecon_spec", Path, Nothing, "QSIRecon workflow file; each `qsirecon_suffix` in it names a report that must exist"),
     key(Site, "procedures", Procedures, Words("the built-in pipeline"), "The pipeline, in order of priority; replaces the built-in pipeline"),
-    key(Site, "safety", Mapping(Safety), Nothing, "When a run stops before submitting because the data looks wrong"),
+    key(Site, "safety", Mapping(Safety), Nothing, "When a run stops before submitting because the disk cannot be trusted"),
     key(Site, "audit", Mapping(Audit), Nothing, "Settings of the `audit` command"),
     key(Site, "notify", Mapping(Notify), Nothing, "Notifications about new problems"),
     key(Site, "heartbeat_file", Path, Nothing, "File written at the end of each `run` (JSON: time, exit code, counts), so that a watchdog can detect that cron has stopped"),

@@ -100,17 +100,9 @@ fn directory((key, what): (&str, &str), place: Place, is_writable: bool, finding
         format!("give this user write permission on the directory, or set {key} to another path");
     match (place, is_writable) {
         (Place::Directory, true) => findings.ok(format!("{what}exists and is writable")),
-        (Place::Directory, false) => findings.error(
-            format!(
-                "this user cannot write to {}",
-                if what.is_empty() {
-                    "it"
-                } else {
-                    "its directory"
-                }
-            ),
-            elsewhere,
-        ),
+        (Place::Directory, false) => {
+            findings.error(format!("{what}is not writable for this user"), elsewhere);
+        }
         (Place::Missing, true) => {
             findings.ok(format!("{what}does not exist yet and will be created"));
         }

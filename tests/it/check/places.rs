@@ -102,7 +102,7 @@ fn another_user_is_told_what_is_missing() {
     }
     assert_eq!(output.status.code(), Some(1), "{text}");
     for part in [
-        "this user cannot write to its directory",
+        "its directory is not writable for this user",
         "belongs to root (uid 0), but this command runs as nobody (uid 65534)",
         "this user cannot create files in it",
     ] {
