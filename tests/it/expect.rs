@@ -5,6 +5,7 @@ use snbb_scheduler::base::sys;
 
 use crate::fake_slurm::FakeSlurm;
 use crate::harness::Study;
+use crate::pretty::{messages, pretty};
 
 const PIPELINE: &str = "slurm_partition: normal
 output_grace: 0s
@@ -83,15 +84,8 @@ fn excluded_sessions_are_left_alone_and_shown() {
     slurm.set_all("COMPLETED");
     convert(&study, "sub-02/ses-1");
     study.call(&["run"]);
-    assert!(
-        study
-            .statuses()
-            .contains(&"convert sub-02 ses-1: complete verified".to_owned())
-    );
-    let json = study
-        .ok(&["session-status", "--format", "json", "--subject", "02"])
-        .out;
-    assert!(json.contains("\"decision\":\"excluded\""), "{json}");
+    assert_eq!(study.status("convert sub-02 ses-1"), "complete verified");
+    assert_eq!(table(&study)[2], "sub-02 ses-1: excluded, excluded");
 }
 
 #[test]
@@ -99,16 +93,14 @@ fn include_names_all_that_is_worked_on() {
     let (study, slurm) = study("include: [sub-0*/1, 77]\nexclude: sub-02\n", "");
     let said = study.ok(&["run"]);
     assert_eq!(job_names(&slurm), ["convert_sub-01_ses-1"]);
-    let warning = "warning: matches no session: include: 77 (line 6 of the configuration)\n";
-    assert_eq!(said.err.matches(warning).count(), 1, "{}", said.err);
-    let said = study.ok(&["session-status"]);
-    assert!(said.err.contains(warning), "{}", said.err);
+    let told = messages(&study, &said);
+    insta::assert_snapshot!(told);
+    assert_eq!(messages(&study, &study.ok(&["session-status"])), told);
 }
 
 #[test]
 fn a_list_that_cannot_be_used_is_an_error_with_its_place() {
     let (study, _slurm) = study("exclude: lists/nothing.txt\n", "");
-    let list = study.at("lists/nothing.txt").display().to_string();
     for command in [
         &["run"][..],
         &["run", "--dry-run"],
@@ -117,36 +109,25 @@ fn a_list_that_cannot_be_used_is_an_error_with_its_place() {
     ] {
         let said = study.call(command);
         assert_eq!(said.code, 2, "{}", said.err);
-        let line = format!("cannot read the list 'exclude', {list}: ");
-        assert!(
-            said.err.contains(&line) && said.err.contains("hint: "),
-            "{}",
-            said.err
-        );
+        insta::assert_snapshot!("no_list", messages(&study, &said));
     }
     // What does not submit goes on.
     study.ok(&["monitor"]);
     study.ok(&["status"]);
     study.write("lists/nothing.txt", "sub-01\n\nsub-0 2\n");
     let said = study.call(&["run"]);
-    let line = format!("{list}:3: 'sub-0 2' contains ' ', which is not allowed in BIDS labels");
-    assert!(said.code == 2 && said.err.contains(&line), "{}", said.err);
+    assert_eq!(said.code, 2, "{}", said.err);
+    insta::assert_snapshot!("a_wrong_list", messages(&study, &said));
     // In the configuration itself all are told at once, with their lines.
     study.configure(&format!(
         "exclude:\n  - sub-01\n  - ses-1\n  - a_b\ninclude: []\n{PIPELINE}"
     ));
     let said = study.call(&["run"]);
-    for line in [
-        "config.yaml:8:5: exclude[1]: 'ses-1' is a session without a subject",
-        "config.yaml:9:5: exclude[2]: 'a_b' contains '_', which is not allowed in BIDS labels",
-        "config.yaml:10:10: include: is empty, so nothing would ever be submitted",
-    ] {
-        assert!(
-            said.code == 2 && said.err.contains(line),
-            "{line}\n{}",
-            said.err
-        );
-    }
+    assert_eq!(said.code, 2, "{}", said.err);
+    insta::assert_snapshot!(
+        "wrong_lists_in_the_configuration",
+        pretty(&study, &said.err)
+    );
 }
 
 #[test]
@@ -155,20 +136,11 @@ fn a_subject_waits_for_as_many_sessions_as_it_needs() {
     for session in ["sub-01/ses-1", "sub-01/ses-2", "sub-02/ses-1"] {
         convert(&study, session);
     }
-    let said = study.ok(&["run"]);
+    study.ok(&["run"]);
     assert_eq!(job_names(&slurm), ["group_sub-01"]);
-    assert!(
-        said.err.contains("1  waiting for 2 sessions"),
-        "{}",
-        said.err
-    );
-    let json = study
-        .ok(&["session-status", "--format", "json", "--subject", "02"])
-        .out;
-    assert!(
-        json.contains("\"text\":\"waiting for 2 sessions, 1 so far\""),
-        "{json}"
-    );
+    let waiting = &study.json(&["session-status", "--subject", "02"])[0]["procedures"]["group"];
+    assert_eq!(waiting["decision"], "waiting");
+    insta::assert_snapshot!(waiting["text"].as_str().unwrap());
 }
 
 #[test]
@@ -180,34 +152,21 @@ fn rules_about_sessions_are_checked_when_the_configuration_is_read() {
         ));
         study.call(&["manifest"])
     };
-    for (second, expected) in [
-        (
-            "scope: subject, depends_on: [{name: a, sessions: same}]",
-            "procedures[1].depends_on[0].sessions: 'same' requires 'scope: session'",
-        ),
-        (
-            "min_sessions: 2",
-            "procedures[1].min_sessions: requires 'scope: subject'",
-        ),
-        (
-            "scope: subject, min_sessions: 0",
-            "procedures[1].min_sessions: '0' is not a whole number from 1",
-        ),
-    ] {
+    let wrong = [
+        "scope: subject, depends_on: [{name: a, sessions: same}]",
+        "min_sessions: 2",
+        "scope: subject, min_sessions: 0",
+    ];
+    let told = wrong.map(|second| {
         let said = procedures(second);
-        assert!(
-            said.code == 2 && said.err.contains(expected),
-            "{second}: {}",
-            said.err
-        );
-    }
+        assert_eq!(said.code, 2, "{second}: {}", said.err);
+        messages(&study, &said)
+    });
+    insta::assert_snapshot!(told.join("\n"));
     for second in ["same", "all", "any"] {
         let said = procedures(&format!("depends_on: [{{name: a, sessions: {second}}}]"));
-        assert!(
-            said.code == 0 && !said.err.contains("sessions:"),
-            "{second}: {}",
-            said.err
-        );
+        assert_eq!(said.code, 0, "{second}: {}", said.err);
+        assert!(!said.err.contains("warning: "), "{second}: {}", said.err);
     }
 }
 
@@ -227,27 +186,16 @@ fn a_session_that_comes_later_makes_a_complete_task_stale() {
         file.unwrap().set_modified(old).unwrap();
     }
     slurm.set_all("COMPLETED");
-    let said = study.ok(&["run"]);
-    assert!(!said.err.contains("stale"), "{}", said.err);
+    assert_eq!(messages(&study, &study.ok(&["run"])), "");
     study.scan(&["sub-01/ses-3"]);
     assert_eq!(table(&study)[2], "sub-01 ses-3: due, complete");
     convert(&study, "sub-01/ses-3");
     assert_eq!(table(&study)[2], "sub-01 ses-3: complete, complete (stale)");
     let said = study.ok(&["run"]);
-    assert!(
-        said.err.contains("6 complete, 0 due, 0 submitted")
-            && said.err.contains("note: 1 task complete but stale"),
-        "{}",
-        said.err
-    );
-    let json = study
-        .ok(&["session-status", "--format", "json", "--session", "3"])
-        .out;
-    assert!(
-        json.contains("\"text\":\"complete, but stale: ses-3 arrived after it ran\""),
-        "{json}"
-    );
-    assert!(json.contains("\"decision\":\"complete\""), "{json}");
+    let stale = &study.json(&["session-status", "--session", "3"])[0]["procedures"]["group"];
+    assert_eq!(stale["decision"], "complete");
+    let text = stale["text"].as_str().unwrap();
+    insta::assert_snapshot!(format!("{}{text}", pretty(&study, &said.err)));
     // The site wants it: once, with the outputs that are to be replaced.
     study.configure(&format!("{PIPELINE}    rerun_when_stale: yes\n"));
     study.ok(&["run"]);
@@ -386,11 +334,10 @@ fn b5_sessions_whose_dicom_path_is_not_there_are_held_as_check_says() {
     ] {
         assert!(csv.contains(session), "{csv}");
     }
-    let said = study.call(&["check"]);
+    let findings = study.findings(&["check"]);
     assert!(
-        said.out.contains("are held") || said.err.contains("are held"),
-        "{}",
-        said.out
+        findings.contains(&"warning sessions".to_owned()),
+        "{findings:?}"
     );
 }
 

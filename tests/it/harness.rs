@@ -5,6 +5,7 @@
 )]
 
 pub mod disk;
+pub mod facts;
 pub mod rows;
 
 use std::collections::BTreeMap;

@@ -13,6 +13,7 @@ use snbb_scheduler::show::mail;
 use snbb_scheduler::show::mail::{Limits, MailError, Message, Problem};
 
 use crate::harness::Study;
+use crate::pretty::messages;
 use server::{MailServer, Manner};
 
 const LIMITS: Limits = Limits {
@@ -193,10 +194,11 @@ fn a_server_that_is_not_there_or_says_nothing_is_told_from_one_that_refuses() {
 
 #[test]
 fn refusals_say_what_the_server_said() {
-    let refused = Manner::Answers("RCPT", "550 5.1.1 no such person");
+    let answer = "550 5.1.1 no such person";
+    let refused = Manner::Answers("RCPT", answer);
     let (found, error, server) = problem(refused, "", LIMITS);
     assert!(matches!(found, Problem::Refused));
-    assert!(error.to_string().contains("no such person"), "{error}");
+    assert!(error.to_string().contains(&answer[10..]), "{error}");
     assert_eq!(server.received().len(), 0);
     let later = Manner::Answers("MAIL", "451 4.7.1 greylisted");
     let (found, error, _) = problem(later, "", LIMITS);
@@ -267,22 +269,15 @@ fn the_audit_report_is_sent_with_starttls_and_a_login() {
     // Without the variable: told before any work.
     let said = study.call(&["audit", "--email"]);
     assert_eq!(said.code, 2, "{}", said.err);
-    assert!(
-        said.err.contains("no password for smtp_username 'ada'"),
-        "{}",
-        said.err
-    );
+    insta::assert_snapshot!(messages(&study, &said));
     assert_eq!(said.out, "");
     study
         .env
         .push(("MAIL_PASSWORD".to_owned(), "hunter2".to_owned()));
     let said = study.ok(&["audit", "--email"]);
-    assert!(
-        said.err.contains("the report was sent to ada@example.org"),
-        "{}",
-        said.err
-    );
+    assert!(said.err.contains("ada@example.org"), "{}", said.err);
     let got = &server.received()[0];
+    assert_eq!(got.to, ["RCPT TO:<ada@example.org>"]);
     assert!(got.was_encrypted);
     assert!(got.login.is_some());
     for part in [
@@ -303,7 +298,6 @@ fn a_certificate_of_nobodys_authority_is_refused() {
     study.write("authority.pem", &other.certificate);
     let said = study.call(&["audit", "--email"]);
     assert_eq!(said.code, 1, "{}", said.err);
-    assert!(said.err.contains("could not establish TLS"), "{}", said.err);
     assert!(said.err.contains("SSL_CERT_FILE"), "{}", said.err);
     assert_eq!(server.received().len(), 0);
 }

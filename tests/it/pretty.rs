@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::harness::Study;
+use crate::harness::{Said, Study};
 
 /// Replaces paths of this study, times and marks by words.
 pub fn pretty(study: &Study, text: &str) -> String {
@@ -77,4 +77,18 @@ os.waitpid(pid, 0)
     String::from_utf8(output.stdout)
         .unwrap()
         .replace("\r\n", "\n")
+}
+
+/// The errors, warnings, hints and notes of a call, except those that tests cause by being short: that a state is begun,
+/// and that `settle_time` is short.
+pub fn messages(study: &Study, said: &Said) -> String {
+    let text = pretty(study, &said.err);
+    let labels = ["error: ", "warning: ", "hint: ", "note: "];
+    let is_message = |line: &&str| labels.iter().any(|label| line.starts_with(label));
+    let is_of_tests = |line: &&str| {
+        line.starts_with("note: there is no state file") || line.contains(": settle_time: ")
+    };
+    let lines = text.lines().filter(is_message);
+    let lines: Vec<&str> = lines.filter(|line| !is_of_tests(line)).collect();
+    lines.join("\n")
 }

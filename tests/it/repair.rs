@@ -14,6 +14,7 @@ use snbb_scheduler::store::state_file::Store;
 
 use crate::fake_slurm::FakeSlurm;
 use crate::harness::Study;
+use crate::pretty::messages;
 
 mod damage;
 mod doubt;
@@ -150,6 +151,14 @@ fn kept(study: &Study) -> Vec<PathBuf> {
     paths
 }
 
+const VERIFY: [&str; 2] = ["state", "verify"];
+
+/// Only a repair prints a table, though it may be empty.
+fn needs_repair(study: &Study, more: &[&str]) -> bool {
+    let repair = ["state", "repair", "--format", "json"];
+    !study.ok(&[&repair[..], more].concat()).out.is_empty()
+}
+
 fn generation(study: &Study) -> u64 {
     let store = Store::at(&study.at("state.parquet")).unwrap();
     store.read().unwrap().meta.generation
@@ -160,23 +169,15 @@ fn generation(study: &Study) -> u64 {
 fn repaired(study: &Study, slurm: &FakeSlurm, wanted: &(Vec<TaskRow>, Vec<TaskRow>), what: &str) {
     let calls = slurm.calls("sbatch");
     let before = ours(study);
-    let preview = study.ok(&["state", "repair"]);
-    assert!(
-        preview.err.contains("snbb-scheduler state repair --yes"),
-        "{what}: {}",
-        preview.err
-    );
+    assert!(needs_repair(study, &[]), "{what}");
     assert_eq!(before, ours(study), "{what}: nothing changes without --yes");
-    let verify = study.call(&["state", "verify"]);
-    assert!(
-        verify.out.contains("snbb-scheduler state repair"),
-        "{what}: {}",
-        verify.out
-    );
+    let findings = study.findings(&VERIFY);
+    assert_ne!(findings, [""; 0], "{what}");
     assert_eq!(before, ours(study), "{what}: verify changes nothing");
 
     let status = study.call(&["status"]);
-    let damaged = (status.code != 0).then(|| fs::read(study.at("state.parquet")).ok());
+    let is_damaged = status.code != 0 && findings.contains(&"error state file".to_owned());
+    let damaged = is_damaged.then(|| study.read_bytes("state.parquet"));
     let said = study.ok(&["state", "repair", "--yes"]);
     let found = rows(study);
     assert_eq!(found.0, wanted.0, "{what}\n{}", said.err);
@@ -185,26 +186,18 @@ fn repaired(study: &Study, slurm: &FakeSlurm, wanted: &(Vec<TaskRow>, Vec<TaskRo
         .iter()
         .map(|path| fs::read(path).unwrap())
         .collect();
-    if status.err.contains("state.parquet is damaged") {
-        assert!(
-            kept.contains(&damaged.flatten().unwrap()),
-            "{what}: the damaged file was kept"
-        );
+    if let Some(damaged) = damaged {
+        assert!(kept.contains(&damaged), "{what}: the damaged file was kept");
     }
     for bytes in kept {
         assert!(before.iter().any(|(_, old)| *old == bytes), "{what}");
     }
-    let verify = study.ok(&["state", "verify"]);
-    assert!(!verify.out.contains("error"), "{what}: {}", verify.out);
-    let again = study.ok(&["state", "repair"]);
-    assert!(
-        again.err.contains("nothing to repair"),
-        "{what}: {}",
-        again.err
-    );
+    study.ok(&VERIFY);
+    assert!(!needs_repair(study, &[]), "{what}");
+    let adopted = study.events("adopted").len();
     let run = study.ok(&["run"]);
     assert_eq!(slurm.calls("sbatch"), calls, "{what}: {}", run.err);
-    assert!(!run.err.contains("adopted"), "{what}: {}", run.err);
+    assert_eq!(study.events("adopted").len(), adopted, "{what}");
 }
 
 fn damage(study: &Study, name: &str, change: impl Fn(&mut Vec<u8>)) {
@@ -221,15 +214,8 @@ fn remove(study: &Study, name: &str) {
 fn a_sound_state_needs_no_repair() {
     let (study, _slurm) = eventful();
     let before = ours(&study);
-    let said = study.ok(&["state", "verify"]);
-    assert!(
-        said.err.contains("no problems found"),
-        "{}\n{}",
-        said.out,
-        said.err
-    );
-    let said = study.ok(&["state", "repair", "--yes"]);
-    assert!(said.err.contains("nothing to repair"), "{}", said.err);
+    assert_eq!(study.findings(&VERIFY), [""; 0]);
+    assert!(!needs_repair(&study, &["--yes"]));
     let now: Vec<_> = ours(&study)
         .into_iter()
         .filter(|(path, _)| !path.ends_with("state.lock"))
@@ -246,9 +232,8 @@ fn a_study_without_a_state_yet_needs_no_repair() {
     let mut study = Study::new();
     FakeSlurm::new(&mut study);
     study.configure(PIPELINE);
-    study.ok(&["state", "verify"]);
-    let said = study.ok(&["state", "repair", "--yes"]);
-    assert!(said.err.contains("nothing to repair"), "{}", said.err);
+    study.ok(&VERIFY);
+    assert!(!needs_repair(&study, &["--yes"]));
 }
 
 #[test]
@@ -263,12 +248,8 @@ fn a_refused_a_released_and_a_cancelled_submission_leave_a_sound_state() {
         "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n",
     );
     study.ok(&["run"]);
-    assert!(
-        study
-            .statuses()
-            .contains(&"prep sub-02 ses-01: pending submitting".to_owned())
-    );
-    study.ok(&["state", "verify"]);
+    assert_eq!(study.status("prep sub-02 ses-01"), "pending submitting");
+    study.ok(&VERIFY);
     study.ok(&["monitor"]);
     std::thread::sleep(std::time::Duration::from_millis(1100));
     slurm.refuse(
@@ -276,12 +257,11 @@ fn a_refused_a_released_and_a_cancelled_submission_leave_a_sound_state() {
         "sbatch: error: Batch job submission failed: Invalid qos specification\n",
     );
     assert_eq!(study.call(&["run"]).code, 3);
-    assert!(study.read("scheduler_audit.jsonl").contains("released"));
+    assert_ne!(study.events("released"), [""; 0]);
     study.ok(&["run"]);
     slurm.set("1006", "CANCELLED by 1000");
     study.ok(&["monitor"]);
-    let said = study.ok(&["state", "verify"]);
-    assert!(said.err.contains("no problems found"), "{}", said.out);
+    assert_eq!(study.findings(&VERIFY), [""; 0]);
     let wanted = rows(&study);
     assert_eq!(wanted.0.len(), 6);
     for name in [
@@ -318,21 +298,10 @@ fn a_log_that_two_studies_share_is_told_apart() {
     assert!(log(&study) > before, "both write to one log");
 
     for config in [&study.at("config.yaml").display().to_string(), &other] {
-        let said = study.ok(&["state", "repair", "--no-slurm", "--config", config]);
-        assert!(
-            said.err.contains("nothing to repair"),
-            "{}{}",
-            said.out,
-            said.err
-        );
-        let said = study.ok(&["state", "verify", "--config", config]);
-        assert!(
-            said.out.contains("events of other studies")
-                || said.out.contains("1 event of other studies"),
-            "{}",
-            said.out
-        );
-        assert!(said.out.contains("different log_file"), "{}", said.out);
+        let of = ["--config", config];
+        assert!(!needs_repair(&study, &[&["--no-slurm"], &of[..]].concat()));
+        let findings = study.findings(&[&VERIFY, &of[..]].concat());
+        assert_eq!(findings, ["warning audit log"]);
     }
     let said = study.call(&["history", "02", "--format", "json"]);
     assert!(!said.out.contains("sub-02"), "{}", said.out);

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::fake_slurm::FakeSlurm;
 use crate::harness::{Said, Study};
 use crate::harness_slurm::cluster;
+use crate::pretty::{messages, pretty};
 
 const RETRY: &str = "\
 slurm_partition: normal
@@ -69,16 +70,6 @@ fn asked(slurm: &FakeSlurm, option: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the events of one kind.
-fn events(study: &Study, kind: &str) -> Vec<Value> {
-    study
-        .read("scheduler_audit.jsonl")
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap())
-        .filter(|event| event["event"] == kind)
-        .collect()
-}
-
 /// Returns decision and sentence of a task.
 fn standing(study: &Study, procedure: &str) -> (String, String) {
     let said = study.ok(&["session-status", "--format", "json"]);
@@ -88,11 +79,9 @@ fn standing(study: &Study, procedure: &str) -> (String, String) {
     (text("decision"), text("text"))
 }
 
-fn lines_of(text: &str, part: &str) -> Vec<String> {
-    text.lines()
-        .filter(|line| line.contains(part))
-        .map(str::to_owned)
-        .collect()
+/// What remains of the attempts of a task, by `explain`.
+fn budget(study: &Study, procedure: &str) -> Value {
+    study.json(&["explain", "01", "01", procedure])[0]["retry"].clone()
 }
 
 #[test]
@@ -104,21 +93,17 @@ fn a_spent_budget_waits_for_a_person_and_says_so() {
     }
     let said = study.ok(&["run"]);
     assert_eq!(asked(&slurm, "time"), ["2:00:00", "3:00:00", "3:00:00"]);
+    let (word, text) = standing(&study, "prep");
+    assert_eq!(word, "failed");
+    insta::assert_snapshot!(format!("{}{text}", pretty(&study, &said.err)));
+    let retry = budget(&study, "prep");
     assert_eq!(
-        lines_of(&said.err, "failed ("),
-        ["       1  failed (timeout), no attempts left"]
-    );
-    assert_eq!(
-        standing(&study, "prep"),
-        (
-            "failed".into(),
-            "failed (timeout, attempt 3); all 3 attempts are used up; run `retry` to start over"
-                .into()
-        )
+        (&retry["automatic"], &retry["attempts_used"]),
+        (&false.into(), &3.into())
     );
     assert_eq!(standing(&study, "qc").0, "blocked");
     let dry = study.ok(&["retry", "--dry-run"]);
-    assert!(dry.out.contains("prep sub-01 ses-01"), "{}", dry.err);
+    assert_eq!(dry.out.lines().count(), 1, "{}", dry.out);
     study.ok(&["retry"]);
     study.ok(&["run"]);
     assert_eq!(
@@ -139,10 +124,10 @@ fn a_spent_budget_waits_for_a_person_and_says_so() {
     }
     study.ok(&["run"]);
     assert_eq!(slurm.calls("sbatch"), 7);
-    assert!(
-        standing(&study, "prep")
-            .1
-            .contains("2 retries after infrastructure failures, 2 allowed")
+    let retry = budget(&study, "prep");
+    assert_eq!(
+        (&retry["automatic"], &retry["infrastructure_used"]),
+        (&false.into(), &2.into())
     );
     study.ok(&["run", "--force", "--procedure", "prep"]);
     assert_eq!(asked(&slurm, "time")[7], "2:00:00");
@@ -156,15 +141,14 @@ fn a_delay_is_kept_and_other_codes_wait_for_a_person() {
     end(&slurm, "FAILED 75:0");
     let said = study.ok(&["run"]);
     assert_eq!(slurm.calls("sbatch"), 1);
-    assert_eq!(
-        lines_of(&said.err, "failed ("),
-        ["       1  failed (exit_code), will be retried"]
-    );
     let (word, text) = standing(&study, "prep");
     assert_eq!(word, "failed");
+    let told = format!("{}{text}", said.err);
+    insta::assert_snapshot!(pretty(&study, &told));
+    let retry = budget(&study, "prep");
     assert!(
-        text.starts_with("failed (exit_code, attempt 1); will be retried after 20"),
-        "{text}"
+        retry["automatic"] == true && retry["at"].is_string(),
+        "{retry}"
     );
     assert_eq!(standing(&study, "qc").0, "waiting");
     study.configure(&RETRY.replace("DELAY", "0s"));
@@ -173,10 +157,9 @@ fn a_delay_is_kept_and_other_codes_wait_for_a_person() {
     end(&slurm, "FAILED 1:0");
     study.ok(&["run"]);
     assert_eq!(slurm.calls("sbatch"), 2);
-    assert_eq!(
-        standing(&study, "prep").1,
-        "failed (exit_code, attempt 2); stays failed until you run `retry`"
-    );
+    let (word, text) = standing(&study, "prep");
+    assert_eq!(word, "failed");
+    insta::assert_snapshot!(text);
     assert_eq!(standing(&study, "qc").0, "blocked");
 }
 
@@ -234,17 +217,16 @@ fn outputs_of_a_failed_attempt_are_not_believed_and_will_be_replaced() {
     study.write("derivatives/prep/sub-01/ses-01/done", "half");
     end(&slurm, "NODE_FAIL 0:0 32G 120 n7");
     study.ok(&["monitor"]);
-    assert_eq!(
-        standing(&study, "prep").1,
-        "due: retry after node_fail; its outputs will be replaced"
-    );
+    let (word, text) = standing(&study, "prep");
+    assert_eq!(word, "due");
+    insta::assert_snapshot!(text);
     assert_eq!(
         standing(&study, "qc").0,
         "waiting",
         "nothing builds on them"
     );
     study.ok(&["run"]);
-    let submitted = events(&study, "submitted");
+    let submitted = study.events("submitted");
     assert_eq!(submitted[1]["replaces_outputs"], true);
     assert_eq!(slurm.calls("sbatch"), 2);
 }
@@ -266,14 +248,7 @@ fn a_refused_retry_keeps_nobody_else_back() {
     // Of equal requests one is enough; the new subject's is another.
     assert_eq!(slurm.calls("sbatch"), 4);
     assert_eq!(slurm.jobs().last().unwrap().1, "prep_sub-03_ses-01");
-    assert_eq!(
-        lines_of(&said.err, "the next attempt was refused"),
-        [
-            "warning: prep sub-01 ses-01 and 1 more: the next attempt was refused: \
-             Requested node configuration is not available"
-        ]
-    );
-    assert!(said.err.contains("1 submitted, 2 refused"), "{}", said.err);
+    insta::assert_snapshot!(pretty(&study, &said.err));
     assert_eq!(
         study.statuses()[0],
         "prep sub-01 ses-01: failed node_fail",
@@ -289,16 +264,11 @@ fn failures_are_explained_where_they_are_shown() {
     study.ok(&["run"]);
     end(&slurm, "FAILED 127:0");
     let said = study.ok(&["-v", "monitor"]);
-    let why = "exit code 127: a command was not found (a missing module or container, a wrong PATH), \
-         or exit code 255 (Slurm before 25.11 prints 255 as 127)";
-    assert!(
-        said.err.contains(&format!(
-            "prep sub-01 ses-01: pending (queued) -> failed (exit_code), job 1001: {why}"
-        )),
-        "{}",
-        said.err
-    );
-    assert_eq!(study.rows()[0]["failure"], why);
+    let rows = study.rows();
+    let why = rows[0]["failure"].as_str().unwrap();
+    insta::assert_snapshot!(why);
+    let end = format!(", job 1001: {why}\n");
+    assert!(said.err.contains(&end), "{}", said.err);
     let table = study.ok(&["status", "--status", "failed"]).out;
     assert!(table.contains(why), "{table}");
 }

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::fake_slurm::FakeSlurm;
 use crate::harness::{Said, Study, executable};
+use crate::pretty::messages;
 
 const PIPELINE: &str = "\
 settle_time: 2s
@@ -289,6 +290,11 @@ impl Gate {
     }
 }
 
+/// Whether a call stopped because another one changed the files under its hands.
+fn gave_way(said: &Said) -> bool {
+    said.code == 1 && said.err.contains("another process")
+}
+
 /// Every job is in its task's row, or shown as a second one. Returns how many are.
 fn all_are_known(growing: &mut Growing, said: &Said) -> usize {
     let rows = growing.look();
@@ -302,8 +308,7 @@ fn all_are_known(growing: &mut Growing, said: &Said) -> usize {
             }
             doubled += 1;
             assert!(
-                said.err
-                    .contains(&format!("a second job, {id}, is in the queue")),
+                said.err.contains(&format!("scancel {id}")),
                 "job {id} of {name} is unknown: {}",
                 said.err
             );

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::fake_slurm::FakeSlurm;
 use crate::harness::Study;
-use crate::pretty::in_terminal;
+use crate::pretty::{in_terminal, messages};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -69,7 +69,8 @@ pub fn end_by(child: &mut Child, signal: i32) {
         .unwrap();
     let status = child.wait().unwrap();
     assert_eq!(status.signal(), Some(signal), "{err}");
-    assert!(err.contains("note: stopped watching; "), "{err}");
+    let last = err.lines().last().unwrap_or_default();
+    assert!(last.starts_with("note: "), "{err}");
 }
 
 pub fn assert_each_task_ran_once(study: &Study, tasks: usize) {
@@ -117,12 +118,8 @@ fn each_step_follows_the_one_before_it_until_all_is_complete() {
         "{}",
         said.err
     );
-    assert!(
-        said.err
-            .ends_with("2 sessions, 4 tasks: 4 complete, 0 due, 0 submitted\n"),
-        "{}",
-        said.err
-    );
+    let counts = ["complete", "due", "submitted"].map(|word| said.count(word));
+    assert_eq!(counts, [4, 0, 0], "{}", said.err);
     // A study in which nothing is left ends at once, and is silent if it is to be.
     let said = study.ok(&["-q", "run", "--watch"]);
     assert_eq!(said.err, "");
@@ -133,10 +130,7 @@ fn on_a_terminal_a_line_per_procedure_is_drawn_and_stays() {
     let study = local("sleep 0.5");
     let shown = in_terminal(&study, 100, &["run", "--watch", "1s"]);
     assert!(shown.contains("convert ["), "{shown}");
-    assert!(
-        shown.contains("; Ctrl-C stops watching, jobs continue"),
-        "{shown}"
-    );
+    assert!(shown.contains("Ctrl-C"), "{shown}");
     let end = shown.rsplit("submitted").next().unwrap();
     for line in ["] 2/2 complete", "convert [", "report  ["] {
         assert!(end.contains(line), "{shown}");
@@ -158,12 +152,7 @@ fn failed_tasks_and_what_they_block_end_it_with_1() {
         "{}",
         said.err
     );
-    assert!(
-        said.err
-            .contains("1 task has failed: 1 of convert (exit_code)"),
-        "{}",
-        said.err
-    );
+    insta::assert_snapshot!(messages(&study, &said));
 }
 
 #[test]
@@ -232,7 +221,7 @@ fn a_slurm_that_does_not_answer_is_asked_again() {
         .read_to_string(&mut err)
         .unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0), "{err}");
-    assert_eq!(err.matches("the next pass tries again").count(), 1, "{err}");
+    assert_eq!(err.matches("warning: ").count(), 1, "{err}");
 }
 
 #[test]

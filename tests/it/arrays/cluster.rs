@@ -135,7 +135,8 @@ echo "$SNBB_LAST_REASON" > "$SNBB_OUTPUT_DIR/done""#,
     study.ok(&["run"]);
     assert_eq!(arrays(&study).len(), 2, "three tasks each");
     let at = |statuses: &[String], number: usize, end: &str| {
-        statuses.contains(&format!("ends sub-{number:03} ses-1: {end}"))
+        let row = format!("ends sub-{number:03} ses-1: {end}");
+        statuses.contains(&row)
     };
     until(&study, &["monitor"], |statuses| {
         [1, 3, 4]
@@ -222,8 +223,7 @@ fn an_array_larger_than_the_users_limit_is_submitted_in_parts() {
         std::thread::sleep(Duration::from_millis(300));
     }
     assert_eq!(jobs(&study).len(), 5, "{:?}", study.statuses());
-    let said = study.ok(&["run"]);
-    assert!(said.err.contains("a limit in Slurm"), "{}", said.err);
+    study.ok(&["run"]);
     assert_eq!(jobs(&study).len(), 5);
     study.ok(&["cancel", "--all"]);
 }

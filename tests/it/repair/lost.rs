@@ -1,9 +1,14 @@
 //! The state file is gone: everybody who looks says so, until it is repaired.
 
 use super::*;
+use crate::harness::Said;
 
-const MISSING: &str = "is missing although its backup exists";
-const ANEW: &str = "the state was started anew on ";
+/// The warnings of a call, and what they advise.
+fn warnings(study: &Study, said: &Said) -> String {
+    let text = messages(study, said);
+    let lines = text.lines().filter(|line| !line.starts_with("note: "));
+    lines.collect::<Vec<_>>().join("\n")
+}
 
 #[test]
 fn a_lost_state_file_is_told_by_all_until_it_is_repaired() {
@@ -18,14 +23,10 @@ fn a_lost_state_file_is_told_by_all_until_it_is_repaired() {
         &["run", "--dry-run"],
     ] {
         let said = study.call(command);
-        assert!(said.err.contains(MISSING), "{command:?}: {}", said.err);
-        assert!(
-            said.err.contains("`snbb-scheduler state repair`"),
-            "{}",
-            said.err
-        );
+        insta::assert_snapshot!("a_lost_state", warnings(&study, &said));
     }
-    assert!(study.call(&["-q", "run"]).err.contains(MISSING));
+    let said = study.call(&["-q", "run"]);
+    insta::assert_snapshot!("a_lost_state", warnings(&study, &said));
     for command in [
         &["status"][..],
         &["run"],
@@ -34,16 +35,14 @@ fn a_lost_state_file_is_told_by_all_until_it_is_repaired() {
         &["-q", "run"],
     ] {
         let said = study.call(command);
-        assert!(said.err.contains(ANEW), "{command:?}: {}", said.err);
-        assert!(!said.err.contains(MISSING), "{command:?}: {}", said.err);
+        insta::assert_snapshot!("a_state_begun_anew", warnings(&study, &said));
     }
     assert_eq!(study.ok(&["-q", "run"]).err, "", "once a day");
     let said = study.call(&["wait", "--timeout", "0s"]);
-    assert_eq!(said.err.matches(ANEW).count(), 1, "{}", said.err);
+    insta::assert_snapshot!("waiting_with_a_state_begun_anew", warnings(&study, &said));
     study.ok(&["state", "repair", "--yes"]);
     for command in [&["status"][..], &["run"]] {
-        let said = study.call(command);
-        assert!(!said.err.contains(ANEW), "{command:?}: {}", said.err);
+        assert_eq!(warnings(&study, &study.call(command)), "", "{command:?}");
     }
     assert_eq!(study.statuses().len(), before.len());
 }
@@ -56,12 +55,7 @@ fn an_audit_log_with_jobs_of_the_study_is_a_trace() {
         let _ = fs::remove_file(study.at(name));
     }
     let said = study.ok(&["status"]);
-    assert!(
-        said.err
-            .contains("is missing although an audit log with its jobs exists"),
-        "{}",
-        said.err
-    );
+    insta::assert_snapshot!(warnings(&study, &said));
     let log = study.read("scheduler_audit.jsonl");
     let mark = log.split("--comment=snbb:").nth(1).unwrap();
     let project = mark.split(':').next().unwrap();
@@ -73,8 +67,7 @@ fn an_audit_log_with_jobs_of_the_study_is_a_trace() {
         );
     assert_ne!(other, log);
     study.write("scheduler_audit.jsonl", &other);
-    let said = study.ok(&["status"]);
-    assert!(!said.err.contains("is missing"), "{}", said.err);
+    assert_eq!(warnings(&study, &study.ok(&["status"])), "");
 }
 
 #[test]
@@ -85,14 +78,7 @@ fn a_study_that_begins_has_lost_nothing() {
     study.script("convert.sh", "true");
     study.script("prep.sh", "true");
     study.scan(&["sub-01/ses-01"]);
-    assert!(!study.ok(&["status"]).err.contains("is missing"));
-    assert!(study.ok(&["run"]).err.contains("starting a new one"));
-    for command in ["run", "status"] {
-        let said = study.ok(&[command]);
-        assert!(
-            !said.err.contains(ANEW) && !said.err.contains("is missing"),
-            "{}",
-            said.err
-        );
+    for command in ["status", "run", "run", "status"] {
+        assert_eq!(warnings(&study, &study.ok(&[command])), "", "{command}");
     }
 }

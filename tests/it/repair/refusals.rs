@@ -7,6 +7,7 @@ use snbb_scheduler::store::state_file::Store;
 use super::{PIPELINE, damage, eventful, ours, remove};
 use crate::fake_slurm::FakeSlurm;
 use crate::harness::Study;
+use crate::pretty::messages;
 
 #[test]
 fn what_nobody_can_read_stops_a_repair_and_is_told_by_verify() {
@@ -18,7 +19,7 @@ fn what_nobody_can_read_stops_a_repair_and_is_told_by_verify() {
     for command in [&["state", "verify"][..], &["state", "repair", "--yes"]] {
         let said = study.call(command);
         assert_eq!(said.code, 2);
-        assert!(said.err.contains("is a directory"), "{}", said.err);
+        insta::assert_snapshot!("a_directory_in_its_place", messages(&study, &said));
     }
     assert_eq!(before.len(), ours(&study).len());
     fs::remove_dir(study.at("state.parquet")).unwrap();
@@ -62,7 +63,7 @@ fn the_log_of_the_python_program_is_a_source_too() {
          {\"timestamp\": \"2026-01-05T09:0",
     );
     let said = study.ok(&["state", "repair", "--yes"]);
-    assert!(said.err.contains("line 4 of the audit log"), "{}", said.err);
+    insta::assert_snapshot!(messages(&study, &said));
     assert_eq!(
         study.statuses(),
         [

@@ -8,16 +8,11 @@ fn cancel_ends_what_is_selected_and_rows_follow_once_it_is_confirmed() {
     study.ok(&["run"]);
     let said = study.call(&["cancel"]);
     assert_eq!(said.code, 2, "{}", said.err);
-    assert!(
-        said.err.contains("cancel requires a selection"),
-        "{}",
-        said.err
-    );
+    insta::assert_snapshot!(messages(&study, &said));
     let said = study.ok(&["cancel", "--subject", "01", "--dry-run"]);
     assert_eq!(said.out.lines().count(), 2);
     assert_eq!(slurm.calls("scancel"), 0);
-    let said = study.ok(&["cancel", "--subject", "01"]);
-    assert!(said.err.contains("2 of 2 jobs cancelled"), "{}", said.err);
+    study.ok(&["cancel", "--subject", "01"]);
     assert_eq!(slurm.calls("scancel"), 1, "one call for all");
     assert_eq!(
         study.statuses(),
@@ -34,7 +29,7 @@ fn cancel_ends_what_is_selected_and_rows_follow_once_it_is_confirmed() {
         "scancel: error: Unable to contact slurm controller\n",
     );
     assert_eq!(study.call(&["cancel", "--all"]).code, 5);
-    assert!(study.statuses()[2].contains("pending queued"));
+    assert_eq!(study.status("convert sub-02 ses-01"), "pending queued");
 }
 
 #[test]
@@ -65,12 +60,7 @@ fn jobs_that_can_never_start_are_shown_with_slurms_reason() {
     slurm.set("1002", "PENDING PartitionConfig");
     slurm.set("1003", "PENDING Resources");
     let said = study.ok(&["monitor"]);
-    for line in [
-        "(Slurm: JobHeldUser): convert sub-01 ses-01 (job 1001)",
-        "(Slurm: PartitionConfig): convert sub-01 ses-02 (job 1002)",
-    ] {
-        assert!(said.err.contains(line), "{}", said.err);
-    }
+    insta::assert_snapshot!(messages(&study, &said));
     assert_eq!(
         study.statuses(),
         [
@@ -90,11 +80,7 @@ fn cancel_ends_only_jobs_that_are_the_tasks_own() {
     slurm.set("1002", "RUNNING");
     let said = study.call(&["cancel", "--all"]);
     assert_eq!(said.code, 1, "{}", said.err);
-    assert!(
-        said.err.contains("job 1002 is a different job by now"),
-        "{}",
-        said.err
-    );
+    insta::assert_snapshot!(messages(&study, &said));
     assert_eq!(
         std::fs::read_to_string(slurm.at("state/1002")).unwrap(),
         "RUNNING\n"
@@ -154,22 +140,12 @@ fn rows_that_the_plan_no_longer_holds_are_named() {
         study.at("dicom/sub-02/ses-09"),
     )
     .unwrap();
-    let said = study.ok(&["run", "--max-jobs", "0"]).err;
-    assert!(
-        said.contains(
-            "note: 1 session on record is missing from the data: sub-02 ses-01 (renamed?)"
-        ),
-        "{said}"
-    );
+    let session = study.ok(&["run", "--max-jobs", "0"]);
     study.configure(&PIPELINE.replace("convert", "other"));
     study.script("other.sh", "true");
-    let said = study.ok(&["run", "--max-jobs", "0"]).err;
-    assert!(
-        said.contains(
-            "note: rows of procedures that are not in the configuration: convert (3, 3 in flight)"
-        ),
-        "{said}"
-    );
+    let procedure = study.ok(&["run", "--max-jobs", "0"]);
+    let told = [session, procedure].map(|said| messages(&study, &said));
+    insta::assert_snapshot!(told.join("\n---\n"));
     let quiet = study.ok(&["-q", "run", "--max-jobs", "0"]).err;
     assert!(!quiet.contains("note: "), "{quiet}");
 }
@@ -195,7 +171,7 @@ fn attack_a_second_name_of_the_state_is_refused_once_it_is_a_copy() {
     // It has an older state now.
     let said = study.call(&by_other_name);
     assert_eq!(said.code, 1, "{}", said.err);
-    assert!(said.err.contains("is a copy of"), "{}", said.err);
+    insta::assert_snapshot!(messages(&study, &said));
     study.ok(&["run"]);
     assert_eq!(slurm.calls("sbatch"), 3);
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::fake_slurm::FakeSlurm;
 use crate::harness::Study;
+use crate::pretty::messages;
 
 /// Everything is judged after a second, and without accounting by the markers alone.
 fn configure(study: &Study, executor: &str) {
@@ -31,11 +32,10 @@ const RUNNING: &str = "convert sub-01 ses-01: running running";
 
 /// Under the other executor the job is left alone, and every command says why.
 fn is_left_alone(study: &Study, slurm: &FakeSlurm, job: &str, owner: &str) {
-    let told = format!("job {job} belongs to `executor: {owner}`");
     let asked = (slurm.calls("sbatch"), slurm.calls("scancel"));
     for pass in ["run", "monitor", "run"] {
-        let said = study.ok(&[pass]).err;
-        assert_eq!(said.matches(&told).count(), 1, "{pass}: {said}");
+        let said = messages(study, &study.ok(&[pass]));
+        insta::assert_snapshot!(format!("a_job_of_{owner}"), said);
         std::thread::sleep(Duration::from_millis(1100));
     }
     for command in [
@@ -45,19 +45,22 @@ fn is_left_alone(study: &Study, slurm: &FakeSlurm, job: &str, owner: &str) {
     ] {
         let said = study.call(&command);
         assert_eq!(said.code, 1, "{command:?}: {}", said.err);
-        assert!(said.err.contains(&told), "{command:?}: {}", said.err);
-        let remedy = format!("set `executor: {owner}` again until {job} has ended");
-        assert!(said.err.contains(&remedy), "{command:?}: {}", said.err);
+        let name = format!("{}_of_a_job_of_{owner}", command[0]);
+        insta::assert_snapshot!(name, messages(study, &said));
     }
-    for command in [&["check"][..], &["explain", "01", "01", "convert"]] {
-        let said = study
-            .call(command)
-            .out
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ");
-        assert!(said.contains(&told), "{command:?}: {said}");
-    }
+    let findings = study.json(&["check"]);
+    let is_named = |finding: &serde_json::Value| {
+        finding["topic"] == "state" && finding["finding"].as_str().unwrap().contains(job)
+    };
+    assert!(
+        findings.as_array().unwrap().iter().any(is_named),
+        "{findings}"
+    );
+    let explained = &study.json(&["explain", "01", "01", "convert"])[0];
+    insta::assert_snapshot!(
+        format!("explain_a_job_of_{owner}"),
+        explained["text"].as_str().unwrap()
+    );
     study.ok(&["run"]);
     assert_eq!(study.statuses(), [RUNNING]);
     assert_eq!(asked, (slurm.calls("sbatch"), slurm.calls("scancel")));

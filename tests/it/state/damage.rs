@@ -109,10 +109,7 @@ fn a_damaged_state_stops_reading_and_saving_and_stays_as_it_is() {
     for cut in [0, 3, whole.len() / 2, whole.len() - 1] {
         std::fs::write(&path, &whole[..cut]).unwrap();
         let error = store.read().unwrap_err();
-        assert!(matches!(error, StateError::Damaged { .. }), "{error}");
-        let (text, hint) = (error.to_string(), error.hint().unwrap());
-        assert!(text.contains(path.to_str().unwrap()), "{text}");
-        assert!(hint.contains("snbb-scheduler state repair"), "{hint}");
+        assert!(matches!(error, StateError::Damaged { path: named, .. } if named == path));
         state.mark_changed();
         assert!(store.save(&mut state).is_err());
         assert_eq!(std::fs::read(&path).unwrap(), whole[..cut]);

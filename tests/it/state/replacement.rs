@@ -262,8 +262,13 @@ fn a_file_that_may_not_be_read_or_replaced_is_an_error_with_a_hint() {
 
     std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
     let error = as_nobody(|| Store::at(&path).unwrap().read().unwrap_err());
-    assert!(error.to_string().starts_with("cannot read /"), "{error}");
-    assert!(error.hint().unwrap().contains("needs access"), "{error}");
+    assert!(
+        matches!(&error, StateError::Io(error) if error.source.kind() == io::ErrorKind::PermissionDenied),
+        "{error}"
+    );
+    insta::with_settings!({filters => [(directory.path().to_str().unwrap(), "[dir]")]}, {
+        insta::assert_snapshot!(format!("{error}\n{}", error.hint().unwrap()));
+    });
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
@@ -286,10 +291,8 @@ fn a_full_file_system_leaves_the_old_state_and_no_temporary_file() {
         matches!(&error, StateError::Io(error) if error.source.kind() == io::ErrorKind::StorageFull),
         "{text}"
     );
-    assert!(
-        text.contains(directory.path().to_str().unwrap()) && hint.contains("free space"),
-        "{text}: {hint}"
-    );
+    assert!(text.contains(directory.path().to_str().unwrap()), "{text}");
+    insta::assert_snapshot!(hint);
     assert_eq!(std::fs::read(&path).unwrap(), before);
     assert!(
         names(directory.path())

@@ -222,9 +222,7 @@ fn a_damaged_attempts_file_stops_the_save_and_stays() {
     state.put(full_row("sub-0001", "bids", 2));
     let error = locked(&path).save(&mut state).unwrap_err();
     assert!(
-        error
-            .to_string()
-            .contains("state.attempts.parquet is damaged"),
+        matches!(&error, StateError::Damaged { path, .. } if *path == attempts),
         "{error}"
     );
     assert_eq!(std::fs::read(&path).unwrap(), before);
