@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::args::CancelArgs;
 use super::context::{Access, Context};
-use super::error::Failure;
+use super::error::{Failure, Result};
 use super::monitor::update_or_read;
 use super::output::Printer;
 use crate::act::pass::{Looked, queue_question};
@@ -25,11 +25,7 @@ use crate::store::audit_log::{Event, EventKind};
 const CHECKS: usize = 10;
 const PAUSE: Duration = Duration::from_secs(1);
 
-pub(super) fn run(
-    context: &Context,
-    args: &CancelArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Result<Exit> {
     printer.suppress_repeats();
     let state = context.read_state(printer)?;
     let selection = context.selection_among(&args.select, Some(&state))?;
@@ -121,7 +117,7 @@ fn ask_to_end(
     context: &Context,
     state: &State,
     own: &[Own<'_>],
-) -> Result<Result<(), ExecutorError>, Failure> {
+) -> Result<Result<(), ExecutorError>> {
     let references: Vec<JobRef> = own.iter().flat_map(|(_, jobs)| jobs.clone()).collect();
     if references.is_empty() {
         return Ok(Ok(()));
@@ -149,7 +145,7 @@ fn own_jobs<'a>(
     question: &Question,
     state: &State,
     rows: &[&'a TaskRow],
-) -> Result<(Vec<Own<'a>>, Vec<&'a TaskRow>), Failure> {
+) -> Result<(Vec<Own<'a>>, Vec<&'a TaskRow>)> {
     let mut observation = executor.observe(question);
     complete_tags(&mut observation, state);
     if let Answer::Failed(message) = observation.queue {
@@ -184,7 +180,7 @@ fn wait_for_end(
     selection: &Selection,
     checks: usize,
     printer: &mut Printer,
-) -> Result<usize, Failure> {
+) -> Result<usize> {
     let mut left = 0;
     for check in 0..checks {
         if check > 0 {

@@ -5,18 +5,14 @@ use anstyle::{AnsiColor, Style};
 use super::args::{CheckArgs, Global};
 use super::blocks::wrap;
 use super::context::{config_beside, read_config};
-use super::error::Failure;
+use super::error::Result;
 use super::output::{Format, Printer, PrinterOptions};
 use crate::base::exit::Exit;
 use crate::base::printable::printable;
 use crate::base::sys;
 use crate::setup::check::{self, Finding, Findings, Level, Site, checks_frame, config};
 
-pub(super) fn run(
-    global: &Global,
-    args: &CheckArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn run(global: &Global, args: &CheckArgs, printer: &mut Printer) -> Result<Exit> {
     let mut findings = Findings::default();
     let is_usable = match read_config(global, &sys::env) {
         Ok(loaded) => {
@@ -51,7 +47,7 @@ pub(super) fn run(
     Ok(exit)
 }
 
-fn show(findings: &[Finding], format: Format, printer: &mut Printer) -> Result<(), Failure> {
+fn show(findings: &[Finding], format: Format, printer: &mut Printer) -> Result<()> {
     if format != Format::Table {
         printer.frame(&checks_frame(findings)?, format, &[], &[])?;
         return Ok(());

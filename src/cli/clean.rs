@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 
 use super::args::CleanArgs;
 use super::context::Context;
-use super::error::Failure;
+use super::error::{Failure, Result};
 use super::output::Printer;
 use crate::act::clean::logs::{LogsError, OldLogs};
 use crate::act::clean::{log_names, logs, obsolete_rows};
@@ -33,11 +33,7 @@ struct Found {
     events: Option<OldEvents>,
 }
 
-pub(super) fn run(
-    context: &Context,
-    args: &CleanArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<Exit> {
     let Some(older_than) = args.older_than else {
         return purge(context, args, printer);
     };
@@ -90,7 +86,7 @@ fn rows(
     before: DateTime<Utc>,
     exit: &mut Exit,
     printer: &mut Printer,
-) -> Result<Vec<TaskRow>, Failure> {
+) -> Result<Vec<TaskRow>> {
     let config = &context.config;
     let mut stops = roots::safety_stops(config, state, roots::observe);
     let found = context.discover(printer)?;
@@ -118,11 +114,7 @@ fn rows(
     Ok(gone.into_iter().cloned().collect())
 }
 
-fn old_logs(
-    context: &Context,
-    state: &State,
-    before: DateTime<Utc>,
-) -> Result<Vec<OldLogs>, Failure> {
+fn old_logs(context: &Context, state: &State, before: DateTime<Utc>) -> Result<Vec<OldLogs>> {
     let config = &context.config;
     let Some(log_dir) = &config.slurm.log_dir else {
         return Ok(Vec::new());
@@ -143,7 +135,7 @@ fn unremoved(error: LogsError) -> Failure {
     }
 }
 
-fn append(context: &Context, events: &[Event]) -> Result<(), Failure> {
+fn append(context: &Context, events: &[Event]) -> Result<()> {
     if events.is_empty() {
         return Ok(());
     }
@@ -244,7 +236,7 @@ fn report(
 }
 
 /// `--purge --subject X`: removes a subject who withdrew consent from all files of the state.
-fn purge(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+fn purge(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<Exit> {
     let subject = label(args.subject.as_deref().unwrap_or_default())?;
     let purge = Purge {
         log: &context.config.log_file,
@@ -265,7 +257,7 @@ fn purge(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<E
 }
 
 /// One complete label: a pattern could remove more than intended.
-fn label(text: &str) -> Result<SubjectLabel, Failure> {
+fn label(text: &str) -> Result<SubjectLabel> {
     let label = match text.starts_with(SubjectLabel::PREFIX) {
         true => text.to_owned(),
         false => format!("{}{text}", SubjectLabel::PREFIX),
@@ -283,7 +275,7 @@ fn check_removable(
     held: &SubjectData,
     state: &State,
     printer: &mut Printer,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let refuse = |message: String, hint: &str| Err(Failure::usage(message, hint));
     if !state.is_stored() {
         let file = context.store.paths.state.display();

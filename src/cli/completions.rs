@@ -7,13 +7,13 @@ use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
 
 use super::args::{CompletionsArgs, ShellName};
 use super::complete::VARIABLE;
-use super::error::Failure;
+use super::error::Result;
 use super::output::Printer;
 use crate::base::exit::Exit;
 
 const PROGRAM: &str = "snbb-scheduler";
 
-pub(super) fn run(args: &CompletionsArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+pub(super) fn run(args: &CompletionsArgs, printer: &mut Printer) -> Result<Exit> {
     let shell: &dyn EnvCompleter = match args.shell {
         ShellName::Bash => &Bash,
         ShellName::Zsh => &Zsh,

@@ -9,7 +9,7 @@ pub use place::{config_beside, warn_stops};
 use place::{print_warnings, refuse_ambiguous_link};
 
 use super::args::{Global, SelectArgs, WriteArgs};
-use super::error::Failure;
+use super::error::{Failure, Result};
 use super::naming::Named;
 use super::output::Printer;
 use crate::act::pass::{Pass, newest_submission};
@@ -56,7 +56,7 @@ pub enum Access {
 
 impl Context {
     /// Loads the configuration and prints its warnings.
-    pub fn load(global: &Global, printer: &mut Printer) -> Result<Self, Failure> {
+    pub fn load(global: &Global, printer: &mut Printer) -> Result<Self> {
         let config = read_config(global, &sys::env)?;
         for warning in &config.warnings {
             printer.warning(warning);
@@ -96,7 +96,7 @@ impl Context {
     }
 
     /// Reads the state without a lock.
-    pub fn read_state(&self, printer: &mut Printer) -> Result<State, Failure> {
+    pub fn read_state(&self, printer: &mut Printer) -> Result<State> {
         let state = self.store.read()?;
         print_warnings(&state, printer);
         self.warn_if_lost(&state, printer);
@@ -108,7 +108,7 @@ impl Context {
         &self,
         args: &SelectArgs,
         printer: &mut Printer,
-    ) -> Result<(State, Selection), Failure> {
+    ) -> Result<(State, Selection)> {
         let state = self.read_state(printer)?;
         let selection = self.selection_among(args, Some(&state))?;
         self.refuse_off_record(&state, args)?;
@@ -121,7 +121,7 @@ impl Context {
         command: &str,
         args: &WriteArgs,
         printer: &mut Printer,
-    ) -> Result<(LockedStore, State), Failure> {
+    ) -> Result<(LockedStore, State)> {
         let (locked, state) = self.lock_beside_state(command, args, printer)?;
         self.report_new_state(command, &state, printer);
         Ok((locked, state))
@@ -134,7 +134,7 @@ impl Context {
         is_dry_run: bool,
         args: &WriteArgs,
         printer: &mut Printer,
-    ) -> Result<(Option<LockedStore>, State), Failure> {
+    ) -> Result<(Option<LockedStore>, State)> {
         if is_dry_run {
             return Ok((None, self.read_state(printer)?));
         }
@@ -148,7 +148,7 @@ impl Context {
         command: &str,
         args: &WriteArgs,
         printer: &mut Printer,
-    ) -> Result<(LockedStore, State), Failure> {
+    ) -> Result<(LockedStore, State)> {
         let timeout = args.lock_timeout.unwrap_or(self.config.lock_timeout);
         self.check_place()?;
         let locked = if self.is_lock_useless {
@@ -222,7 +222,7 @@ impl Context {
     }
 
     /// The executor, which queries the jobs of the state's owner.
-    pub fn executor(&self, access: Access, state: &State) -> Result<Box<dyn Executor>, Failure> {
+    pub fn executor(&self, access: Access, state: &State) -> Result<Box<dyn Executor>> {
         Ok(match self.config.executor {
             ExecutorKind::Slurm => Box::new(SlurmExecutor::from_config(&self.config, &state.meta)),
             ExecutorKind::Local => {
@@ -257,7 +257,7 @@ impl Context {
     }
 
     /// Finds the sessions and warns of unreadable directories.
-    pub fn discover(&self, printer: &mut Printer) -> Result<Discovery, Failure> {
+    pub fn discover(&self, printer: &mut Printer) -> Result<Discovery> {
         let found = self.find_sessions();
         let found = found.map_err(|error| self.no_sessions(error))?;
         for what in &found.unreadable {
@@ -271,17 +271,13 @@ impl Context {
     }
 
     /// Opens the audit log for writing.
-    pub fn open_audit(&self) -> Result<AuditLog, Failure> {
+    pub fn open_audit(&self) -> Result<AuditLog> {
         Ok(AuditLog::open(&self.config.log_file, &self.run_id)?)
     }
 
     /// The check of outputs that rows depend on. It reports nothing if a root with results is missing, because jobs would
     /// then seem to have left no outputs.
-    pub fn outputs(
-        &self,
-        state: &State,
-        printer: &mut Printer,
-    ) -> Result<Box<dyn Completions>, Failure> {
+    pub fn outputs(&self, state: &State, printer: &mut Printer) -> Result<Box<dyn Completions>> {
         let stops = roots::safety_stops(&self.config, state, roots::observe);
         if stops.is_empty() {
             return Ok(Box::new(self.probe()?));
@@ -293,11 +289,11 @@ impl Context {
         Ok(Box::new(Blind::because(&stops)))
     }
 
-    pub fn probe(&self) -> Result<Probe, Failure> {
+    pub fn probe(&self) -> Result<Probe> {
         Ok(Probe::new(&self.config)?.with_reader(self.reader.clone()))
     }
 
-    pub fn selection(&self, args: &SelectArgs) -> Result<Selection, Failure> {
+    pub fn selection(&self, args: &SelectArgs) -> Result<Selection> {
         self.selection_among(args, None)
             .map_err(|failure| match failure {
                 Failure::Selection(error) => {
@@ -308,11 +304,7 @@ impl Context {
     }
 
     /// A selection that may also name procedures that only the state knows.
-    pub fn selection_among(
-        &self,
-        args: &SelectArgs,
-        state: Option<&State>,
-    ) -> Result<Selection, Failure> {
+    pub fn selection_among(&self, args: &SelectArgs, state: Option<&State>) -> Result<Selection> {
         Ok(Selection::new(
             &args.subjects,
             &args.sessions,
@@ -334,11 +326,7 @@ impl Context {
     }
 
     /// The tasks that the words of the command line name, also of procedures that only the state knows.
-    pub fn named<'a>(
-        &self,
-        words: impl Iterator<Item = &'a str>,
-        state: &State,
-    ) -> Result<Named, Failure> {
+    pub fn named<'a>(&self, words: impl Iterator<Item = &'a str>, state: &State) -> Result<Named> {
         Named::new(words, &self.procedure_names(Some(state)))
     }
 }

@@ -8,7 +8,7 @@ pub(super) use text::output_problems;
 use super::args::{ExplainArgs, TextFormat};
 use super::blocks::Block;
 use super::context::{Access, Context, warn_stops};
-use super::error::Failure;
+use super::error::{Failure, Result};
 use super::naming::Named;
 use super::output::{Printer, Verbosity};
 use super::unknown::Known;
@@ -28,11 +28,7 @@ use crate::show::explain::{Explanation, View};
 use crate::show::tables::{TableError, TaskState};
 use crate::store::control::Control;
 
-pub(super) fn run(
-    context: &Context,
-    args: &ExplainArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Result<Exit> {
     let mut state = context.read_state(printer)?;
     let named = context.named(args.task.words(), &state)?;
     let mut stops = roots::safety_stops(&context.config, &state, roots::observe);
@@ -147,7 +143,7 @@ fn decide(
     looked: &Looked,
     (control, policy): (Control, Policy),
     named: &Named,
-) -> Result<(Decided, Counts), Failure> {
+) -> Result<(Decided, Counts)> {
     let is_trusting = !policy.recheck.is_zero();
     let away = is_trusting.then(|| recheck::away(&policy, &found.sessions, state));
     let options = RunOptions {
@@ -192,7 +188,7 @@ fn sessions_of(
     named: &Named,
     found: &Discovery,
     state: &State,
-) -> Result<(SubjectLabel, Vec<Session>), Failure> {
+) -> Result<(SubjectLabel, Vec<Session>)> {
     let sessions: Vec<Session> = found
         .sessions
         .iter()
@@ -253,7 +249,7 @@ fn print(
     format: TextFormat,
     is_queue_known: bool,
     printer: &mut Printer,
-) -> Result<(), Failure> {
+) -> Result<()> {
     if format == TextFormat::Json {
         let mut bytes = serde_json::to_vec_pretty(tasks).map_err(TableError::from)?;
         bytes.push(b'\n');

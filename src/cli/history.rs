@@ -2,7 +2,7 @@
 
 use super::args::HistoryArgs;
 use super::context::{Context, all_attempts};
-use super::error::Failure;
+use super::error::{Failure, Result};
 use super::output::{Format, Printer};
 use crate::base::exit::Exit;
 use crate::base::sys;
@@ -17,11 +17,7 @@ use crate::store::audit_log::Record;
 /// Columns of the table. The task's name is shown only if there are several.
 const COLUMNS: &str = "time procedure session event attempt job_id new_status by detail";
 
-pub(super) fn run(
-    context: &Context,
-    args: &HistoryArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) -> Result<Exit> {
     let state = context.read_state(printer)?;
     let named = context.named(args.task.words(), &state)?;
     let earlier = context.store.read_attempts()?;

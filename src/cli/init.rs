@@ -10,7 +10,7 @@ mod gather;
 use std::path::{Path, PathBuf};
 
 use super::args::{Global, InitArgs};
-use super::error::Failure;
+use super::error::{Failure, Result};
 use super::output::Printer;
 use crate::base::exit::Exit;
 use crate::base::{shell, sys};
@@ -22,11 +22,7 @@ use crate::setup::init::existing::Existing;
 use crate::setup::init::{self, InitError, NewFile, write};
 use crate::setup::{catalogue, place};
 
-pub(super) fn run(
-    global: &Global,
-    args: &InitArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Exit> {
     if args.list {
         print_catalogue(printer);
         return Ok(Exit::Done);
@@ -102,7 +98,7 @@ pub(super) fn run(
 }
 
 /// Reads a new configuration as every other command will, so that nothing is written that would not load.
-fn load(text: &str, file: &Path, dir: &Path) -> Result<Config, Failure> {
+fn load(text: &str, file: &Path, dir: &Path) -> Result<Config> {
     let none = Overrides::default();
     Ok(interpret(
         text.as_bytes(),

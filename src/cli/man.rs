@@ -13,7 +13,7 @@ use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
 use super::args::{Cli, Global, ManArgs, with_own_help};
 use super::context::read_config;
-use super::error::Failure;
+use super::error::{Failure, Result};
 use super::output::Printer;
 use super::output_file::{refuse_data, refuse_foreign};
 use crate::base::exit::Exit;
@@ -21,7 +21,7 @@ use crate::base::sys;
 use crate::config::keys::{Key, Section};
 use crate::model::bids::suggest;
 
-pub(super) fn run(global: &Global, args: &ManArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+pub(super) fn run(global: &Global, args: &ManArgs, printer: &mut Printer) -> Result<Exit> {
     match (&args.output, &args.page) {
         (Some(dir), _) => {
             let count = write(global, dir)?;
@@ -59,7 +59,7 @@ fn through_man(page: &[u8]) -> io::Result<()> {
 }
 
 /// The page of a command, such as `run` or `state-verify`, or of the configuration.
-fn chosen(wanted: &str) -> Result<Vec<u8>, Failure> {
+fn chosen(wanted: &str) -> Result<Vec<u8>> {
     let pages = pages();
     let full = format!("{NAME}-{wanted}");
     // The page of the configuration file takes precedence over the command `config`.
@@ -91,7 +91,7 @@ fn root() -> Command {
 }
 
 /// Writes all pages and returns their number.
-fn write(global: &Global, dir: &Path) -> Result<usize, Failure> {
+fn write(global: &Global, dir: &Path) -> Result<usize> {
     let pages = pages();
     // The pages need no configuration; if there is one, nothing is written to its data.
     let config = read_config(global, &sys::env).ok();

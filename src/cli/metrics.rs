@@ -2,7 +2,7 @@
 
 use super::args::MetricsArgs;
 use super::context::Context;
-use super::error::Failure;
+use super::error::{Failure, Result};
 use super::notify::records_runs;
 use super::output::Printer;
 use super::output_file::{refuse_data, refuse_foreign};
@@ -12,11 +12,7 @@ use crate::base::exit::Exit;
 use crate::show::notify::Memory;
 use crate::show::notify::metrics::{MARK, Sources, render};
 
-pub(super) fn run(
-    context: &Context,
-    args: &MetricsArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &MetricsArgs, printer: &mut Printer) -> Result<Exit> {
     if let Some(path) = &args.output {
         refuse_data(&context.config, path, "metrics_file")?;
         refuse_foreign(path, MARK)?;

@@ -54,7 +54,7 @@ use crate::base::exit::Exit;
 use crate::base::sys;
 use args::{Cli, Command};
 use context::Context;
-use error::Failure;
+use error::Result;
 use output::Printer;
 
 use crate::show::notify::Figures;
@@ -102,7 +102,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn dispatch(cli: &Cli, printer: &mut Printer) -> Result<Exit, Failure> {
+fn dispatch(cli: &Cli, printer: &mut Printer) -> Result<Exit> {
     // These need no configuration, or report its errors themselves.
     match &cli.command {
         Command::Init(args) => return init::run(&cli.global, args, printer),
@@ -120,7 +120,7 @@ fn dispatch(cli: &Cli, printer: &mut Printer) -> Result<Exit, Failure> {
 
 /// Carries out a command, from reading the configuration to notifications. Also returns the figures of a run, as far
 /// as it got.
-fn invoke(cli: &Cli, printer: &mut Printer) -> (Result<Exit, Failure>, Option<Figures>) {
+fn invoke(cli: &Cli, printer: &mut Printer) -> (Result<Exit>, Option<Figures>) {
     let mut call = notify::begin(&cli.command);
     let hides_known = call.is_some() && printer.is_quiet();
     if hides_known {
@@ -153,7 +153,7 @@ fn carry_out(
     context: &Context,
     figures: &mut Option<Figures>,
     printer: &mut Printer,
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     match &cli.command {
         Command::Run(args) => run::run(context, args, figures, printer),
         Command::Monitor(args) => monitor::run(context, args, printer),

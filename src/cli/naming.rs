@@ -2,7 +2,7 @@
 //!
 //! They may come in any order, with or without prefixes, so that the output of other commands can be copied.
 
-use super::error::Failure;
+use super::error::{Failure, Result};
 use crate::model::bids::{SessionLabel, SubjectLabel, suggest};
 use crate::model::state::TaskKey;
 
@@ -19,10 +19,7 @@ pub struct Named {
 
 impl Named {
     /// Parses the words of the command line. `procedures`: all known names.
-    pub fn new<'a>(
-        words: impl Iterator<Item = &'a str>,
-        procedures: &[&str],
-    ) -> Result<Self, Failure> {
+    pub fn new<'a>(words: impl Iterator<Item = &'a str>, procedures: &[&str]) -> Result<Self> {
         let (mut subject, mut session, mut procedure) = (None, None, None);
         let mut rest: Vec<&str> = Vec::new();
         for word in words.filter(|word| !["", NO_SESSION].contains(word)) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::args::Command;
 use super::context::Context;
-use super::error::Failure;
+use super::error::{Failure, Result};
 use super::output::Printer;
 use crate::base::exit::Exit;
 use crate::base::{durable, sys};
@@ -67,7 +67,7 @@ pub(super) fn recent_warnings(context: &Context, call: Option<&Invocation>) -> H
 pub(super) fn after(
     context: &Context,
     call: &mut Invocation,
-    result: &Result<Exit, Failure>,
+    result: &Result<Exit>,
     printer: &mut Printer,
 ) {
     if let Err(Failure::State(StateError::OtherOwner { .. })) = result {

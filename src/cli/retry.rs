@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::args::{RetryArgs, RetryStatus};
 use super::context::{Access, Context};
-use super::error::Failure;
+use super::error::Result;
 use super::failed::keep_alike;
 use super::monitor;
 use super::output::{Printer, Verbosity};
@@ -41,11 +41,7 @@ enum Verdict {
     Unasked,
 }
 
-pub(super) fn run(
-    context: &Context,
-    args: &RetryArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result<Exit> {
     let (locked, mut state) =
         context.lock_or_read_state("retry", args.dry_run, &args.write, printer)?;
     let chosen = chosen(context, args, &state)?;
@@ -97,7 +93,7 @@ pub(super) fn run(
 }
 
 /// The rows that the options select.
-fn chosen(context: &Context, args: &RetryArgs, state: &State) -> Result<Vec<TaskRow>, Failure> {
+fn chosen(context: &Context, args: &RetryArgs, state: &State) -> Result<Vec<TaskRow>> {
     let selection = context.selection_among(&args.select, Some(state))?;
     let is_meant = |reason: Option<Reason>| args.reasons.iter().any(|one| reason == Some(*one));
     let rows = state.rows().iter().filter(|row| {
@@ -275,7 +271,7 @@ fn update(
     state: &mut State,
     outputs: &dyn Completions,
     printer: &mut Printer,
-) -> Result<Looked, Failure> {
+) -> Result<Looked> {
     let mut executor = context.executor(Access::ReadOnly, state)?;
     let project = context.project(state);
     let looked = context

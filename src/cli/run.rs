@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 use super::args::RunArgs;
 use super::context::{Access, Context};
 use super::decide::subjects_progress;
-use super::error::Failure;
+use super::error::{Failure, Result};
 use super::failed::hint_at_failures;
 use super::manifest::warn_unreadable;
 use super::monitor::{report_changes, report_new_failures};
@@ -47,7 +47,7 @@ pub(super) fn run(
     args: &RunArgs,
     figures: &mut Option<Figures>,
     printer: &mut Printer,
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     let selection = context.selection(&args.select)?;
     if args.force && selection.is_everything() {
         // A forgotten option must not rerun the whole study.
@@ -150,7 +150,7 @@ fn update(
     pass: &mut Pass<'_>,
     state: &mut State,
     printer: &mut Printer,
-) -> Result<Looked, Failure> {
+) -> Result<Looked> {
     let mut looked = if args.skip_monitor {
         pass.look_at_queue(state)
     } else {
@@ -180,7 +180,7 @@ fn decide(
     (found, looked): (&Discovery, &Looked),
     options: &RunOptions,
     printer: &mut Printer,
-) -> Result<Decided, Failure> {
+) -> Result<Decided> {
     let sessions = &found.sessions;
     let progress = subjects_progress(sessions, printer);
     let decided = pass.decide(&context.store, state, sessions, looked, options, &|| {
@@ -223,7 +223,7 @@ fn submit(
     decided: &Decided,
     started: DateTime<Utc>,
     printer: &mut Printer,
-) -> Result<Submitted, Failure> {
+) -> Result<Submitted> {
     let count = decided.tasks().count() as u64;
     let progress = printer.progress(Some(count), "submitting");
     let submitted = pass.carry_out(locked, state, decided, started, &|| progress.inc(1));
@@ -282,7 +282,7 @@ impl<'a> Guard<'a> {
         executor: &mut dyn Executor,
         state: &mut State,
         printer: &mut Printer,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let stops = roots::safety_stops(&self.context.config, state, roots::observe);
         let stops = self.without_accepted(stops);
         if stops.is_empty() {
@@ -307,7 +307,7 @@ impl<'a> Guard<'a> {
         state: &mut State,
         (looked, decided): (&Looked, &mut Decided),
         printer: &mut Printer,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let config = &self.context.config;
         let accepts = self.args.accept_drop;
         let stops = safety::before_submission(config, &decided.counts, state);

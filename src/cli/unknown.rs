@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::args::SelectArgs;
 use super::context::Context;
-use super::error::Failure;
+use super::error::{Failure, Result};
 use super::naming::Named;
 use super::output::Printer;
 use crate::base::text::{few, maybe};
@@ -53,7 +53,7 @@ impl Context {
 
     /// Refuses a selection that matches nothing in the data. A study without any session refuses nothing: a new study
     /// may still be without data, and its cron line must not fail.
-    pub fn refuse_unknown_in(&self, found: &Discovery, args: &SelectArgs) -> Result<(), Failure> {
+    pub fn refuse_unknown_in(&self, found: &Discovery, args: &SelectArgs) -> Result<()> {
         Known::in_study(found).refuse(&args.subjects, &args.sessions)
     }
 
@@ -63,7 +63,7 @@ impl Context {
         found: &Discovery,
         args: &SelectArgs,
         selection: &Selection,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         self.refuse_unknown_in(found, args)?;
         let any_task = found.sessions.iter().any(|session| {
             self.config.procedures.iter().any(|(_, procedure)| {
@@ -83,7 +83,7 @@ impl Context {
         ))
     }
 
-    pub fn refuse_off_record(&self, state: &State, args: &SelectArgs) -> Result<(), Failure> {
+    pub fn refuse_off_record(&self, state: &State, args: &SelectArgs) -> Result<()> {
         let keys = state.rows().iter().map(|row| &row.key);
         self.refuse_unknown(keys, &args.subjects, &args.sessions)
     }
@@ -94,7 +94,7 @@ impl Context {
         keys: impl Iterator<Item = &'a TaskKey>,
         subjects: &[String],
         sessions: &[String],
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let known = Known {
             sessions: keys.map(|key| (&*key.subject, &*key.session)).collect(),
             place: "on record",
@@ -117,7 +117,7 @@ impl Context {
         &self,
         keys: impl Iterator<Item = &'a TaskKey>,
         named: &Named,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         self.refuse_unknown(
             keys,
             std::slice::from_ref(&named.subject),
@@ -139,7 +139,7 @@ impl<'a> Known<'a> {
     }
 
     /// Refuses values that match nothing, subjects first, unless the list of known names may be incomplete.
-    pub(super) fn refuse(&self, subjects: &[String], sessions: &[String]) -> Result<(), Failure> {
+    pub(super) fn refuse(&self, subjects: &[String], sessions: &[String]) -> Result<()> {
         if self.is_partial || self.sessions.is_empty() {
             return Ok(());
         }
@@ -170,7 +170,7 @@ impl<'a> Known<'a> {
         Ok(())
     }
 
-    pub(super) fn refuse_words(&self, named: &Named) -> Result<(), Failure> {
+    pub(super) fn refuse_words(&self, named: &Named) -> Result<()> {
         self.refuse(
             std::slice::from_ref(&named.subject),
             named.session.as_slice(),

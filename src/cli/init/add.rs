@@ -6,7 +6,7 @@ use super::{load, report_existing};
 use crate::base::exit::Exit;
 use crate::base::{durable, regular, sys};
 use crate::cli::args::{Global, InitArgs};
-use crate::cli::error::Failure;
+use crate::cli::error::{Failure, Result};
 use crate::cli::output::Printer;
 use crate::config::Source;
 use crate::gather::sessions::discover::discover;
@@ -21,7 +21,7 @@ pub(super) fn run(
     names: &[String],
     (dir, cwd): (&Path, &Path),
     printer: &mut Printer,
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     // A named directory takes precedence; without one, the same configuration as for every other command.
     let env = |name: &str| sys::env(name).filter(|_| dir == cwd);
     let file = match Source::choose(global.config.clone(), &env) {
@@ -119,7 +119,7 @@ fn existing(config: &Config, names: &[String], printer: &mut Printer) -> Existin
 }
 
 /// Refuses an app without the apps it needs, because its tasks would be due at once and fail. Converters are exempt.
-fn check_needs(app: &App, known: &[String]) -> Result<(), Failure> {
+fn check_needs(app: &App, known: &[String]) -> Result<()> {
     let is_there = |name: &&str| known.iter().any(|known| known == name);
     let is_converter = |name: &&str| catalogue::app(name).is_some_and(App::is_converter);
     let missing = app
@@ -139,7 +139,7 @@ fn check_needs(app: &App, known: &[String]) -> Result<(), Failure> {
     Err(InitError::wrong("--add", text, hint).into())
 }
 
-fn check<'a>(name: &str, mut taken: impl Iterator<Item = &'a String>) -> Result<(), Failure> {
+fn check<'a>(name: &str, mut taken: impl Iterator<Item = &'a String>) -> Result<()> {
     if catalogue::app(name).is_none() {
         let all = catalogue::apps().iter().map(|app| app.name);
         let meant = suggest::nearest(name, all).map(|meant| format!("did you mean {meant}? "));

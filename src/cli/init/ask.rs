@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 
 use dialoguer::{Input, console::Term, theme::SimpleTheme};
 
-use crate::cli::error::Failure;
+use crate::cli::error::{Failure, Result};
 use crate::model::bids::suggest;
 use crate::setup::init::InitError;
 
@@ -27,7 +27,7 @@ impl Asker {
         question: &str,
         default: Option<&str>,
         check: impl Fn(&str) -> Result<(), InitError>,
-    ) -> Result<String, Failure> {
+    ) -> Result<String> {
         let ended = |error: &dyn std::fmt::Display| Failure::Usage {
             message: format!("no answer ({error}); nothing was written"),
             hint: "give the answers as options (snbb-scheduler init --help)".to_owned(),
@@ -53,12 +53,7 @@ impl Asker {
     }
 
     /// Asks for one of several words, or its number in the list.
-    pub(super) fn one_of(
-        &self,
-        question: &str,
-        words: &[&str],
-        default: &str,
-    ) -> Result<String, Failure> {
+    pub(super) fn one_of(&self, question: &str, words: &[&str], default: &str) -> Result<String> {
         let answer = self.text(question, Some(default), |answer| {
             if words.contains(&picked(words, answer)) {
                 return Ok(());
@@ -71,7 +66,7 @@ impl Asker {
         Ok(picked(words, &answer).to_owned())
     }
 
-    pub(super) fn agrees(&self, question: &str) -> Result<bool, Failure> {
+    pub(super) fn agrees(&self, question: &str) -> Result<bool> {
         let answer = self.text(
             &format!("{question} (yes or no)"),
             Some("yes"),

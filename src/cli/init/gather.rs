@@ -11,7 +11,7 @@ use super::absolute;
 use super::ask::Asker;
 use crate::base::text::plural;
 use crate::cli::args::{Global, InitArgs};
-use crate::cli::error::Failure;
+use crate::cli::error::Result;
 use crate::cli::output::Printer;
 use crate::model::bids::SessionSource;
 use crate::setup::init;
@@ -54,7 +54,7 @@ type Source = (SessionSource, Option<PathBuf>, Option<Data>);
 
 impl Gatherer<'_> {
     /// All answers, and the directories to create.
-    pub(super) fn answers(mut self) -> Result<(Answers, Vec<PathBuf>), Failure> {
+    pub(super) fn answers(mut self) -> Result<(Answers, Vec<PathBuf>)> {
         let (sessions, dicom_root, source) = self.sessions()?;
         let beside = dicom_root
             .as_deref()
@@ -107,7 +107,7 @@ impl Gatherer<'_> {
         question: &str,
         default: Option<PathBuf>,
         check: impl Fn(&Path) -> Result<(), InitError>,
-    ) -> Result<Option<PathBuf>, Failure> {
+    ) -> Result<Option<PathBuf>> {
         let Some(asker) = self.asker else {
             return Ok(default);
         };
@@ -137,7 +137,7 @@ impl Gatherer<'_> {
     }
 
     /// Determines the source of the sessions and examines them.
-    fn sessions(&mut self) -> Result<Source, Failure> {
+    fn sessions(&mut self) -> Result<Source> {
         let args = self.args;
         let file = self.given("--sessions-file", &args.sessions_file)?;
         let root = self.given("--dicom-root", &args.dicom_root)?;
@@ -164,7 +164,7 @@ impl Gatherer<'_> {
         }
     }
 
-    fn ask_for_sessions(&mut self, asker: &Asker) -> Result<Source, Failure> {
+    fn ask_for_sessions(&mut self, asker: &Asker) -> Result<Source> {
         let choices = SOURCES.map(|(word, meaning)| format!("{word:<6} {meaning}"));
         self.menu("Where do sessions come from?", &choices);
         let is_bids = self.beside("bids").is_some() && self.beside("dicom").is_none();
@@ -192,7 +192,7 @@ impl Gatherer<'_> {
         }
     }
 
-    fn dicom(&mut self, root: PathBuf) -> Result<Source, Failure> {
+    fn dicom(&mut self, root: PathBuf) -> Result<Source> {
         let data = survey::dicom(&root)?;
         self.report_data(&data, &root);
         if data.is_sessionless {
@@ -203,7 +203,7 @@ impl Gatherer<'_> {
         Ok((SessionSource::Dicom, Some(root), Some(data)))
     }
 
-    fn list(&mut self, file: PathBuf, dicom_root: Option<PathBuf>) -> Result<Source, Failure> {
+    fn list(&mut self, file: PathBuf, dicom_root: Option<PathBuf>) -> Result<Source> {
         let (subject_col, session_col) = (&self.args.subject_col, &self.args.session_col);
         let data = survey::list(&file, subject_col, session_col)?;
         self.report_data(&data, &file);
@@ -238,7 +238,7 @@ impl Gatherer<'_> {
         sessions: &SessionSource,
         dicom_root: Option<&Path>,
         source: Option<Data>,
-    ) -> Result<(PathBuf, Data), Failure> {
+    ) -> Result<(PathBuf, Data)> {
         const OPTION: &str = "--bids-root";
         let is_source = *sessions == SessionSource::Bids;
         let own = self.dir.join("bids");
@@ -286,7 +286,7 @@ impl Gatherer<'_> {
         Ok((root, data))
     }
 
-    fn derivatives_root(&mut self, bids_root: &Path) -> Result<PathBuf, Failure> {
+    fn derivatives_root(&mut self, bids_root: &Path) -> Result<PathBuf> {
         const OPTION: &str = "--derivatives-root";
         // It may be in a root that is created, too.
         let is_new = |root: &Path| match bids_root.starts_with(survey::first_missing(root)) {
@@ -316,7 +316,7 @@ impl Gatherer<'_> {
     }
 
     /// Keeps a study's own files out of its data. `are_given`: options name state file and log directory.
-    fn check_places(&mut self, answers: &Answers, are_given: [bool; 2]) -> Result<(), Failure> {
+    fn check_places(&mut self, answers: &Answers, are_given: [bool; 2]) -> Result<()> {
         const STATE_FILE: &str = "--state-file";
         let [is_state_given, is_log_dir_given] = are_given;
         // BIDS provides a directory for it.
@@ -369,7 +369,7 @@ impl Gatherer<'_> {
     }
 
     /// Notes the directories of state and logs to create, if missing.
-    fn own_directories(&mut self, answers: &Answers) -> Result<(), Failure> {
+    fn own_directories(&mut self, answers: &Answers) -> Result<()> {
         for (option, path) in [
             ("--state-file", place::parent(&answers.state_file)),
             ("--log-dir", answers.log_dir.clone()),

@@ -3,7 +3,7 @@
 use super::Gatherer;
 use crate::base::sys;
 use crate::cli::args::ExecutorWord;
-use crate::cli::error::Failure;
+use crate::cli::error::Result;
 use crate::cli::init::ask::picked;
 use crate::executor::slurm::offers;
 use crate::executor::slurm::offers::Offers;
@@ -29,7 +29,7 @@ struct NameQuestion<'a> {
 }
 
 impl Gatherer<'_> {
-    pub(super) fn jobs(&mut self) -> Result<Jobs, Failure> {
+    pub(super) fn jobs(&mut self) -> Result<Jobs> {
         let args = self.args;
         for (option, name) in [
             ("--partition", &args.partition),
@@ -58,7 +58,7 @@ impl Gatherer<'_> {
     }
 
     /// Chooses between the two executors.
-    fn wants_slurm(&mut self, offers: &Offers) -> Result<bool, Failure> {
+    fn wants_slurm(&mut self, offers: &Offers) -> Result<bool> {
         let args = self.args;
         let has_commands = offers.bin_dir.is_some();
         let is_there = has_commands && !offers.has_no_cluster;
@@ -96,7 +96,7 @@ impl Gatherer<'_> {
         Ok(is_there)
     }
 
-    fn partition(&mut self, offers: &Offers) -> Result<Option<String>, Failure> {
+    fn partition(&mut self, offers: &Offers) -> Result<Option<String>> {
         let names: Vec<&str> = offers.partitions.iter().map(|p| p.name.as_str()).collect();
         let only = names.first().copied().filter(|_| names.len() == 1);
         let default = offers.partitions.iter().find(|p| p.is_default);
@@ -125,7 +125,7 @@ impl Gatherer<'_> {
         self.name(question, "Partitions of Slurm:", &choices)
     }
 
-    fn account(&mut self, offers: &Offers) -> Result<Option<String>, Failure> {
+    fn account(&mut self, offers: &Offers) -> Result<Option<String>> {
         let names = &offers.accounts;
         let only = names.first().filter(|_| names.len() == 1);
         let question = NameQuestion {
@@ -146,7 +146,7 @@ impl Gatherer<'_> {
         asked: NameQuestion<'_>,
         title: &str,
         choices: &[String],
-    ) -> Result<Option<String>, Failure> {
+    ) -> Result<Option<String>> {
         let own = |name: &str| Some(name.to_owned()).filter(|name| !["", NONE].contains(&&**name));
         let unknown = |names: &str| {
             let mut names = names.split(',').filter(|name| !["", NONE].contains(name));

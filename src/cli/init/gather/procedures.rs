@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Gatherer;
-use crate::cli::error::Failure;
+use crate::cli::error::Result;
 use crate::cli::init::ask::{Asker, picked};
 use crate::cli::init::report_existing;
 use crate::model::bids::SessionSource;
@@ -20,7 +20,7 @@ impl Gatherer<'_> {
         sessions: &SessionSource,
         data: &Data,
         [bids_root, derivatives_root]: [&Path; 2],
-    ) -> Result<Vec<App>, Failure> {
+    ) -> Result<Vec<App>> {
         let config = Config {
             bids_root: bids_root.to_owned(),
             derivatives_root: derivatives_root.to_owned(),
@@ -89,7 +89,7 @@ impl Gatherer<'_> {
         fitting: &[&App],
         unfit: &[(&str, String)],
         converts: bool,
-    ) -> Result<Vec<String>, Failure> {
+    ) -> Result<Vec<String>> {
         let choices = fitting
             .iter()
             .map(|app| format!("{:<16} {}", app.name, app.about));
@@ -118,7 +118,7 @@ impl Gatherer<'_> {
         sessions: &SessionSource,
         bids_root: &Path,
         apps: &[App],
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool> {
         let file = bids_root.join(DESCRIPTION);
         let Some(app) = apps.iter().find(|app| app.needs_description()) else {
             return Ok(false);
