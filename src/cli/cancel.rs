@@ -12,7 +12,7 @@ use super::output::Printer;
 use crate::act::pass::{Looked, queue_question};
 use crate::base::exit::Exit;
 use crate::base::sys;
-use crate::base::text::plural;
+use crate::base::text::{maybe, plural};
 use crate::decide::manifest::Selection;
 use crate::decide::reconcile::{complete_tags, jobs_to_end};
 use crate::executor::{Answer, Executor, ExecutorError, OtherExecutor, Question};
@@ -62,7 +62,8 @@ pub(super) fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -
     }
     if args.dry_run {
         for row in &jobs {
-            printer.line(&format!("{} job {}", row.key, job_text(row)));
+            let job = maybe(" job ", row.job_id.as_ref(), "");
+            printer.line(&format!("{}{job}", row.key));
         }
         return Ok(Exit::Done.unless(!foreign.is_empty(), Exit::Error));
     }
@@ -79,9 +80,9 @@ pub(super) fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -
     let (own, others) = own_jobs(executor.as_mut(), &question, &state, &jobs)?;
     for row in &others {
         printer.warning(&format!(
-            "{}: not cancelled: job {} is a different job by now; `monitor` finds out what happened to the task's own",
+            "{}: not cancelled:{} is a different job by now; `monitor` finds out what happened to the task's own",
             row.key,
-            job_text(row)
+            maybe(" job ", row.job_id.as_ref(), "")
         ));
     }
     let asked = ask_to_end(context, &state, &own)?;
@@ -238,10 +239,4 @@ fn reference(row: &TaskRow) -> Option<JobRef> {
         id: row.job_id.clone()?,
         cluster: row.facts.cluster.clone(),
     })
-}
-
-fn job_text(row: &TaskRow) -> String {
-    row.job_id
-        .as_ref()
-        .map_or_else(|| "-".to_owned(), ToString::to_string)
 }

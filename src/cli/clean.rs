@@ -30,7 +30,7 @@ use crate::store::purge::{Purge, SubjectData};
 struct Found {
     rows: Vec<TaskRow>,
     logs: Vec<OldLogs>,
-    events: Option<OldEvents>,
+    archives: Vec<Archived>,
 }
 
 pub(super) fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<Exit> {
@@ -53,7 +53,13 @@ pub(super) fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) ->
         false => Vec::new(),
     };
     if let Some(locked) = &locked {
-        let events: Vec<Event> = rows.iter().map(|row| row_event(row, now)).collect();
+        let events: Vec<Event> = rows
+            .iter()
+            .map(|row| Event {
+                detail: Some("its session or procedure no longer exists".to_owned()),
+                ..Event::of(row, now, EventKind::Pruned)
+            })
+            .collect();
         append(context, &events)?;
         for row in &rows {
             state.clear(&row.key);
@@ -68,9 +74,14 @@ pub(super) fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) ->
         true => OldEvents::find(&context.config.log_file, before)?,
         false => None,
     };
-    let found = Found { rows, logs, events };
+    let archives = events.iter().flat_map(OldEvents::archives).collect();
+    let found = Found {
+        rows,
+        logs,
+        archives,
+    };
     if let Some(locked) = &locked {
-        if let Some(events) = &found.events {
+        if let Some(events) = &events {
             events.archive(|| Ok(locked.check_lock()?))?;
         }
         append(context, summary_event(&found, now).as_slice())?;
@@ -142,17 +153,10 @@ fn append(context: &Context, events: &[Event]) -> Result<()> {
     Ok(context.open_audit()?.append(events)?)
 }
 
-fn row_event(row: &TaskRow, at: DateTime<Utc>) -> Event {
-    Event {
-        detail: Some("its session or procedure no longer exists".to_owned()),
-        ..Event::of(row, at, EventKind::Pruned)
-    }
-}
-
 /// The event for what other events do not cover; `None` for nothing.
 fn summary_event(found: &Found, at: DateTime<Utc>) -> Option<Event> {
     let (files, bytes) = logs_of(found);
-    let archives = archives_of(found);
+    let archives = &found.archives;
     let events: usize = archives.iter().map(|archived| archived.events).sum();
     let mut extra = Vec::new();
     if files > 0 {
@@ -176,10 +180,6 @@ fn logs_of(found: &Found) -> (usize, u64) {
     (files, found.logs.iter().map(OldLogs::size).sum())
 }
 
-fn archives_of(found: &Found) -> Vec<Archived> {
-    found.events.iter().flat_map(OldEvents::archives).collect()
-}
-
 fn report(
     context: &Context,
     (is_dry_run, older_than): (bool, Duration),
@@ -187,9 +187,8 @@ fn report(
     printer: &mut Printer,
 ) {
     let (files, bytes) = logs_of(found);
-    let archives = archives_of(found);
     let verb = |would: &'static str, did: &'static str| if is_dry_run { would } else { did };
-    if found.rows.is_empty() && files == 0 && archives.is_empty() {
+    if found.rows.is_empty() && files == 0 && found.archives.is_empty() {
         let age = duration::format(older_than);
         printer.info(&format!("nothing to clean: nothing is older than {age}"));
         return;
@@ -224,7 +223,7 @@ fn report(
             }
         }
     }
-    for archived in archives {
+    for archived in &found.archives {
         printer.info(&format!(
             "{} {}, {}, in {}",
             verb("would archive", "archived"),

@@ -5,7 +5,7 @@ use std::path::Path;
 use polars::prelude::DataFrame;
 use serde_json::{Value as Json, json};
 
-use super::args::{ConfigArgs, ConfigCommand, ConfigShowArgs, Global, TextFormat};
+use super::args::{ConfigArgs, ConfigCommand, Global, TextFormat};
 use super::context::config_source;
 use super::error::Result;
 use super::output::{Format, Printer};
@@ -20,10 +20,6 @@ use crate::show::tables::{TableError, frame, texts};
 
 pub(super) fn run(global: &Global, args: &ConfigArgs, printer: &mut Printer) -> Result<Exit> {
     let ConfigCommand::Show(args) = &args.command;
-    show(global, args, printer)
-}
-
-fn show(global: &Global, args: &ConfigShowArgs, printer: &mut Printer) -> Result<Exit> {
     let (source, overrides, working_dir) = config_source(global, &sys::env);
     let (config, mut settings) = load_settings(&source, &sys::env, &overrides, &working_dir)?;
     for warning in &config.warnings {

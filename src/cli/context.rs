@@ -5,7 +5,7 @@ mod place;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-pub use place::{config_beside, warn_stops};
+pub use place::warn_stops;
 use place::{print_warnings, refuse_ambiguous_link};
 
 use super::args::{Global, SelectArgs, WriteArgs};
@@ -15,11 +15,9 @@ use super::output::Printer;
 use crate::act::pass::{Pass, newest_submission};
 use crate::base::regular::FileError;
 use crate::base::sys;
-use crate::base::text::plural_of;
 use crate::config;
 use crate::config::{ConfigError, Overrides, Source};
 use crate::decide::manifest::Selection;
-use crate::decide::manifest::selection::SelectionError;
 use crate::decide::safety::{Blind, roots};
 use crate::decide::{request, safety};
 use crate::executor::Executor;
@@ -55,24 +53,8 @@ pub enum Access {
 }
 
 impl Context {
-    /// Loads the configuration and prints its warnings.
-    pub fn load(global: &Global, printer: &mut Printer) -> Result<Self> {
+    pub fn load(global: &Global) -> Result<Self> {
         let config = read_config(global, &sys::env)?;
-        for warning in &config.warnings {
-            printer.warning(warning);
-        }
-        if config.file.is_none() {
-            printer.note(&format!(
-                "no configuration file (--config or SNBB_CONFIG): using the built-in defaults, with the state in {}",
-                config.state_file.display()
-            ));
-            if let Some(file) = config_beside() {
-                printer.note(&format!(
-                    "{} is not read automatically: name it with --config or SNBB_CONFIG",
-                    file.display()
-                ));
-            }
-        }
         refuse_ambiguous_link(&config)?;
         let store = Store::at(&config.state_file)?;
         let reader = Reader::default().with_annex(config.annex);
@@ -93,6 +75,19 @@ impl Context {
             reader,
             is_lock_useless: global.grants_every_lock(),
         })
+    }
+
+    /// Prints the warnings of the configuration, or that there is none.
+    pub fn report_configuration(&self, printer: &mut Printer) {
+        for warning in &self.config.warnings {
+            printer.warning(warning);
+        }
+        if self.config.file.is_none() {
+            printer.note(&format!(
+                "no configuration file (--config or SNBB_CONFIG): using the built-in defaults, with the state in {}",
+                self.config.state_file.display()
+            ));
+        }
     }
 
     /// Reads the state without a lock.
@@ -295,12 +290,6 @@ impl Context {
 
     pub fn selection(&self, args: &SelectArgs) -> Result<Selection> {
         self.selection_among(args, None)
-            .map_err(|failure| match failure {
-                Failure::Selection(error) => {
-                    removed_procedure(error, &self.store.read().unwrap_or_default())
-                }
-                other => other,
-            })
     }
 
     /// A selection that may also name procedures that only the state knows.
@@ -362,25 +351,4 @@ pub fn config_source(
     let working_dir = std::env::current_dir().unwrap_or_else(|_| "/".into());
     let source = Source::choose(global.config.clone(), env);
     (source, overrides, working_dir)
-}
-
-/// The error for a selected procedure that is not in the configuration but may have rows.
-fn removed_procedure(error: SelectionError, state: &State) -> Failure {
-    let SelectionError::UnknownProcedure { value, .. } = &error else {
-        return error.into();
-    };
-    let rows = state.rows().iter();
-    let rows = rows.filter(|row| *row.key.procedure == **value).count();
-    if rows == 0 {
-        return error.into();
-    }
-    let rows = plural_of(rows, "row is", "rows are");
-    Failure::usage(
-        error.to_string(),
-        format!(
-            "it was removed from the configuration, but {rows} still in the state: `snbb-scheduler status --procedure \
-             '{value}'` shows them, `snbb-scheduler clean --rows --older-than 90d` removes old ones; to use the procedure again, \
-             restore it in the configuration"
-        ),
-    )
 }

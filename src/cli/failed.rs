@@ -154,7 +154,7 @@ pub(super) fn keep_alike(
 ) -> Result<()> {
     let named = context.named(words.iter().map(String::as_str), state)?;
     let is_named = |row: &&TaskRow| named.contains(&row.key);
-    context.refuse_unknown_words(state.rows().iter().map(|row| &row.key), &named)?;
+    context.refuse_unknown(state.rows().iter().map(|row| &row.key), named.labels())?;
     let failed = state
         .rows()
         .iter()

@@ -42,7 +42,7 @@ pub(super) fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) 
     let records: Vec<Record> = records.filter(|r| is_named(&r.key)).cloned().collect();
     let entries = history::entries(&records, &rows);
     if entries.is_empty() {
-        context.refuse_unknown_words(known, &named)?;
+        context.refuse_unknown(known, named.labels())?;
     }
     let time = match args.format {
         Format::Table => sys::local_time,
@@ -56,8 +56,7 @@ pub(super) fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) 
     if entries.is_empty() {
         printer.note(&format!("{named}: no events are on record yet"));
         printer.hint(&format!(
-            "`snbb-scheduler explain {}` shows what has to happen next",
-            named.words()
+            "`snbb-scheduler explain {named}` shows what has to happen next"
         ));
         return Ok(Exit::Done);
     }

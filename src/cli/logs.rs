@@ -59,7 +59,7 @@ fn show_failed(
     let rows: Vec<TaskRow> = rows.cloned().collect();
     if rows.is_empty() {
         if let Some(named) = named {
-            context.refuse_unknown_words(state.rows().iter().map(|row| &row.key), named)?;
+            context.refuse_unknown(state.rows().iter().map(|row| &row.key), named.labels())?;
         }
         let is_selection = named.is_some() || !selection.is_everything();
         failed::note_no_failures(is_selection, printer);
@@ -185,10 +185,10 @@ fn choose(
     match newest {
         Some(row) => Ok((*row).clone()),
         None if all.is_empty() => {
-            context.refuse_unknown_words(attempts.map(|row| &row.key), named)?;
+            context.refuse_unknown(attempts.map(|row| &row.key), named.labels())?;
             Err(Failure::not_found(
                 format!("{named}: no job is on record"),
-                format!("`snbb-scheduler explain {}` shows why", named.words()),
+                format!("`snbb-scheduler explain {named}` shows why"),
             ))
         }
         None => {
@@ -200,7 +200,7 @@ fn choose(
                     "{named}: no such attempt; those on record are {}",
                     numbers.join(", ")
                 ),
-                format!("`snbb-scheduler history {}` lists them", named.words()),
+                format!("`snbb-scheduler history {named}` lists them"),
             ))
         }
     }

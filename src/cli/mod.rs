@@ -45,7 +45,6 @@ mod status;
 mod wait;
 mod watch;
 
-use std::collections::HashSet;
 use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
@@ -122,20 +121,14 @@ fn dispatch(cli: &Cli, printer: &mut Printer) -> Result<Exit> {
 /// as it got.
 fn invoke(cli: &Cli, printer: &mut Printer) -> (Result<Exit>, Option<Figures>) {
     let mut call = notify::begin(&cli.command);
-    let hides_known = call.is_some() && printer.is_quiet();
-    if hides_known {
-        printer.hold_warnings();
-    }
-    let context = match Context::load(&cli.global, printer) {
+    let context = match Context::load(&cli.global) {
         Ok(context) => context,
-        Err(failure) => {
-            printer.release_warnings(HashSet::new());
-            return (Err(failure), None);
-        }
+        Err(failure) => return (Err(failure), None),
     };
-    if hides_known {
-        printer.release_warnings(notify::recent_warnings(&context, call.as_ref()));
+    if let Some(call) = call.as_ref().filter(|_| printer.is_quiet()) {
+        printer.suppress_known(notify::recent_warnings(&context, call));
     }
+    context.report_configuration(printer);
     let figures = match &mut call {
         Some(call) => &mut call.figures,
         None => &mut None,

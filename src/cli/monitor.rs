@@ -26,11 +26,7 @@ pub(super) fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) 
         let (looked, state) = update(context, "monitor", &args.write, printer, no_more)?;
         report(&looked, &state, context, printer)?;
         let is_silent = looked.queue_failed.is_some() || looked.accounting_failed.is_some();
-        return Ok(if is_silent {
-            Exit::Unreachable
-        } else {
-            Exit::Done
-        });
+        return Ok(Exit::Done.unless(is_silent, Exit::Unreachable));
     };
     let redraws = printer.is_terminal();
     if !redraws {

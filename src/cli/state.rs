@@ -304,7 +304,10 @@ fn print_paths(context: &Context, args: &PathArgs, printer: &mut Printer) -> Res
         None => {
             let all: Vec<(String, String)> = StateFile::value_variants()
                 .iter()
-                .map(|&file| (name_of(file), path_of(context, file).display().to_string()))
+                .filter_map(|&file| {
+                    let name = file.to_possible_value()?.get_name().to_owned();
+                    Some((name, path_of(context, file).display().to_string()))
+                })
                 .collect();
             printer.frame(&paths_frame(&all)?, args.format, &[], &[])?;
         }
@@ -326,9 +329,4 @@ fn path_of(context: &Context, file: StateFile) -> &Path {
         StateFile::Local => &paths.local,
         StateFile::Arrays => &paths.arrays,
     }
-}
-
-fn name_of(file: StateFile) -> String {
-    file.to_possible_value()
-        .map_or_else(String::new, |value| value.get_name().to_owned())
 }

@@ -58,7 +58,6 @@ pub(super) fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> 
             let exit = Exit::Done.unless(counts.failed > 0, Exit::Error);
             return Ok(ControlFlow::Break(exit));
         }
-        progress.set_total(counts.all() as u64);
         progress.inc(ended(&counts).saturating_sub(ended(&before)));
         let awaited: Vec<_> = selected(&state, &selection)
             .filter(|row| row.is_in_flight())

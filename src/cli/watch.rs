@@ -52,11 +52,6 @@ pub(super) fn run(
         printer.suppress_repeats();
     }
     let bar = printer.watch();
-    let draw_again = || {
-        if let Some(bar) = &bar {
-            bar.tick();
-        }
-    };
     let step = || {
         let started = Instant::now();
         let (result, figures) = pass(printer);
@@ -80,7 +75,7 @@ pub(super) fn run(
             ControlFlow::Break(exit.unless(exit == Exit::Done && has_failed, Exit::Error))
         })
     };
-    let ended = repeat(step, draw_again);
+    let ended = repeat(step, || bar.tick());
     let is_interrupted = matches!(ended, Ok(Exit::Interrupted));
     printer.stop_watching(is_interrupted);
     if is_interrupted {

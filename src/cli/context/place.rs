@@ -60,15 +60,11 @@ impl Context {
         if self.config.file.is_some() || !matches!(error, DiscoverError::RootMissing { .. }) {
             return error.into();
         }
-        let here = match config_beside() {
-            Some(file) => format!("{} is not read automatically", file.display()),
-            None => "`snbb-scheduler init` creates one".to_owned(),
-        };
         Failure::usage(
             format!(
                 "no configuration file, and the built-in defaults do not match this site: {error}"
             ),
-            format!("name the file with --config or SNBB_CONFIG; {here}"),
+            "name the file with --config or SNBB_CONFIG; `snbb-scheduler init` creates one",
         )
     }
 
@@ -118,15 +114,6 @@ impl Context {
             &|name| self.config.procedures.find(name).is_some(),
         )
     }
-}
-
-/// A configuration in the working directory, which a user may expect to be read.
-pub fn config_beside() -> Option<PathBuf> {
-    let working_dir = std::env::current_dir().ok()?;
-    ["config.yaml", "config.yml"]
-        .map(|name| working_dir.join(name))
-        .into_iter()
-        .find(|file| file.symlink_metadata().is_ok())
 }
 
 pub(super) fn print_warnings(state: &State, printer: &mut Printer) {

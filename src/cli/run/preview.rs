@@ -21,10 +21,8 @@ pub(super) fn print(
     format: Format,
     printer: &mut Printer,
 ) -> Result<()> {
-    if batches.is_empty() && format == Format::Table {
-        return Ok(());
-    }
     match format {
+        Format::Table if batches.is_empty() => {}
         Format::Table if printer.verbosity() >= Verbosity::Verbose => {
             lines(batches, executor, printer);
         }
