@@ -20,9 +20,10 @@ pub use setup::*;
 
 use super::output::Verbosity;
 use crate::base::exit::Exit;
+use crate::config::duration;
 use crate::model::procedure::MemSize;
 pub use values::MIN_INTERVAL;
-use values::{duration, mem, whole};
+use values::whole;
 
 /// Schedule BIDS processing pipelines on Slurm
 ///
@@ -53,7 +54,7 @@ pub struct Global {
     #[arg(long, global = true, value_name = "PATH")]
     pub config: Option<PathBuf>,
     /// Request this much memory for every job, overriding the configuration
-    #[arg(long, global = true, value_name = "SIZE", value_parser = mem)]
+    #[arg(long, global = true, value_name = "SIZE", value_parser = MemSize::parse)]
     pub slurm_mem: Option<MemSize>,
     /// Request this many CPUs for every job, overriding the configuration
     #[arg(long, global = true, value_name = "N", value_parser = whole::<u32>)]
@@ -176,7 +177,7 @@ pub struct SelectArgs {
 #[derive(Debug, Args)]
 pub struct WriteArgs {
     /// Wait this long for another invocation to finish, such as 2m [default: lock_timeout in the configuration, or 10s]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub lock_timeout: Option<Duration>,
     /// Write the state even if it belongs to another user
     #[arg(long)]

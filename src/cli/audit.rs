@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::args::{AuditArgs, AuditFormat, SelectArgs};
 use super::context::{Access, Context};
-use super::error::Failure;
+use super::error::{Failure, Result};
 use super::output::Printer;
 use super::output_file::refuse_data;
 use crate::base::exit::Exit;
@@ -24,11 +24,7 @@ use crate::show::mail;
 use crate::show::mail::Message;
 use crate::show::tables::TableError;
 
-pub(super) fn run(
-    context: &Context,
-    args: &AuditArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<Exit> {
     let report_dir = report_dir(context, args, printer)?;
     let mut report = gather(context, args, printer)?;
     // A full disk may be the very finding of the report, so it goes wherever it can.
@@ -74,7 +70,7 @@ fn report_dir(
     context: &Context,
     args: &AuditArgs,
     printer: &mut Printer,
-) -> Result<Option<PathBuf>, Failure> {
+) -> Result<Option<PathBuf>> {
     if args.email {
         // Before hours of reading.
         mail::check(&context.config.audit)?;
@@ -92,7 +88,7 @@ fn report_dir(
     Ok(report_dir)
 }
 
-fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<Report, Failure> {
+fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<Report> {
     let parts: &'static [Part] = match (args.dicom_only, args.logs_only, args.efficiency) {
         (true, ..) => &[Part::Dicom],
         (_, true, _) => &[Part::Logs],
@@ -157,7 +153,7 @@ fn sessions_and_tasks(
     args: &AuditArgs,
     parts: &[Part],
     printer: &mut Printer,
-) -> Result<(Discovery, Manifest), Failure> {
+) -> Result<(Discovery, Manifest)> {
     if parts.contains(&Part::Tasks) {
         // A subject-scoped task has no session, so the report selects sessions by what it shows. `--procedure` may also
         // name one that only rows know, about which nothing is decided.
@@ -192,7 +188,7 @@ fn compare(report: &mut Report, dir: &Path) {
     });
 }
 
-fn rendered(report: &Report, args: &AuditArgs, width: Option<u16>) -> Result<Vec<u8>, Failure> {
+fn rendered(report: &Report, args: &AuditArgs, width: Option<u16>) -> Result<Vec<u8>> {
     Ok(match args.format {
         AuditFormat::Table => {
             let width = width.filter(|_| args.output.is_none());

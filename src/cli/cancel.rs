@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use super::args::CancelArgs;
 use super::context::{Access, Context};
-use super::error::Failure;
+use super::error::{Failure, Result};
 use super::monitor::update_or_read;
 use super::output::Printer;
 use crate::act::pass::{Looked, queue_question};
 use crate::base::exit::Exit;
 use crate::base::sys;
-use crate::base::text::plural;
+use crate::base::text::{maybe, plural};
 use crate::decide::manifest::Selection;
 use crate::decide::reconcile::{complete_tags, jobs_to_end};
 use crate::executor::{Answer, Executor, ExecutorError, OtherExecutor, Question};
@@ -25,11 +25,7 @@ use crate::store::audit_log::{Event, EventKind};
 const CHECKS: usize = 10;
 const PAUSE: Duration = Duration::from_secs(1);
 
-pub(super) fn run(
-    context: &Context,
-    args: &CancelArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Result<Exit> {
     printer.suppress_repeats();
     let state = context.read_state(printer)?;
     let selection = context.selection_among(&args.select, Some(&state))?;
@@ -66,7 +62,8 @@ pub(super) fn run(
     }
     if args.dry_run {
         for row in &jobs {
-            printer.line(&format!("{} job {}", row.key, job_text(row)));
+            let job = maybe(" job ", row.job_id.as_ref(), "");
+            printer.line(&format!("{}{job}", row.key));
         }
         return Ok(Exit::Done.unless(!foreign.is_empty(), Exit::Error));
     }
@@ -83,9 +80,9 @@ pub(super) fn run(
     let (own, others) = own_jobs(executor.as_mut(), &question, &state, &jobs)?;
     for row in &others {
         printer.warning(&format!(
-            "{}: not cancelled: job {} is a different job by now; `monitor` finds out what happened to the task's own",
+            "{}: not cancelled:{} is a different job by now; `monitor` finds out what happened to the task's own",
             row.key,
-            job_text(row)
+            maybe(" job ", row.job_id.as_ref(), "")
         ));
     }
     let asked = ask_to_end(context, &state, &own)?;
@@ -121,7 +118,7 @@ fn ask_to_end(
     context: &Context,
     state: &State,
     own: &[Own<'_>],
-) -> Result<Result<(), ExecutorError>, Failure> {
+) -> Result<Result<(), ExecutorError>> {
     let references: Vec<JobRef> = own.iter().flat_map(|(_, jobs)| jobs.clone()).collect();
     if references.is_empty() {
         return Ok(Ok(()));
@@ -149,7 +146,7 @@ fn own_jobs<'a>(
     question: &Question,
     state: &State,
     rows: &[&'a TaskRow],
-) -> Result<(Vec<Own<'a>>, Vec<&'a TaskRow>), Failure> {
+) -> Result<(Vec<Own<'a>>, Vec<&'a TaskRow>)> {
     let mut observation = executor.observe(question);
     complete_tags(&mut observation, state);
     if let Answer::Failed(message) = observation.queue {
@@ -184,7 +181,7 @@ fn wait_for_end(
     selection: &Selection,
     checks: usize,
     printer: &mut Printer,
-) -> Result<usize, Failure> {
+) -> Result<usize> {
     let mut left = 0;
     for check in 0..checks {
         if check > 0 {
@@ -242,10 +239,4 @@ fn reference(row: &TaskRow) -> Option<JobRef> {
         id: row.job_id.clone()?,
         cluster: row.facts.cluster.clone(),
     })
-}
-
-fn job_text(row: &TaskRow) -> String {
-    row.job_id
-        .as_ref()
-        .map_or_else(|| "-".to_owned(), ToString::to_string)
 }

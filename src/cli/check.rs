@@ -4,23 +4,19 @@ use anstyle::{AnsiColor, Style};
 
 use super::args::{CheckArgs, Global};
 use super::blocks::wrap;
-use super::context::{config_beside, read_config};
-use super::error::Failure;
+use super::context::read_config;
+use super::error::Result;
 use super::output::{Format, Printer, PrinterOptions};
 use crate::base::exit::Exit;
 use crate::base::printable::printable;
 use crate::base::sys;
 use crate::setup::check::{self, Finding, Findings, Level, Site, checks_frame, config};
 
-pub(super) fn run(
-    global: &Global,
-    args: &CheckArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn run(global: &Global, args: &CheckArgs, printer: &mut Printer) -> Result<Exit> {
     let mut findings = Findings::default();
     let is_usable = match read_config(global, &sys::env) {
         Ok(loaded) => {
-            config::usable(&loaded, config_beside().as_deref(), &mut findings);
+            config::usable(&loaded, &mut findings);
             let file = loaded.file.clone();
             let progress = printer.progress(None, "checking");
             check::run::run(Site::new(loaded), &mut findings);
@@ -51,7 +47,7 @@ pub(super) fn run(
     Ok(exit)
 }
 
-fn show(findings: &[Finding], format: Format, printer: &mut Printer) -> Result<(), Failure> {
+fn show(findings: &[Finding], format: Format, printer: &mut Printer) -> Result<()> {
     if format != Format::Table {
         printer.frame(&checks_frame(findings)?, format, &[], &[])?;
         return Ok(());
@@ -69,45 +65,34 @@ fn show(findings: &[Finding], format: Format, printer: &mut Printer) -> Result<(
     Ok(())
 }
 
-/// Width of the level, and of a symbol before it.
-const LABEL: usize = "warning".len() + 2;
-const WITH_SYMBOL: usize = LABEL + 2;
+/// Width of the level.
+const INDENT: usize = "warning".len() + 2;
 /// Text is never wrapped to fewer columns: one word per line is unreadable.
 const NARROWEST: usize = 40;
 
 /// Findings as lines: the level, the subject and, below it, the remedy.
 fn list<'a>(findings: impl Iterator<Item = &'a Finding>, options: PrinterOptions) -> String {
-    let indent = if options.symbols { WITH_SYMBOL } else { LABEL };
     let mut text = String::new();
     for finding in findings {
-        let label = label(finding.level, options);
+        let label = finding.level.as_str();
         let style = style(finding.level, options);
-        let blanks = indent.saturating_sub(label.chars().count());
-        let mut head = label_of(finding.topic).to_owned();
+        let blanks = INDENT.saturating_sub(label.len());
+        let mut head = finding.topic.to_owned();
         if !finding.about.is_empty() {
             head.push(' ');
             head.push_str(&finding.about);
         }
         let line = format!("{head}: {}", finding.text);
-        let mut lines = lines(&line, indent, options).into_iter();
+        let mut lines = lines(&line, options).into_iter();
         let first = lines.next().unwrap_or_default();
         text.push_str(&format!("{style}{label}{style:#}{:blanks$}{first}\n", ""));
         let remedy = finding.remedy.iter();
-        let remedy =
-            remedy.flat_map(|remedy| self::lines(&format!("to do: {remedy}"), indent, options));
+        let remedy = remedy.flat_map(|remedy| self::lines(&format!("to do: {remedy}"), options));
         for line in lines.chain(remedy) {
-            text.push_str(&format!("{:indent$}{line}\n", ""));
+            text.push_str(&format!("{:INDENT$}{line}\n", ""));
         }
     }
     text
-}
-
-/// The topic as people know it. Scripts get the topic itself.
-fn label_of(topic: &str) -> &str {
-    match topic {
-        "log_dir" => "slurm_log_dir",
-        topic => topic,
-    }
 }
 
 /// The last line.
@@ -117,28 +102,15 @@ fn verdict(verdict: &str, findings: &[Finding], options: PrinterOptions) -> Stri
     format!("{style}{verdict}{style:#}\n")
 }
 
-fn lines(text: &str, indent: usize, options: PrinterOptions) -> Vec<String> {
+fn lines(text: &str, options: PrinterOptions) -> Vec<String> {
     let text = printable(text);
     match options.width {
         Some(width) => wrap(
             &text,
-            usize::from(width).max(NARROWEST).saturating_sub(indent),
+            usize::from(width).max(NARROWEST).saturating_sub(INDENT),
             2,
         ),
         None => vec![text.into_owned()],
-    }
-}
-
-fn label(level: Level, options: PrinterOptions) -> String {
-    let symbol = match level {
-        Level::Ok => '✓',
-        Level::Warning => '!',
-        Level::Error => '✗',
-    };
-    if options.symbols {
-        format!("{symbol} {}", level.as_str())
-    } else {
-        level.as_str().to_owned()
     }
 }
 
@@ -189,18 +161,17 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_gets_symbols_colour_and_short_lines() {
+    fn a_terminal_gets_colour_and_short_lines() {
         let options = PrinterOptions {
             width: Some(44),
             out_color: true,
-            symbols: true,
             ..PrinterOptions::default()
         };
         let text = list(findings().iter(), options);
         assert_eq!(
             text,
-            "\u{1b}[1m\u{1b}[31m✗ error\u{1b}[0m    script prep: it is not\n             there\\u{1b}[31m\n           \
-             to do: set script_dir to the\n             directory of scripts\n\u{1b}[1m\u{1b}[32m✓ ok\u{1b}[0m       lock: works\n"
+            "\u{1b}[1m\u{1b}[31merror\u{1b}[0m    script prep: it is not\n           there\\u{1b}[31m\n         \
+             to do: set script_dir to the\n           directory of scripts\n\u{1b}[1m\u{1b}[32mok\u{1b}[0m       lock: works\n"
         );
         assert!(verdict("x", &[], options).starts_with("\u{1b}[1m\u{1b}[32mx"));
     }

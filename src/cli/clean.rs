@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 
 use super::args::CleanArgs;
 use super::context::Context;
-use super::error::Failure;
+use super::error::{Failure, Result};
 use super::output::Printer;
 use crate::act::clean::logs::{LogsError, OldLogs};
 use crate::act::clean::{log_names, logs, obsolete_rows};
@@ -30,14 +30,10 @@ use crate::store::purge::{Purge, SubjectData};
 struct Found {
     rows: Vec<TaskRow>,
     logs: Vec<OldLogs>,
-    events: Option<OldEvents>,
+    archives: Vec<Archived>,
 }
 
-pub(super) fn run(
-    context: &Context,
-    args: &CleanArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<Exit> {
     let Some(older_than) = args.older_than else {
         return purge(context, args, printer);
     };
@@ -57,7 +53,13 @@ pub(super) fn run(
         false => Vec::new(),
     };
     if let Some(locked) = &locked {
-        let events: Vec<Event> = rows.iter().map(|row| row_event(row, now)).collect();
+        let events: Vec<Event> = rows
+            .iter()
+            .map(|row| Event {
+                detail: Some("its session or procedure no longer exists".to_owned()),
+                ..Event::of(row, now, EventKind::Pruned)
+            })
+            .collect();
         append(context, &events)?;
         for row in &rows {
             state.clear(&row.key);
@@ -72,9 +74,14 @@ pub(super) fn run(
         true => OldEvents::find(&context.config.log_file, before)?,
         false => None,
     };
-    let found = Found { rows, logs, events };
+    let archives = events.iter().flat_map(OldEvents::archives).collect();
+    let found = Found {
+        rows,
+        logs,
+        archives,
+    };
     if let Some(locked) = &locked {
-        if let Some(events) = &found.events {
+        if let Some(events) = &events {
             events.archive(|| Ok(locked.check_lock()?))?;
         }
         append(context, summary_event(&found, now).as_slice())?;
@@ -90,7 +97,7 @@ fn rows(
     before: DateTime<Utc>,
     exit: &mut Exit,
     printer: &mut Printer,
-) -> Result<Vec<TaskRow>, Failure> {
+) -> Result<Vec<TaskRow>> {
     let config = &context.config;
     let mut stops = roots::safety_stops(config, state, roots::observe);
     let found = context.discover(printer)?;
@@ -118,11 +125,7 @@ fn rows(
     Ok(gone.into_iter().cloned().collect())
 }
 
-fn old_logs(
-    context: &Context,
-    state: &State,
-    before: DateTime<Utc>,
-) -> Result<Vec<OldLogs>, Failure> {
+fn old_logs(context: &Context, state: &State, before: DateTime<Utc>) -> Result<Vec<OldLogs>> {
     let config = &context.config;
     let Some(log_dir) = &config.slurm.log_dir else {
         return Ok(Vec::new());
@@ -143,24 +146,17 @@ fn unremoved(error: LogsError) -> Failure {
     }
 }
 
-fn append(context: &Context, events: &[Event]) -> Result<(), Failure> {
+fn append(context: &Context, events: &[Event]) -> Result<()> {
     if events.is_empty() {
         return Ok(());
     }
     Ok(context.open_audit()?.append(events)?)
 }
 
-fn row_event(row: &TaskRow, at: DateTime<Utc>) -> Event {
-    Event {
-        detail: Some("its session or procedure no longer exists".to_owned()),
-        ..Event::of(row, at, EventKind::Pruned)
-    }
-}
-
 /// The event for what other events do not cover; `None` for nothing.
 fn summary_event(found: &Found, at: DateTime<Utc>) -> Option<Event> {
     let (files, bytes) = logs_of(found);
-    let archives = archives_of(found);
+    let archives = &found.archives;
     let events: usize = archives.iter().map(|archived| archived.events).sum();
     let mut extra = Vec::new();
     if files > 0 {
@@ -184,10 +180,6 @@ fn logs_of(found: &Found) -> (usize, u64) {
     (files, found.logs.iter().map(OldLogs::size).sum())
 }
 
-fn archives_of(found: &Found) -> Vec<Archived> {
-    found.events.iter().flat_map(OldEvents::archives).collect()
-}
-
 fn report(
     context: &Context,
     (is_dry_run, older_than): (bool, Duration),
@@ -195,9 +187,8 @@ fn report(
     printer: &mut Printer,
 ) {
     let (files, bytes) = logs_of(found);
-    let archives = archives_of(found);
     let verb = |would: &'static str, did: &'static str| if is_dry_run { would } else { did };
-    if found.rows.is_empty() && files == 0 && archives.is_empty() {
+    if found.rows.is_empty() && files == 0 && found.archives.is_empty() {
         let age = duration::format(older_than);
         printer.info(&format!("nothing to clean: nothing is older than {age}"));
         return;
@@ -232,7 +223,7 @@ fn report(
             }
         }
     }
-    for archived in archives {
+    for archived in &found.archives {
         printer.info(&format!(
             "{} {}, {}, in {}",
             verb("would archive", "archived"),
@@ -244,7 +235,7 @@ fn report(
 }
 
 /// `--purge --subject X`: removes a subject who withdrew consent from all files of the state.
-fn purge(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+fn purge(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<Exit> {
     let subject = label(args.subject.as_deref().unwrap_or_default())?;
     let purge = Purge {
         log: &context.config.log_file,
@@ -265,7 +256,7 @@ fn purge(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<E
 }
 
 /// One complete label: a pattern could remove more than intended.
-fn label(text: &str) -> Result<SubjectLabel, Failure> {
+fn label(text: &str) -> Result<SubjectLabel> {
     let label = match text.starts_with(SubjectLabel::PREFIX) {
         true => text.to_owned(),
         false => format!("{}{text}", SubjectLabel::PREFIX),
@@ -283,7 +274,7 @@ fn check_removable(
     held: &SubjectData,
     state: &State,
     printer: &mut Printer,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let refuse = |message: String, hint: &str| Err(Failure::usage(message, hint));
     if !state.is_stored() {
         let file = context.store.paths.state.display();

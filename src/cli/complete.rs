@@ -7,19 +7,19 @@ mod line;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use clap::{Arg, Command, CommandFactory as _};
-use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::CompleteEnv;
 
 use super::args::Cli;
 use crate::base::sys;
 use crate::config::{self, Overrides, Source};
 use crate::gather::sessions::discover::discover;
-use crate::model::bids::{SessionLabel, SessionSource, SubjectLabel};
+use crate::model::bids::SessionLabel;
 use crate::model::config::Config;
 use crate::setup::catalogue;
 use crate::store::state_file::Store;
@@ -35,6 +35,8 @@ enum Kind {
     Subject,
     Session,
     Procedure,
+    /// An app of the catalogue.
+    App,
 }
 
 /// Answers a shell that requests candidates; true if one did.
@@ -44,7 +46,7 @@ pub(super) fn answer() -> bool {
     // bash and zsh pass the position of the cursor.
     let typed = sys::env("_CLAP_COMPLETE_INDEX").and_then(|at| at.to_str()?.parse().ok());
     let factory = || {
-        let study = Arc::new(Study::new(Line::read(&words, typed), working_dir.clone()));
+        let study = Arc::new(Study::new(Line::read(&words, typed)));
         let mut command = Cli::command();
         // Building adds options such as --help, which get completers too.
         command.build();
@@ -65,18 +67,12 @@ fn with_completers(command: Command, study: &Arc<Study>) -> Command {
     let command = command.mut_args(|arg| {
         let is_hidden = arg.is_hide_set() || hides_options && !arg.is_positional();
         let arg = arg.hide(is_hidden);
-        match completer(&arg, study) {
-            _ if is_init && arg.get_id() == "procedures" => {
-                let apps = || catalogue::apps().iter();
-                arg.add(ArgValueCandidates::new(move || {
-                    apps()
-                        .map(|app| CompletionCandidate::new(app.name))
-                        .collect()
-                }))
-            }
-            Some(completer) => arg.add(completer),
-            None => arg,
-        }
+        let Some(kinds) = kinds(&arg, is_init) else {
+            return arg;
+        };
+        let study = Arc::clone(study);
+        let complete = move |current: &OsStr| candidates(&study, kinds, current);
+        arg.add(ArgValueCompleter::new(complete))
     });
     command.mut_subcommands(|command| {
         let is_hidden = command.is_hide_set() || command.get_name() == "help";
@@ -90,34 +86,26 @@ fn offers_words(command: &Command, study: &Study) -> bool {
         .get_positionals()
         .any(|arg| arg.get_id() == "subject");
     if names_task {
-        let is_typed = study
-            .line
-            .words
-            .first()
-            .is_some_and(|word| word == command.get_name());
+        let is_typed = study.line.command.as_deref() == Some(command.get_name());
         let kinds = [Kind::Subject, Kind::Session, Kind::Procedure];
         return is_typed && !candidates(study, &kinds, OsStr::new("")).is_empty();
     }
     command.has_subcommands() || command.get_positionals().next().is_some()
 }
 
-fn completer(arg: &Arg, study: &Arc<Study>) -> Option<ArgValueCompleter> {
-    use Kind::{Procedure, Session, Subject};
-    let study = |kinds: &'static [Kind]| {
-        let study = Arc::clone(study);
-        let complete = move |current: &OsStr| candidates(&study, kinds, current);
-        Some(ArgValueCompleter::new(complete))
-    };
-    match arg.get_id().as_str() {
-        "subjects" | "subject" => study(&[Subject]),
-        "sessions" => study(&[Session]),
-        "procedures" => study(&[Procedure]),
+fn kinds(arg: &Arg, is_init: bool) -> Option<&'static [Kind]> {
+    use Kind::{App, Procedure, Session, Subject};
+    Some(match arg.get_id().as_str() {
+        "subjects" | "subject" => &[Subject],
+        "sessions" => &[Session],
+        "procedures" if is_init => &[App],
+        "procedures" => &[Procedure],
         // The words that name a task may come in any order.
-        "session" => study(&[Session, Procedure]),
-        "procedure" => study(&[Procedure, Session]),
-        "like" => study(&[Subject, Session, Procedure]),
-        _ => None,
-    }
+        "session" => &[Session, Procedure],
+        "procedure" => &[Procedure, Session],
+        "like" => &[Subject, Session, Procedure],
+        _ => return None,
+    })
 }
 
 /// The study's names of these kinds, except kinds already on the line.
@@ -127,14 +115,20 @@ fn candidates(study: &Study, kinds: &[Kind], current: &OsStr) -> Vec<CompletionC
     };
     // A single kind means an option, which may be repeated.
     let is_option = kinds.len() == 1;
+    let mut words = study.line.words.iter();
+    let names_session = words.any(|word| SessionLabel::new(word).is_ok());
     let mut found = Vec::new();
     for kind in kinds {
         found.extend(match kind {
-            Kind::Subject => fitting("sub-", current, study.subjects()),
-            Kind::Session if !is_option && study.line.names_session() => Vec::new(),
-            Kind::Session => fitting("ses-", current, study.sessions()),
+            Kind::Subject => fitting("sub-", current, &study.subjects()),
+            Kind::Session if !is_option && names_session => Vec::new(),
+            Kind::Session => fitting("ses-", current, &study.sessions()),
             Kind::Procedure if !is_option && study.names_procedure() => Vec::new(),
             Kind::Procedure => fitting("", current, &study.procedures()),
+            Kind::App => {
+                let apps = catalogue::apps().iter().map(|app| app.name.to_owned());
+                fitting("", current, &apps.collect())
+            }
         });
     }
     found.into_iter().map(CompletionCandidate::new).collect()
@@ -157,35 +151,40 @@ fn fitting(prefix: &str, current: &str, labels: &BTreeSet<String>) -> Vec<String
 /// Time limit, so that a hanging file system does not block the terminal.
 const TIME_LIMIT: Duration = Duration::from_millis(1500);
 
+/// Subject and session.
+type Labels = (String, String);
+
 /// The study of the line. Everything is read at most once, and only if needed.
 struct Study {
     line: Line,
-    working_dir: Option<PathBuf>,
     begin: Instant,
     config: OnceLock<Option<Arc<Config>>>,
-    subjects: OnceLock<BTreeSet<String>>,
-    sessions: OnceLock<BTreeSet<String>>,
+    labels: OnceLock<Vec<Labels>>,
 }
 
 impl Study {
-    fn new(line: Line, working_dir: Option<PathBuf>) -> Self {
+    fn new(line: Line) -> Self {
         Self {
             line,
-            working_dir,
             begin: Instant::now(),
             config: OnceLock::new(),
-            subjects: OnceLock::new(),
-            sessions: OnceLock::new(),
+            labels: OnceLock::new(),
         }
     }
 
-    fn subjects(&self) -> &BTreeSet<String> {
-        self.subjects.get_or_init(|| self.search(subjects))
+    fn subjects(&self) -> BTreeSet<String> {
+        let labels = self.labels().iter();
+        labels.map(|(subject, _)| subject.clone()).collect()
     }
 
     /// Sessions of the subjects on the line, if any, else all.
-    fn sessions(&self) -> &BTreeSet<String> {
-        self.sessions.get_or_init(|| self.search(sessions))
+    fn sessions(&self) -> BTreeSet<String> {
+        let named = &self.line.subjects;
+        let labels = self.labels().iter();
+        let labels = labels.filter(|(subject, session)| {
+            !session.is_empty() && (named.is_empty() || named.contains(subject))
+        });
+        labels.map(|(_, session)| session.clone()).collect()
     }
 
     fn procedures(&self) -> BTreeSet<String> {
@@ -194,9 +193,8 @@ impl Study {
         procedures.map(|(_, one)| one.name.to_string()).collect()
     }
 
-    /// True if a procedure is on the line, apart from the command.
     fn names_procedure(&self) -> bool {
-        let words = self.line.words.get(1..).unwrap_or_default();
+        let words = &self.line.words;
         self.procedures().iter().any(|name| words.contains(name))
     }
 
@@ -208,19 +206,26 @@ impl Study {
                 _ => path,
             };
             let source = Source::choose(self.line.config.clone().map(home), &sys::env);
-            let dir = self.working_dir.clone().unwrap_or_else(|| "/".into());
+            let dir = std::env::current_dir().unwrap_or_else(|_| "/".into());
             let load = move || config::load(&source, &sys::env, &Overrides::default(), &dir);
             Some(Arc::new(self.in_time(load)?.ok()?))
         };
         self.config.get_or_init(load).as_ref()
     }
 
-    fn search(&self, labels: fn(&Config, &[String]) -> BTreeSet<String>) -> BTreeSet<String> {
-        let found = self.config().and_then(|config| {
-            let (config, subjects) = (Arc::clone(config), self.line.subjects.clone());
-            self.in_time(move || labels(&config, &subjects))
-        });
-        found.unwrap_or_default()
+    /// The labels on record and in the data, each as far as they are found in time.
+    fn labels(&self) -> &[Labels] {
+        self.labels.get_or_init(|| {
+            let Some(config) = self.config() else {
+                return Vec::new();
+            };
+            let sources: [fn(&Config) -> Vec<Labels>; 2] = [on_record, in_data];
+            let found = sources.into_iter().filter_map(|source| {
+                let config = Arc::clone(config);
+                self.in_time(move || source(&config))
+            });
+            found.flatten().collect()
+        })
     }
 
     /// Does the work in a thread, and gives up after the time limit.
@@ -232,52 +237,7 @@ impl Study {
     }
 }
 
-fn subjects(config: &Config, _: &[String]) -> BTreeSet<String> {
-    let mut all: BTreeSet<String> = rows(config)
-        .into_iter()
-        .map(|(subject, _)| subject)
-        .collect();
-    match root(config) {
-        Some(root) => all.extend(names(root, |name| SubjectLabel::new(name).is_ok())),
-        None => all.extend(discovered(config).map(|(subject, _)| subject)),
-    }
-    all
-}
-
-fn sessions(config: &Config, subjects: &[String]) -> BTreeSet<String> {
-    let is_meant = |subject: &String| subjects.is_empty() || subjects.contains(subject);
-    let session = |(subject, session)| is_meant(&subject).then_some(session);
-    let mut all: BTreeSet<String> = rows(config).into_iter().filter_map(session).collect();
-    match root(config) {
-        Some(root) if !subjects.is_empty() => {
-            let subjects = subjects
-                .iter()
-                .filter(|name| SubjectLabel::new(name).is_ok());
-            let is_label = |name: &str| SessionLabel::new(name).is_ok();
-            all.extend(subjects.flat_map(|subject| names(&root.join(subject), is_label)));
-        }
-        _ => all.extend(discovered(config).filter_map(session)),
-    }
-    all.remove("");
-    all
-}
-
-/// The directory whose entries are subjects, if there is one.
-fn root(config: &Config) -> Option<&Path> {
-    match &config.sessions {
-        SessionSource::Dicom => Some(&config.dicom_root),
-        SessionSource::Bids => Some(&config.bids_root),
-        SessionSource::Csv { .. } => None,
-    }
-}
-
-fn discovered(config: &Config) -> impl Iterator<Item = (String, String)> {
-    let found = discover(&config.search()).unwrap_or_default().sessions;
-    let found = found.into_iter();
-    found.map(|session| (session.subject.to_string(), session.session.to_string()))
-}
-
-fn rows(config: &Config) -> Vec<(String, String)> {
+fn on_record(config: &Config) -> Vec<Labels> {
     let state = Store::at(&config.state_file).and_then(|store| store.read());
     let state = state.unwrap_or_default();
     let keys = state.rows().iter().map(|row| &row.key);
@@ -285,12 +245,12 @@ fn rows(config: &Config) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The wanted names in a directory; none if it cannot be read.
-fn names(dir: &Path, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
-    let entries = walkdir::WalkDir::new(dir).min_depth(1).max_depth(1);
-    let entries = entries.follow_root_links(true).into_iter();
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().to_str().map(str::to_owned));
-    names.filter(|name| is_wanted(name)).collect()
+fn in_data(config: &Config) -> Vec<Labels> {
+    let found = discover(&config.search()).unwrap_or_default().sessions;
+    let found = found.into_iter();
+    found
+        .map(|session| (session.subject.to_string(), session.session.to_string()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -321,7 +281,7 @@ mod tests {
     /// A renamed option must not silently lose its candidates.
     #[test]
     fn every_selection_of_every_command_is_completed() {
-        let study = Arc::new(Study::new(Line::default(), None));
+        let study = Arc::new(Study::new(Line::default()));
         let command = with_completers(Cli::command(), &study);
         let mut bare = Vec::new();
         let mut stack: Vec<&Command> = command.get_subcommands().collect();
@@ -342,7 +302,6 @@ mod tests {
                 let is_wanted = names.iter().any(|name| wanted.contains(&name.as_str()))
                     || arg.get_id().as_str().starts_with("procedure");
                 let is_answered = arg.get::<ArgValueCompleter>().is_some()
-                    || arg.get::<ArgValueCandidates>().is_some()
                     || !arg.get_possible_values().is_empty();
                 if is_wanted && !is_answered {
                     bare.push(format!("{} {}", command.get_name(), arg.get_id()));

@@ -7,13 +7,13 @@ use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
 
 use super::args::{CompletionsArgs, ShellName};
 use super::complete::VARIABLE;
-use super::error::Failure;
+use super::error::Result;
 use super::output::Printer;
 use crate::base::exit::Exit;
 
 const PROGRAM: &str = "snbb-scheduler";
 
-pub(super) fn run(args: &CompletionsArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+pub(super) fn run(args: &CompletionsArgs, printer: &mut Printer) -> Result<Exit> {
     let shell: &dyn EnvCompleter = match args.shell {
         ShellName::Bash => &Bash,
         ShellName::Zsh => &Zsh,
@@ -23,22 +23,6 @@ pub(super) fn run(args: &CompletionsArgs, printer: &mut Printer) -> Result<Exit,
     // Writing to memory cannot fail.
     let _ = shell.write_registration(VARIABLE, PROGRAM, PROGRAM, &completer(), &mut script);
     printer.data(&script);
-    if printer.is_terminal() {
-        let (line, file) = match args.shell {
-            ShellName::Bash => ("source <(snbb-scheduler completions bash)", "~/.bashrc"),
-            ShellName::Zsh => (
-                "source <(snbb-scheduler completions zsh)",
-                "~/.zshrc, after compinit",
-            ),
-            ShellName::Fish => (
-                "snbb-scheduler completions fish | source",
-                "~/.config/fish/completions/snbb-scheduler.fish",
-            ),
-        };
-        printer.hint(&format!(
-            "to enable it in every shell, add this line to {file}: {line}"
-        ));
-    }
     Ok(Exit::Done)
 }
 

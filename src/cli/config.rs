@@ -5,9 +5,9 @@ use std::path::Path;
 use polars::prelude::DataFrame;
 use serde_json::{Value as Json, json};
 
-use super::args::{ConfigArgs, ConfigCommand, ConfigShowArgs, Global, TextFormat};
+use super::args::{ConfigArgs, ConfigCommand, Global, TextFormat};
 use super::context::config_source;
-use super::error::Failure;
+use super::error::Result;
 use super::output::{Format, Printer};
 use crate::base::exit::Exit;
 use crate::base::sys;
@@ -18,16 +18,8 @@ use crate::config::{Origin, Setting, load_settings};
 use crate::decide::manifest::Selection;
 use crate::show::tables::{TableError, frame, texts};
 
-pub(super) fn run(
-    global: &Global,
-    args: &ConfigArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn run(global: &Global, args: &ConfigArgs, printer: &mut Printer) -> Result<Exit> {
     let ConfigCommand::Show(args) = &args.command;
-    show(global, args, printer)
-}
-
-fn show(global: &Global, args: &ConfigShowArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let (source, overrides, working_dir) = config_source(global, &sys::env);
     let (config, mut settings) = load_settings(&source, &sys::env, &overrides, &working_dir)?;
     for warning in &config.warnings {

@@ -5,21 +5,19 @@ mod place;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-pub use place::{config_beside, warn_stops};
+pub use place::warn_stops;
 use place::{print_warnings, refuse_ambiguous_link};
 
 use super::args::{Global, SelectArgs, WriteArgs};
-use super::error::Failure;
+use super::error::{Failure, Result};
 use super::naming::Named;
 use super::output::Printer;
 use crate::act::pass::{Pass, newest_submission};
 use crate::base::regular::FileError;
 use crate::base::sys;
-use crate::base::text::plural_of;
 use crate::config;
 use crate::config::{ConfigError, Overrides, Source};
 use crate::decide::manifest::Selection;
-use crate::decide::manifest::selection::SelectionError;
 use crate::decide::safety::{Blind, roots};
 use crate::decide::{request, safety};
 use crate::executor::Executor;
@@ -55,24 +53,8 @@ pub enum Access {
 }
 
 impl Context {
-    /// Loads the configuration and prints its warnings.
-    pub fn load(global: &Global, printer: &mut Printer) -> Result<Self, Failure> {
+    pub fn load(global: &Global) -> Result<Self> {
         let config = read_config(global, &sys::env)?;
-        for warning in &config.warnings {
-            printer.warning(warning);
-        }
-        if config.file.is_none() {
-            printer.note(&format!(
-                "no configuration file (--config or SNBB_CONFIG): using the built-in defaults, with the state in {}",
-                config.state_file.display()
-            ));
-            if let Some(file) = config_beside() {
-                printer.note(&format!(
-                    "{} is not read automatically: name it with --config or SNBB_CONFIG",
-                    file.display()
-                ));
-            }
-        }
         refuse_ambiguous_link(&config)?;
         let store = Store::at(&config.state_file)?;
         let reader = Reader::default().with_annex(config.annex);
@@ -95,8 +77,21 @@ impl Context {
         })
     }
 
+    /// Prints the warnings of the configuration, or that there is none.
+    pub fn report_configuration(&self, printer: &mut Printer) {
+        for warning in &self.config.warnings {
+            printer.warning(warning);
+        }
+        if self.config.file.is_none() {
+            printer.note(&format!(
+                "no configuration file (--config or SNBB_CONFIG): using the built-in defaults, with the state in {}",
+                self.config.state_file.display()
+            ));
+        }
+    }
+
     /// Reads the state without a lock.
-    pub fn read_state(&self, printer: &mut Printer) -> Result<State, Failure> {
+    pub fn read_state(&self, printer: &mut Printer) -> Result<State> {
         let state = self.store.read()?;
         print_warnings(&state, printer);
         self.warn_if_lost(&state, printer);
@@ -108,7 +103,7 @@ impl Context {
         &self,
         args: &SelectArgs,
         printer: &mut Printer,
-    ) -> Result<(State, Selection), Failure> {
+    ) -> Result<(State, Selection)> {
         let state = self.read_state(printer)?;
         let selection = self.selection_among(args, Some(&state))?;
         self.refuse_off_record(&state, args)?;
@@ -121,7 +116,7 @@ impl Context {
         command: &str,
         args: &WriteArgs,
         printer: &mut Printer,
-    ) -> Result<(LockedStore, State), Failure> {
+    ) -> Result<(LockedStore, State)> {
         let (locked, state) = self.lock_beside_state(command, args, printer)?;
         self.report_new_state(command, &state, printer);
         Ok((locked, state))
@@ -134,7 +129,7 @@ impl Context {
         is_dry_run: bool,
         args: &WriteArgs,
         printer: &mut Printer,
-    ) -> Result<(Option<LockedStore>, State), Failure> {
+    ) -> Result<(Option<LockedStore>, State)> {
         if is_dry_run {
             return Ok((None, self.read_state(printer)?));
         }
@@ -148,7 +143,7 @@ impl Context {
         command: &str,
         args: &WriteArgs,
         printer: &mut Printer,
-    ) -> Result<(LockedStore, State), Failure> {
+    ) -> Result<(LockedStore, State)> {
         let timeout = args.lock_timeout.unwrap_or(self.config.lock_timeout);
         self.check_place()?;
         let locked = if self.is_lock_useless {
@@ -222,7 +217,7 @@ impl Context {
     }
 
     /// The executor, which queries the jobs of the state's owner.
-    pub fn executor(&self, access: Access, state: &State) -> Result<Box<dyn Executor>, Failure> {
+    pub fn executor(&self, access: Access, state: &State) -> Result<Box<dyn Executor>> {
         Ok(match self.config.executor {
             ExecutorKind::Slurm => Box::new(SlurmExecutor::from_config(&self.config, &state.meta)),
             ExecutorKind::Local => {
@@ -257,7 +252,7 @@ impl Context {
     }
 
     /// Finds the sessions and warns of unreadable directories.
-    pub fn discover(&self, printer: &mut Printer) -> Result<Discovery, Failure> {
+    pub fn discover(&self, printer: &mut Printer) -> Result<Discovery> {
         let found = self.find_sessions();
         let found = found.map_err(|error| self.no_sessions(error))?;
         for what in &found.unreadable {
@@ -271,17 +266,13 @@ impl Context {
     }
 
     /// Opens the audit log for writing.
-    pub fn open_audit(&self) -> Result<AuditLog, Failure> {
+    pub fn open_audit(&self) -> Result<AuditLog> {
         Ok(AuditLog::open(&self.config.log_file, &self.run_id)?)
     }
 
     /// The check of outputs that rows depend on. It reports nothing if a root with results is missing, because jobs would
     /// then seem to have left no outputs.
-    pub fn outputs(
-        &self,
-        state: &State,
-        printer: &mut Printer,
-    ) -> Result<Box<dyn Completions>, Failure> {
+    pub fn outputs(&self, state: &State, printer: &mut Printer) -> Result<Box<dyn Completions>> {
         let stops = roots::safety_stops(&self.config, state, roots::observe);
         if stops.is_empty() {
             return Ok(Box::new(self.probe()?));
@@ -293,26 +284,16 @@ impl Context {
         Ok(Box::new(Blind::because(&stops)))
     }
 
-    pub fn probe(&self) -> Result<Probe, Failure> {
+    pub fn probe(&self) -> Result<Probe> {
         Ok(Probe::new(&self.config)?.with_reader(self.reader.clone()))
     }
 
-    pub fn selection(&self, args: &SelectArgs) -> Result<Selection, Failure> {
+    pub fn selection(&self, args: &SelectArgs) -> Result<Selection> {
         self.selection_among(args, None)
-            .map_err(|failure| match failure {
-                Failure::Selection(error) => {
-                    removed_procedure(error, &self.store.read().unwrap_or_default())
-                }
-                other => other,
-            })
     }
 
     /// A selection that may also name procedures that only the state knows.
-    pub fn selection_among(
-        &self,
-        args: &SelectArgs,
-        state: Option<&State>,
-    ) -> Result<Selection, Failure> {
+    pub fn selection_among(&self, args: &SelectArgs, state: Option<&State>) -> Result<Selection> {
         Ok(Selection::new(
             &args.subjects,
             &args.sessions,
@@ -334,11 +315,7 @@ impl Context {
     }
 
     /// The tasks that the words of the command line name, also of procedures that only the state knows.
-    pub fn named<'a>(
-        &self,
-        words: impl Iterator<Item = &'a str>,
-        state: &State,
-    ) -> Result<Named, Failure> {
+    pub fn named<'a>(&self, words: impl Iterator<Item = &'a str>, state: &State) -> Result<Named> {
         Named::new(words, &self.procedure_names(Some(state)))
     }
 }
@@ -374,25 +351,4 @@ pub fn config_source(
     let working_dir = std::env::current_dir().unwrap_or_else(|_| "/".into());
     let source = Source::choose(global.config.clone(), env);
     (source, overrides, working_dir)
-}
-
-/// The error for a selected procedure that is not in the configuration but may have rows.
-fn removed_procedure(error: SelectionError, state: &State) -> Failure {
-    let SelectionError::UnknownProcedure { value, .. } = &error else {
-        return error.into();
-    };
-    let rows = state.rows().iter();
-    let rows = rows.filter(|row| *row.key.procedure == **value).count();
-    if rows == 0 {
-        return error.into();
-    }
-    let rows = plural_of(rows, "row is", "rows are");
-    Failure::usage(
-        error.to_string(),
-        format!(
-            "it was removed from the configuration, but {rows} still in the state: `snbb-scheduler status --procedure \
-             '{value}'` shows them, `snbb-scheduler clean --rows --older-than 90d` removes old ones; to use the procedure again, \
-             restore it in the configuration"
-        ),
-    )
 }

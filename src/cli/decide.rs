@@ -2,7 +2,7 @@
 
 use super::args::SelectArgs;
 use super::context::{Context, warn_stops};
-use super::error::Failure;
+use super::error::Result;
 use super::output::Printer;
 use super::pause::{Tense, report_pauses};
 use super::progress::Progress;
@@ -20,7 +20,7 @@ use crate::model::bids::Session;
 impl Context {
     /// The configured policy, with late input in all procedures. `recheck`: check complete rows, however long the
     /// configuration trusts them.
-    pub fn policy(&self, selection: Selection, recheck: bool) -> Result<Policy, Failure> {
+    pub fn policy(&self, selection: Selection, recheck: bool) -> Result<Policy> {
         Ok(Policy {
             selection,
             force: false,
@@ -40,7 +40,7 @@ impl Context {
         args: &SelectArgs,
         recheck: bool,
         printer: &mut Printer,
-    ) -> Result<(Discovery, Manifest), Failure> {
+    ) -> Result<(Discovery, Manifest)> {
         let selection = self.selection(args)?;
         let (found, manifest) = self.plan(selection.clone(), recheck, printer)?;
         self.refuse_no_task(&found, args, &selection)?;
@@ -53,7 +53,7 @@ impl Context {
         selection: Selection,
         recheck: bool,
         printer: &mut Printer,
-    ) -> Result<(Discovery, Manifest), Failure> {
+    ) -> Result<(Discovery, Manifest)> {
         let (found, manifest, pauses) = self.decide(selection, recheck, printer)?;
         if found.sessions.is_empty() {
             // They may explain why.
@@ -78,7 +78,7 @@ impl Context {
         selection: Selection,
         recheck: bool,
         printer: &mut Printer,
-    ) -> Result<(Discovery, Manifest, Pauses), Failure> {
+    ) -> Result<(Discovery, Manifest, Pauses)> {
         let state = self.read_state(printer)?;
         let policy = self.policy(selection, recheck)?;
         let mut stops = roots::safety_stops(&self.config, &state, roots::observe);

@@ -2,7 +2,7 @@
 
 use super::args::{By, EfficiencyArgs};
 use super::context::{Context, all_attempts};
-use super::error::Failure;
+use super::error::Result;
 use super::output::{Format, Printer};
 use super::views::Cut;
 use crate::base::exit::Exit;
@@ -15,11 +15,7 @@ use crate::show::tables::TableError;
 /// Columns of the table of jobs.
 const COLUMNS: &str = "procedure subject session job_id status reason queue_wait_s elapsed_s time_pct cpu_pct mem_pct waste_h";
 
-pub(super) fn run(
-    context: &Context,
-    args: &EfficiencyArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &EfficiencyArgs, printer: &mut Printer) -> Result<Exit> {
     let (state, selection) = context.select_rows(&args.select, printer)?;
     let earlier = context.store.read_attempts()?;
     let attempts = all_attempts(&earlier, &state).filter(|row| selection.contains_key(&row.key));

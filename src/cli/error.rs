@@ -24,6 +24,9 @@ use super::output::{Printer, without_error_numbers};
 const TOO_LARGE_OUTPUT_HINT: &str =
     "a limit on file sizes is in effect: run `ulimit -f unlimited` before the program";
 
+/// The result of a command or of a part of it.
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
+
 /// Any error that ends a command.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {

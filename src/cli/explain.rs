@@ -8,16 +8,16 @@ pub(super) use text::output_problems;
 use super::args::{ExplainArgs, TextFormat};
 use super::blocks::Block;
 use super::context::{Access, Context, warn_stops};
-use super::error::Failure;
+use super::error::{Failure, Result};
 use super::naming::Named;
 use super::output::{Printer, Verbosity};
 use super::unknown::Known;
 use crate::act::pass::{Decided, Looked, Pass, RunOptions};
 use crate::base::exit::Exit;
 use crate::base::sys;
-use crate::decide::manifest::{Decision, Manifest, Planned, Policy, Selection};
+use crate::decide::manifest::{Decision, Planned, Policy, Selection};
 use crate::decide::safety::{self, recheck};
-use crate::decide::safety::{Counts, SafetyStop, roots};
+use crate::decide::safety::{Counts, roots};
 use crate::executor::Answer;
 use crate::gather::sessions::discover::Discovery;
 use crate::model::bids::{Session, SubjectLabel};
@@ -28,11 +28,7 @@ use crate::show::explain::{Explanation, View};
 use crate::show::tables::{TableError, TaskState};
 use crate::store::control::Control;
 
-pub(super) fn run(
-    context: &Context,
-    args: &ExplainArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Result<Exit> {
     let mut state = context.read_state(printer)?;
     let named = context.named(args.task.words(), &state)?;
     let mut stops = roots::safety_stops(&context.config, &state, roots::observe);
@@ -66,11 +62,18 @@ pub(super) fn run(
     let (decided, counts) = decide(
         context, &mut pass, &mut state, place, &looked, options, &named,
     )?;
-    stops.extend(other_stops(&context.config, &counts, &state));
+    stops.extend(safety::before_submission(&context.config, &counts, &state));
+    // Lost outputs of other subjects are counted only if the whole study was checked.
+    if counts.procedures.is_empty() {
+        stops.extend(safety::remembered(&state.meta.baselines));
+    }
     if !is_warned {
         warn_stops(&stops, printer);
     }
-    let tasks: Vec<&Planned> = of_subject(&decided.manifest, &named);
+    let tasks = decided.manifest.tasks.iter();
+    let tasks: Vec<&Planned> = tasks
+        .filter(|planned| planned.subject.as_str() == named.subject)
+        .collect();
     let outputs = probe.explainer(&subject);
     let view = View {
         config: &context.config,
@@ -147,7 +150,7 @@ fn decide(
     looked: &Looked,
     (control, policy): (Control, Policy),
     named: &Named,
-) -> Result<(Decided, Counts), Failure> {
+) -> Result<(Decided, Counts)> {
     let is_trusting = !policy.recheck.is_zero();
     let away = is_trusting.then(|| recheck::away(&policy, &found.sessions, state));
     let options = RunOptions {
@@ -161,9 +164,10 @@ fn decide(
     let rows = state.clone();
     let mut decided = decide(state, sessions)?;
     let mut counts = Counts::default();
-    let tasks = decided.manifest.tasks.iter();
-    let named_tasks = tasks.filter(|planned| named.contains(&planned.key));
-    if depends_on_others(&context.config, named_tasks) {
+    let mut tasks = decided.manifest.tasks.iter();
+    let is_due =
+        |task: &Planned| named.contains(&task.key) && matches!(task.decision, Decision::Submit(_));
+    if has_limits(&context.config) && tasks.any(is_due) {
         *state = rows;
         decided = decide(state, &found.sessions)?;
         counts.procedures = std::mem::take(&mut decided.counts.procedures);
@@ -172,27 +176,12 @@ fn decide(
     Ok((decided, counts))
 }
 
-/// True if one of the tasks is due and its place depends on all tasks before it.
-fn depends_on_others<'a>(config: &Config, mut tasks: impl Iterator<Item = &'a Planned>) -> bool {
-    has_limits(config) && tasks.any(|task| matches!(task.decision, Decision::Submit(_)))
-}
-
-/// The safety stops for disk space and sudden drops. Lost outputs of other subjects count only if the whole study was
-/// checked; otherwise the result of the last run is used.
-fn other_stops(config: &Config, counts: &Counts, state: &State) -> Vec<SafetyStop> {
-    let mut stops = safety::before_submission(config, counts, state);
-    if counts.procedures.is_empty() {
-        stops.extend(safety::remembered(&state.meta.baselines));
-    }
-    stops
-}
-
 /// The subject and its sessions.
 fn sessions_of(
     named: &Named,
     found: &Discovery,
     state: &State,
-) -> Result<(SubjectLabel, Vec<Session>), Failure> {
+) -> Result<(SubjectLabel, Vec<Session>)> {
     let sessions: Vec<Session> = found
         .sessions
         .iter()
@@ -216,13 +205,6 @@ fn on_record<'a>(named: &'a Named, state: &'a State) -> impl Iterator<Item = &'a
         .filter(|key| named.contains(key))
 }
 
-fn of_subject<'a>(manifest: &'a Manifest, named: &Named) -> Vec<&'a Planned> {
-    let tasks = manifest.tasks.iter();
-    tasks
-        .filter(|planned| planned.subject.as_str() == named.subject)
-        .collect()
-}
-
 /// True if a due task may have to wait for others, or be submitted together with them.
 fn has_limits(config: &Config) -> bool {
     let has_own = |procedure: &Procedure| {
@@ -239,7 +221,7 @@ fn has_limits(config: &Config) -> bool {
 }
 
 fn no_task(named: &Named, found: &Discovery) -> Failure {
-    if let Err(failure) = Known::in_study(found).refuse_words(named) {
+    if let Err(failure) = Known::in_study(found).refuse(named.labels()) {
         return failure;
     }
     Failure::usage(
@@ -253,11 +235,10 @@ fn print(
     format: TextFormat,
     is_queue_known: bool,
     printer: &mut Printer,
-) -> Result<(), Failure> {
+) -> Result<()> {
     if format == TextFormat::Json {
-        let mut bytes = serde_json::to_vec_pretty(tasks).map_err(TableError::from)?;
-        bytes.push(b'\n');
-        printer.data(&bytes);
+        let text = serde_json::to_string_pretty(tasks).map_err(TableError::from)?;
+        printer.line(&text);
         return Ok(());
     }
     let is_detailed = tasks.len() == 1 || printer.verbosity() >= Verbosity::Verbose;

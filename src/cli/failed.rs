@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::blocks::Block;
 use super::context::Context;
-use super::error::Failure;
+use super::error::{Failure, Result};
 use super::explain::output_problems;
 use super::naming::Named;
 use super::output::{Format, Printer, Verbosity};
@@ -39,7 +39,7 @@ pub(super) fn print(
     state: &State,
     view: &RowsView<'_>,
     printer: &mut Printer,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let dag = &context.config.procedures;
     let patterns = Patterns::for_config(&context.config);
     let is_text = view.format == Format::Table;
@@ -151,10 +151,10 @@ pub(super) fn keep_alike(
     words: &[String],
     state: &State,
     rows: &mut Vec<TaskRow>,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let named = context.named(words.iter().map(String::as_str), state)?;
     let is_named = |row: &&TaskRow| named.contains(&row.key);
-    context.refuse_unknown_words(state.rows().iter().map(|row| &row.key), &named)?;
+    context.refuse_unknown(state.rows().iter().map(|row| &row.key), named.labels())?;
     let failed = state
         .rows()
         .iter()

@@ -2,7 +2,7 @@
 
 use super::args::HistoryArgs;
 use super::context::{Context, all_attempts};
-use super::error::Failure;
+use super::error::{Failure, Result};
 use super::output::{Format, Printer};
 use crate::base::exit::Exit;
 use crate::base::sys;
@@ -17,11 +17,7 @@ use crate::store::audit_log::Record;
 /// Columns of the table. The task's name is shown only if there are several.
 const COLUMNS: &str = "time procedure session event attempt job_id new_status by detail";
 
-pub(super) fn run(
-    context: &Context,
-    args: &HistoryArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) -> Result<Exit> {
     let state = context.read_state(printer)?;
     let named = context.named(args.task.words(), &state)?;
     let earlier = context.store.read_attempts()?;
@@ -46,7 +42,7 @@ pub(super) fn run(
     let records: Vec<Record> = records.filter(|r| is_named(&r.key)).cloned().collect();
     let entries = history::entries(&records, &rows);
     if entries.is_empty() {
-        context.refuse_unknown_words(known, &named)?;
+        context.refuse_unknown(known, named.labels())?;
     }
     let time = match args.format {
         Format::Table => sys::local_time,
@@ -60,8 +56,7 @@ pub(super) fn run(
     if entries.is_empty() {
         printer.note(&format!("{named}: no events are on record yet"));
         printer.hint(&format!(
-            "`snbb-scheduler explain {}` shows what has to happen next",
-            named.words()
+            "`snbb-scheduler explain {named}` shows what has to happen next"
         ));
         return Ok(Exit::Done);
     }

@@ -10,7 +10,7 @@ mod gather;
 use std::path::{Path, PathBuf};
 
 use super::args::{Global, InitArgs};
-use super::error::Failure;
+use super::error::{Failure, Result};
 use super::output::Printer;
 use crate::base::exit::Exit;
 use crate::base::{shell, sys};
@@ -22,21 +22,17 @@ use crate::setup::init::existing::Existing;
 use crate::setup::init::{self, InitError, NewFile, write};
 use crate::setup::{catalogue, place};
 
-pub(super) fn run(
-    global: &Global,
-    args: &InitArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Exit> {
     if args.list {
         print_catalogue(printer);
         return Ok(Exit::Done);
     }
     if let Some(file) = global.config.as_ref().filter(|_| args.add.is_none()) {
         let (file, config) = (file.display(), init::CONFIG);
-        return Err(Failure::Usage {
-            message: format!("init does not read a configuration (--config {file}), it writes one"),
-            hint: format!("name the directory: `snbb-scheduler init DIR` creates DIR/{config}"),
-        });
+        return Err(Failure::usage(
+            format!("init does not read a configuration (--config {file}), it writes one"),
+            format!("name the directory: `snbb-scheduler init DIR` creates DIR/{config}"),
+        ));
     }
     let cwd = std::env::current_dir().map_err(Failure::read(Path::new(".")))?;
     let dir = absolute("DIR", &args.dir, &cwd)?;
@@ -76,33 +72,29 @@ pub(super) fn run(
     for warning in &config.warnings {
         printer.warning(warning);
     }
-    let to_make: Vec<&Path> = to_make.iter().map(PathBuf::as_path).collect();
+    let list = |words: [&str; 2], printer: &mut Printer| {
+        list_files(words, &files, &to_make, &dir, printer);
+    };
     if args.dry_run {
         printer.data(files.first().map_or("", |config| &config.text).as_bytes());
-        list_files(
-            ["would create", "would write"],
-            &files,
-            &to_make,
-            &dir,
-            printer,
-        );
+        list(["would create", "would write"], printer);
         return Ok(Exit::Done);
     }
     if let Some(asker) = &asker {
-        list_files(["directory", "file"], &files, &to_make, &dir, printer);
+        list(["directory", "file"], printer);
         if !asker.agrees("Write them?")? {
             printer.info("nothing was written");
             return Ok(Exit::Done);
         }
     }
     write::write(&files, &to_make, &dir)?;
-    list_files(["created", "wrote"], &files, &to_make, &dir, printer);
+    list(["created", "wrote"], printer);
     print_next_steps(&dir, &config, printer);
     Ok(Exit::Done)
 }
 
 /// Reads a new configuration as every other command will, so that nothing is written that would not load.
-fn load(text: &str, file: &Path, dir: &Path) -> Result<Config, Failure> {
+fn load(text: &str, file: &Path, dir: &Path) -> Result<Config> {
     let none = Overrides::default();
     Ok(interpret(
         text.as_bytes(),
@@ -131,7 +123,7 @@ fn print_catalogue(printer: &mut Printer) {
 fn list_files(
     [for_directory, for_file]: [&str; 2],
     files: &[NewFile],
-    directories: &[&Path],
+    directories: &[PathBuf],
     dir: &Path,
     printer: &mut Printer,
 ) {

@@ -4,13 +4,9 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
-use comfy_table::{
-    Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Row, Table,
-    TableStyle,
-};
-use crossterm::style::{ResetColor, SetAttribute, SetForegroundColor};
+use crossterm::style::{Attribute, Color, ResetColor, SetAttribute, SetForegroundColor};
 use polars::prelude::{AnyValue, DataFrame};
-use unicode_width::UnicodeWidthStr as _;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::base::printable::printable;
 use crate::show::efficiency;
@@ -42,121 +38,106 @@ pub fn render(frame: &DataFrame, layout: Layout<'_>) -> String {
         crossterm::style::force_color_output(true);
     }
     let columns = laid_out(frame, layout);
-    let fits = |gap: &u16| {
-        let width = layout.width.map(usize::from);
-        width.is_none_or(|width| needed(&columns, *gap) <= width)
-    };
     let height = frame.height();
-    match [GAP, NARROW_GAP].into_iter().find(fits) {
-        Some(gap) => aligned(&columns, height, gap, layout),
-        None if height > MOST_WRAPPED => aligned(&columns, height, NARROW_GAP, layout),
-        None => wrapped(&columns, height, layout),
-    }
-}
-
-/// A table with one line per row. Must be fast for a hundred thousand rows.
-fn aligned(columns: &[Column<'_>], height: usize, gap: u16, layout: Layout<'_>) -> String {
-    let widths: Vec<usize> = columns.iter().map(Column::width).collect();
-    let gap = usize::from(gap);
+    let room = layout.width.map_or(usize::MAX, usize::from);
+    let gap = match needed(&columns, GAP) <= room {
+        true => GAP,
+        false => NARROW_GAP,
+    };
+    let widths = match height > MOST_WRAPPED {
+        true => columns.iter().map(Column::width).collect(),
+        false => widths(&columns, room - gaps(&columns, gap).min(room)),
+    };
     let mut text = String::new();
     let last = columns.len().saturating_sub(1);
+    let (bold, plain) = (
+        SetAttribute(Attribute::Bold).to_string(),
+        ResetColor.to_string(),
+    );
+    let reset = SetForegroundColor(Color::Reset).to_string();
+    let mut rests: Vec<&str> = Vec::new();
+    // Must be fast for a hundred thousand rows.
     for row in std::iter::once(None).chain((0..height).map(Some)) {
-        let start = text.len();
-        for (at, (column, width)) in columns.iter().zip(&widths).enumerate() {
-            let cell = row.map_or(column.name, |row| column.cell(row));
-            let blanks = width.saturating_sub(width_of_text(cell));
-            let (before, after) = match column.is_number {
-                true => (blanks, 0),
-                false => (0, blanks),
-            };
-            let after = after + if at == last { 0 } else { gap };
-            let color = row.and_then(|_| column.color(cell, layout));
-            let is_bold = row.is_none() && layout.color;
-            // Writing to a string cannot fail.
-            if is_bold {
-                let _ = write!(text, "{}", SetAttribute(Attribute::Bold));
-            } else if let Some(color) = color {
-                let _ = write!(text, "{}", SetForegroundColor(color));
+        let cells = columns.iter();
+        rests.clear();
+        rests.extend(cells.map(|column| row.map_or(column.name, |row| column.cell(row))));
+        loop {
+            let start = text.len();
+            let cells = columns.iter().zip(&widths).zip(&mut rests);
+            for (at, ((column, width), rest)) in cells.enumerate() {
+                let part;
+                (part, *rest) = split(rest, *width);
+                let blanks = width.saturating_sub(width_of_text(part));
+                let (before, after) = match column.is_number {
+                    true => (blanks, 0),
+                    false => (0, blanks),
+                };
+                let after = after + if at == last { 0 } else { gap };
+                let color = row.and_then(|row| column.color(column.cell(row), layout));
+                let color = color.map(|color| SetForegroundColor(color).to_string());
+                let (on, off) = match &color {
+                    Some(color) => (color.as_str(), reset.as_str()),
+                    None if row.is_none() && layout.color => (bold.as_str(), plain.as_str()),
+                    None => ("", ""),
+                };
+                // Writing to a string cannot fail.
+                let _ = write!(text, "{on}{:before$}{part}{:after$}{off}", "", "");
             }
-            text.extend(std::iter::repeat_n(' ', before));
-            text.push_str(cell);
-            text.extend(std::iter::repeat_n(' ', after));
-            if is_bold {
-                let _ = write!(text, "{ResetColor}");
-            } else if color.is_some() {
-                let _ = write!(text, "{}", SetForegroundColor(Color::Reset));
+            text.truncate(start + text.get(start..).map_or(0, |line| line.trim_end().len()));
+            text.push('\n');
+            if rests.iter().all(|rest| rest.is_empty()) {
+                break;
             }
         }
-        text.truncate(start + text.get(start..).map_or(0, |line| line.trim_end().len()));
-        text.push('\n');
     }
     text
 }
 
-/// A table in a terminal that is too narrow for it.
-fn wrapped(columns: &[Column<'_>], height: usize, layout: Layout<'_>) -> String {
-    let mut table = Table::new();
-    let width = layout.width.unwrap_or(u16::MAX);
-    table
-        .force_no_tty()
-        .load_style(TableStyle::new())
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(width.max(1));
-    if layout.color {
-        table.enforce_styling();
+/// The widths of columns in this room: the widest are narrowed first, names last.
+fn widths(columns: &[Column<'_>], room: usize) -> Vec<usize> {
+    let mut widths: Vec<usize> = columns.iter().map(Column::width).collect();
+    while widths.iter().sum::<usize>() > room {
+        let wide = columns.iter().zip(&mut widths);
+        let wide = wide.filter(|(_, width)| **width > LEAST);
+        let Some((_, width)) = wide.max_by_key(|(column, width)| (!column.is_label(), **width))
+        else {
+            break;
+        };
+        *width -= 1;
     }
-    table.set_header(columns.iter().map(|column| {
-        let cell = Cell::new(column.name).set_alignment(column.alignment());
-        if layout.color {
-            cell.add_attribute(Attribute::Bold)
-        } else {
-            cell
-        }
-    }));
-    for row in 0..height {
-        table.add_row(Row::from(columns.iter().map(|column| {
-            let text = column.cell(row);
-            let cell = Cell::new(text).set_alignment(column.alignment());
-            match column.color(text, layout) {
-                Some(color) => cell.fg(color),
-                None => cell,
-            }
-        })));
+    widths
+}
+
+/// The part of a text that fits into a line, if possible up to a space, and the rest.
+fn split(text: &str, width: usize) -> (&str, &str) {
+    if width_of_text(text) <= width {
+        return (text, "");
     }
-    let last = columns.len().saturating_sub(1);
-    let least = columns.iter().map(|column| match column.is_label() {
-        true => column.width(),
-        false => column.width().min(LEAST),
+    let mut used = 0;
+    let mut letters = text.char_indices();
+    let end = letters.find(|(_, letter)| {
+        used += letter.width().unwrap_or_default();
+        used > width
     });
-    let least = least.sum::<usize>() + last * usize::from(NARROW_GAP);
-    let keeps_labels = least <= usize::from(width);
-    for (at, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, if at == last { 0 } else { NARROW_GAP }));
-        if keeps_labels && columns.get(at).is_some_and(Column::is_label) {
-            column.set_constraint(ColumnConstraint::ContentWidth);
-        }
+    let (mut part, rest) = text.split_at(end.map_or(text.len(), |(at, _)| at));
+    if let Some((words, _)) = part.rsplit_once(' ').filter(|_| !rest.starts_with(' ')) {
+        part = words;
     }
-    let mut text = String::new();
-    for line in table.lines() {
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
+    (
+        part,
+        text.get(part.len()..).unwrap_or_default().trim_start(),
+    )
 }
 
 /// The width that a frame needs on a terminal, without symbols.
-pub fn width_of(frame: &DataFrame) -> usize {
-    needed(&columns_of(frame, Layout::default()), GAP)
-}
-
-/// The same with the narrowest gaps.
-pub fn least_width_of(frame: &DataFrame) -> usize {
-    needed(&columns_of(frame, Layout::default()), NARROW_GAP)
+pub fn width_of(frame: &DataFrame, is_close: bool) -> usize {
+    let gap = if is_close { NARROW_GAP } else { GAP };
+    needed(&columns_of(frame, Layout::default()), gap)
 }
 
 /// Spaces between two columns.
-const GAP: u16 = 2;
-const NARROW_GAP: u16 = 1;
+const GAP: usize = 2;
+const NARROW_GAP: usize = 1;
 
 /// Longer tables are not wrapped: this would take longer than everything else, and nobody reads them in a terminal.
 const MOST_WRAPPED: usize = 10_000;
@@ -172,14 +153,6 @@ struct Column<'a> {
 }
 
 impl Column<'_> {
-    fn alignment(&self) -> CellAlignment {
-        if self.is_number {
-            CellAlignment::Right
-        } else {
-            CellAlignment::Left
-        }
-    }
-
     fn is_label(&self) -> bool {
         LABELS.contains(&self.name)
     }
@@ -264,9 +237,12 @@ fn number(values: &polars::prelude::Column, at: usize) -> Cow<'static, str> {
     }
 }
 
-fn needed(columns: &[Column<'_>], gap: u16) -> usize {
-    let gaps = columns.len().saturating_sub(1) * usize::from(gap);
-    columns.iter().map(Column::width).sum::<usize>() + gaps
+fn needed(columns: &[Column<'_>], gap: usize) -> usize {
+    columns.iter().map(Column::width).sum::<usize>() + gaps(columns, gap)
+}
+
+fn gaps(columns: &[Column<'_>], gap: usize) -> usize {
+    columns.len().saturating_sub(1) * gap
 }
 
 /// Omits optional columns while the table is wider than the terminal.
@@ -309,5 +285,51 @@ fn word_of(cell: &str) -> &str {
     match cell.split_once(' ') {
         Some((symbol, word)) if symbol_of(word).is_some_and(|c| symbol.starts_with(c)) => word,
         _ => cell,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::tables::texts;
+
+    #[test]
+    fn text_is_split_at_spaces_and_else_where_the_line_ends() {
+        for (text, parts) in [
+            ("short", ("short", "")),
+            ("one two three", ("one two", "three")),
+            ("exact st fit", ("exact st", "fit")),
+            ("abcdefghijk", ("abcdefgh", "ijk")),
+            ("漢字漢字漢字", ("漢字漢字", "漢字")),
+        ] {
+            assert_eq!(split(text, 8), parts, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_are_wrapped_last() {
+        let text = |name, text| texts(name, [Some(text)].into_iter());
+        let columns = vec![
+            text("subject", "sub-000000001"),
+            text("failure", "exit code 1 of x"),
+        ];
+        let frame = DataFrame::new(1, columns).unwrap();
+        let shown = |width| {
+            render(
+                &frame,
+                Layout {
+                    width: Some(width),
+                    ..Layout::default()
+                },
+            )
+        };
+        assert_eq!(
+            shown(24),
+            "subject       failure\nsub-000000001 exit code\n              1 of x\n"
+        );
+        assert_eq!(
+            shown(16),
+            "subject    failu\n           re\nsub-000000 exit\n001        code\n           1 of\n           x\n"
+        );
     }
 }

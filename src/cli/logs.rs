@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::args::LogsArgs;
 use super::context::{Access, Context, all_attempts};
-use super::error::Failure;
+use super::error::{Failure, Result};
 use super::failed;
 use super::naming::Named;
 use super::output::{Printer, Verbosity};
@@ -27,11 +27,7 @@ const READINGS_PER_QUERY: u32 = 20;
 /// Tasks named per group.
 const TASKS_SHOWN: usize = 10;
 
-pub(super) fn run(
-    context: &Context,
-    args: &LogsArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &LogsArgs, printer: &mut Printer) -> Result<Exit> {
     let state = context.read_state(printer)?;
     let named = args.subject.is_some() || !args.failed;
     let named = named
@@ -53,7 +49,7 @@ fn show_failed(
     state: &State,
     args: &LogsArgs,
     printer: &mut Printer,
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     let rows = state.rows().iter();
     let rows = rows.filter(|row| row.status == TaskStatus::Failed);
     let rows = rows.filter(|row| named.is_none_or(|named| named.contains(&row.key)));
@@ -63,7 +59,7 @@ fn show_failed(
     let rows: Vec<TaskRow> = rows.cloned().collect();
     if rows.is_empty() {
         if let Some(named) = named {
-            context.refuse_unknown_words(state.rows().iter().map(|row| &row.key), named)?;
+            context.refuse_unknown(state.rows().iter().map(|row| &row.key), named.labels())?;
         }
         let is_selection = named.is_some() || !selection.is_everything();
         failed::note_no_failures(is_selection, printer);
@@ -106,7 +102,7 @@ fn show_one(
     row: &TaskRow,
     args: &LogsArgs,
     printer: &mut Printer,
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     let Some(job) = row.job_id.clone() else {
         return Err(Failure::not_found(
             format!(
@@ -158,7 +154,7 @@ fn choose(
     named: &Named,
     attempt: Option<i32>,
     state: &State,
-) -> Result<TaskRow, Failure> {
+) -> Result<TaskRow> {
     let earlier = context.store.read_attempts()?;
     let attempts = all_attempts(&earlier, state);
     let all: Vec<&TaskRow> = attempts
@@ -189,10 +185,10 @@ fn choose(
     match newest {
         Some(row) => Ok((*row).clone()),
         None if all.is_empty() => {
-            context.refuse_unknown_words(attempts.map(|row| &row.key), named)?;
+            context.refuse_unknown(attempts.map(|row| &row.key), named.labels())?;
             Err(Failure::not_found(
                 format!("{named}: no job is on record"),
-                format!("`snbb-scheduler explain {}` shows why", named.words()),
+                format!("`snbb-scheduler explain {named}` shows why"),
             ))
         }
         None => {
@@ -204,7 +200,7 @@ fn choose(
                     "{named}: no such attempt; those on record are {}",
                     numbers.join(", ")
                 ),
-                format!("`snbb-scheduler history {}` lists them", named.words()),
+                format!("`snbb-scheduler history {named}` lists them"),
             ))
         }
     }
@@ -220,7 +216,7 @@ fn show(
     row: &TaskRow,
     args: &LogsArgs,
     printer: &mut Printer,
-) -> Result<Vec<Follower>, Failure> {
+) -> Result<Vec<Follower>> {
     let mut followers = Vec::new();
     for (what, path) in files.iter() {
         let end = logs::tail(path, args.lines).map_err(Failure::read(path))?;
@@ -274,7 +270,7 @@ fn follow(
     mut followers: Vec<Follower>,
     is_live: bool,
     printer: &mut Printer,
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     let state = context.store.read()?;
     let mut executor = context.executor(Access::ReadOnly, &state)?;
     let question = queue_question(&context.config, &state);

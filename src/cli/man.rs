@@ -13,7 +13,7 @@ use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
 use super::args::{Cli, Global, ManArgs, with_own_help};
 use super::context::read_config;
-use super::error::Failure;
+use super::error::{Failure, Result};
 use super::output::Printer;
 use super::output_file::{refuse_data, refuse_foreign};
 use crate::base::exit::Exit;
@@ -21,7 +21,7 @@ use crate::base::sys;
 use crate::config::keys::{Key, Section};
 use crate::model::bids::suggest;
 
-pub(super) fn run(global: &Global, args: &ManArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+pub(super) fn run(global: &Global, args: &ManArgs, printer: &mut Printer) -> Result<Exit> {
     match (&args.output, &args.page) {
         (Some(dir), _) => {
             let count = write(global, dir)?;
@@ -59,7 +59,7 @@ fn through_man(page: &[u8]) -> io::Result<()> {
 }
 
 /// The page of a command, such as `run` or `state-verify`, or of the configuration.
-fn chosen(wanted: &str) -> Result<Vec<u8>, Failure> {
+fn chosen(wanted: &str) -> Result<Vec<u8>> {
     let pages = pages();
     let full = format!("{NAME}-{wanted}");
     // The page of the configuration file takes precedence over the command `config`.
@@ -91,7 +91,7 @@ fn root() -> Command {
 }
 
 /// Writes all pages and returns their number.
-fn write(global: &Global, dir: &Path) -> Result<usize, Failure> {
+fn write(global: &Global, dir: &Path) -> Result<usize> {
     let pages = pages();
     // The pages need no configuration; if there is one, nothing is written to its data.
     let config = read_config(global, &sys::env).ok();
@@ -132,112 +132,43 @@ fn name(command: &Command) -> &str {
         .unwrap_or_else(|| command.get_name())
 }
 
-/// The sections that every page has.
+/// The page of a command.
 fn page(command: &Command) -> Vec<u8> {
-    let man = Man::new(command.clone());
-    let version = env!("CARGO_PKG_VERSION");
-    // Without a date, the pages of one version are reproducible.
-    let title = format!(
-        ".TH \"{}\" 1 \"\" \"snbb-scheduler {version}\" \"snbb-scheduler\"\n",
-        name(command).to_uppercase()
-    );
-    let mut page = title.into_bytes();
-    let has_more = command.get_after_long_help().or(command.get_after_help());
+    let man = Man::new(command.clone())
+        .title(name(command).to_uppercase())
+        .date(NO_DATE)
+        .source(SOURCE)
+        .manual(NAME);
+    let mut page = Vec::new();
     // Writing to memory cannot fail.
-    let _ = man.render_name_section(&mut page);
-    let _ = man.render_synopsis_section(&mut page);
-    let _ = man.render_description_section(&mut page);
-    let _ = man.render_options_section(&mut page);
-    if command.has_subcommands() {
-        let _ = man.render_subcommands_section(&mut page);
-    }
-    // The main page has its own section for exit codes.
-    if command.get_name() != NAME && has_more.is_some() {
-        let _ = man.render_extra_section(&mut page);
-    }
+    let _ = man.render(&mut page);
     page
 }
 
-/// The page of the program, with the sections that belong to no command.
+/// The page of the program.
 fn main_page(root: &Command) -> Vec<u8> {
-    let mut page = page(root);
-    // Writing to memory cannot fail.
-    let _ = surroundings().to_writer(&mut page);
-    page
-}
-
-const NAME: &str = "snbb-scheduler";
-/// Part of the first line of each page.
-const MARK: &str = "\"snbb-scheduler\"\n";
-
-const ENVIRONMENT: [(&str, &str); 2] = [
-    (
-        "SNBB_CONFIG",
-        "Configuration file, if --config is not given.",
-    ),
-    ("NO_COLOR", "If set, output is not coloured."),
-];
-
-const FILES: [(&str, &str); 3] = [
-    (
-        "state_file",
-        "The state file named in the configuration (Parquet), one row per task.",
-    ),
-    (
-        "scheduler_audit.jsonl",
-        "The audit log beside the state file (or log_file), one line per event.",
-    ),
-    (
-        "<slurm_log_dir>/<procedure>/<job name>_<job id>.out, .err",
-        "Output and errors of the jobs.",
-    ),
-];
-
-fn surroundings() -> Roff {
     let mut roff = Roff::new();
-    let codes: Vec<(String, &str)> = Exit::ALL
-        .iter()
-        .map(|exit| (exit.code().to_string(), exit.meaning()))
-        .collect();
-    let codes: Vec<(&str, &str)> = codes.iter().map(|(code, text)| (&**code, *text)).collect();
-    for (heading, entries) in [
-        ("EXIT STATUS", &codes[..]),
-        ("ENVIRONMENT", &ENVIRONMENT),
-        ("FILES", &FILES),
-    ] {
-        roff.control("SH", [heading]);
-        for (term, text) in entries {
-            roff.control("TP", []);
-            roff.text([bold(*term)]);
-            roff.text([roman(*text)]);
-        }
-    }
     roff.control("SH", ["SEE ALSO"]);
-    let config = format!("{NAME}-{CONFIG_PAGE}");
-    let pages = [
-        (&*config, "(5), "),
-        ("sbatch", "(1), "),
-        ("squeue", "(1), "),
-    ];
-    let pages = pages
-        .into_iter()
-        .chain([("sacct", "(1), "), ("crontab", "(5)")]);
-    let pages = pages.flat_map(|(name, section)| [bold(name), roman(section)]);
-    roff.text(pages.collect::<Vec<_>>());
-    roff
+    let config = bold(format!("{NAME}-{CONFIG_PAGE}"));
+    roff.text([config, roman("(5), "), bold("sbatch"), roman("(1)")]);
+    [page(root), roff.render().into_bytes()].concat()
 }
+
+/// Without a date, the pages of one version are reproducible. Roff omits an empty argument.
+const NO_DATE: &str = "\"\"";
+const NAME: &str = "snbb-scheduler";
+const SOURCE: &str = concat!("snbb-scheduler ", env!("CARGO_PKG_VERSION"));
+/// Part of the first line of each page.
+const MARK: &str = "\"snbb-scheduler ";
 
 /// Name of the page, and the argument of `man` for it.
 const CONFIG_PAGE: &str = "config";
 
 /// The page, in section 5 of the manual.
 fn config_page() -> Vec<u8> {
-    let version = env!("CARGO_PKG_VERSION");
-    let title = format!(
-        ".TH \"{}-CONFIG\" 5 \"\" \"{NAME} {version}\" \"{NAME}\"\n",
-        NAME.to_uppercase()
-    );
     let mut roff = Roff::new();
+    let title = format!("{NAME}-{CONFIG_PAGE}").to_uppercase();
+    roff.control("TH", [&*title, "5", NO_DATE, SOURCE, NAME]);
     roff.control("SH", ["NAME"]);
     roff.text([roman(format!(
         "{NAME}-{CONFIG_PAGE} - the configuration file of {NAME}"
@@ -269,10 +200,7 @@ fn config_page() -> Vec<u8> {
     }
     roff.control("SH", ["SEE ALSO"]);
     roff.text([bold(NAME), roman("(1)")]);
-    let mut page = title.into_bytes();
-    // Writing to memory cannot fail.
-    let _ = roff.to_writer(&mut page);
-    page
+    roff.render().into_bytes()
 }
 
 fn tag(key: &Key) -> Vec<Inline> {

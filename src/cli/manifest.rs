@@ -4,18 +4,14 @@ use std::collections::BTreeSet;
 
 use super::args::ManifestArgs;
 use super::context::Context;
-use super::error::Failure;
+use super::error::Result;
 use super::output::Printer;
 use super::views;
 use crate::base::exit::Exit;
 use crate::decide::manifest::{Decision, Manifest, Skip};
 use crate::gather::sessions::discover::Discovery;
 
-pub(super) fn run(
-    context: &Context,
-    args: &ManifestArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &ManifestArgs, printer: &mut Printer) -> Result<Exit> {
     let (found, manifest) = context.plan_selected(&args.select, args.check.recheck, printer)?;
     views::print_manifest(printer, &manifest, &context.config.procedures, args.format)?;
     Ok(warn_unreadable(&manifest, &found, printer))

@@ -2,21 +2,17 @@
 
 use super::args::MetricsArgs;
 use super::context::Context;
-use super::error::Failure;
+use super::error::Result;
 use super::notify::records_runs;
 use super::output::Printer;
 use super::output_file::{refuse_data, refuse_foreign};
 use crate::base::durable;
-use crate::base::durable::ReplaceError;
 use crate::base::exit::Exit;
 use crate::show::notify::Memory;
 use crate::show::notify::metrics::{MARK, Sources, render};
+use crate::store::state_file::StateError;
 
-pub(super) fn run(
-    context: &Context,
-    args: &MetricsArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &MetricsArgs, printer: &mut Printer) -> Result<Exit> {
     if let Some(path) = &args.output {
         refuse_data(&context.config, path, "metrics_file")?;
         refuse_foreign(path, MARK)?;
@@ -43,13 +39,8 @@ pub(super) fn run(
     });
     match &args.output {
         None => printer.data(text.as_bytes()),
-        Some(path) => durable::overwrite(path, text.as_bytes(), MARK).map_err(|error| {
-            let source = match error {
-                ReplaceError::Io { source, .. } => source,
-                ReplaceError::Changed => std::io::ErrorKind::AlreadyExists.into(),
-            };
-            Failure::write(path)(source)
-        })?,
+        Some(path) => durable::overwrite(path, text.as_bytes(), MARK)
+            .map_err(|error| StateError::from_replacement(path, error))?,
     }
     Ok(Exit::Done)
 }

@@ -45,7 +45,6 @@ mod status;
 mod wait;
 mod watch;
 
-use std::collections::HashSet;
 use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
@@ -54,7 +53,7 @@ use crate::base::exit::Exit;
 use crate::base::sys;
 use args::{Cli, Command};
 use context::Context;
-use error::Failure;
+use error::Result;
 use output::Printer;
 
 use crate::show::notify::Figures;
@@ -102,7 +101,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn dispatch(cli: &Cli, printer: &mut Printer) -> Result<Exit, Failure> {
+fn dispatch(cli: &Cli, printer: &mut Printer) -> Result<Exit> {
     // These need no configuration, or report its errors themselves.
     match &cli.command {
         Command::Init(args) => return init::run(&cli.global, args, printer),
@@ -120,22 +119,16 @@ fn dispatch(cli: &Cli, printer: &mut Printer) -> Result<Exit, Failure> {
 
 /// Carries out a command, from reading the configuration to notifications. Also returns the figures of a run, as far
 /// as it got.
-fn invoke(cli: &Cli, printer: &mut Printer) -> (Result<Exit, Failure>, Option<Figures>) {
+fn invoke(cli: &Cli, printer: &mut Printer) -> (Result<Exit>, Option<Figures>) {
     let mut call = notify::begin(&cli.command);
-    let hides_known = call.is_some() && printer.is_quiet();
-    if hides_known {
-        printer.hold_warnings();
-    }
-    let context = match Context::load(&cli.global, printer) {
+    let context = match Context::load(&cli.global) {
         Ok(context) => context,
-        Err(failure) => {
-            printer.release_warnings(HashSet::new());
-            return (Err(failure), None);
-        }
+        Err(failure) => return (Err(failure), None),
     };
-    if hides_known {
-        printer.release_warnings(notify::recent_warnings(&context, call.as_ref()));
+    if let Some(call) = call.as_ref().filter(|_| printer.is_quiet()) {
+        printer.suppress_known(notify::recent_warnings(&context, call));
     }
+    context.report_configuration(printer);
     let figures = match &mut call {
         Some(call) => &mut call.figures,
         None => &mut None,
@@ -153,7 +146,7 @@ fn carry_out(
     context: &Context,
     figures: &mut Option<Figures>,
     printer: &mut Printer,
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     match &cli.command {
         Command::Run(args) => run::run(context, args, figures, printer),
         Command::Monitor(args) => monitor::run(context, args, printer),

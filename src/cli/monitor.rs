@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::args::{MonitorArgs, WriteArgs};
 use super::context::{Access, Context};
-use super::error::Failure;
+use super::error::Result;
 use super::failed::hint_at_failures;
 use super::output::{Printer, Verbosity};
 use super::pause::report_current_pauses;
@@ -21,20 +21,12 @@ use crate::model::state::{Reason, State, TaskRow, TaskStatus};
 use crate::show::notify::events::is_retried;
 use crate::show::tables::failure_text;
 
-pub(super) fn run(
-    context: &Context,
-    args: &MonitorArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Result<Exit> {
     let Some(seconds) = args.watch else {
         let (looked, state) = update(context, "monitor", &args.write, printer, no_more)?;
         report(&looked, &state, context, printer)?;
         let is_silent = looked.queue_failed.is_some() || looked.accounting_failed.is_some();
-        return Ok(if is_silent {
-            Exit::Unreachable
-        } else {
-            Exit::Done
-        });
+        return Ok(Exit::Done.unless(is_silent, Exit::Unreachable));
     };
     let redraws = printer.is_terminal();
     if !redraws {
@@ -67,12 +59,7 @@ pub(super) fn run(
     repeat(watch, || {})
 }
 
-fn report(
-    looked: &Looked,
-    state: &State,
-    context: &Context,
-    printer: &mut Printer,
-) -> Result<(), Failure> {
+fn report(looked: &Looked, state: &State, context: &Context, printer: &mut Printer) -> Result<()> {
     report_queue(looked, printer);
     if printer.is_quiet() {
         report_new_failures(looked, state, context, printer);
@@ -93,7 +80,7 @@ pub(super) fn update_or_read(
     args: &WriteArgs,
     printer: &mut Printer,
     then: impl FnOnce(&mut State, &mut Looked),
-) -> Result<(Option<Looked>, State), Failure> {
+) -> Result<(Option<Looked>, State)> {
     match update(context, command, args, printer, then) {
         Ok((looked, state)) => {
             report_queue(&looked, printer);
@@ -116,7 +103,7 @@ fn update(
     args: &WriteArgs,
     printer: &mut Printer,
     then: impl FnOnce(&mut State, &mut Looked),
-) -> Result<(Looked, State), Failure> {
+) -> Result<(Looked, State)> {
     let (locked, mut state) = context.lock_state(command, args, printer)?;
     let outputs = context.outputs(&state, printer)?;
     let mut executor = context.executor(Access::ReadWrite, &state)?;

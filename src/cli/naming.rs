@@ -2,7 +2,7 @@
 //!
 //! They may come in any order, with or without prefixes, so that the output of other commands can be copied.
 
-use super::error::Failure;
+use super::error::{Failure, Result};
 use crate::model::bids::{SessionLabel, SubjectLabel, suggest};
 use crate::model::state::TaskKey;
 
@@ -19,10 +19,7 @@ pub struct Named {
 
 impl Named {
     /// Parses the words of the command line. `procedures`: all known names.
-    pub fn new<'a>(
-        words: impl Iterator<Item = &'a str>,
-        procedures: &[&str],
-    ) -> Result<Self, Failure> {
+    pub fn new<'a>(words: impl Iterator<Item = &'a str>, procedures: &[&str]) -> Result<Self> {
         let (mut subject, mut session, mut procedure) = (None, None, None);
         let mut rest: Vec<&str> = Vec::new();
         for word in words.filter(|word| !["", NO_SESSION].contains(word)) {
@@ -72,6 +69,11 @@ impl Named {
         })
     }
 
+    /// The named subject and session, as lists.
+    pub fn labels(&self) -> (&[String], &[String]) {
+        (std::slice::from_ref(&self.subject), self.session.as_slice())
+    }
+
     /// True for the named tasks. Subject-scoped tasks belong to every session.
     pub fn contains(&self, key: &TaskKey) -> bool {
         *key.subject == *self.subject
@@ -84,22 +86,14 @@ impl Named {
                 .as_ref()
                 .is_none_or(|procedure| *key.procedure == **procedure)
     }
-
-    /// The words in the order of a command's usage: `sub-0001 ses-01 qsiprep`.
-    pub fn words(&self) -> String {
-        let parts = [
-            Some(&self.subject),
-            self.session.as_ref(),
-            self.procedure.as_ref(),
-        ];
-        let parts: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
-        parts.join(" ")
-    }
 }
 
+/// The words in the order of a command's usage: `sub-0001 ses-01 qsiprep`.
 impl std::fmt::Display for Named {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.words())
+        let mut rest = [&self.session, &self.procedure].into_iter().flatten();
+        f.write_str(&self.subject)?;
+        rest.try_for_each(|word| write!(f, " {word}"))
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::args::Command;
 use super::context::Context;
-use super::error::Failure;
+use super::error::{Failure, Result};
 use super::output::Printer;
 use crate::base::exit::Exit;
 use crate::base::{durable, sys};
@@ -46,10 +46,7 @@ pub(super) fn begin(command: &Command) -> Option<Invocation> {
 }
 
 /// The warnings that a quiet invocation of this command printed in the last day.
-pub(super) fn recent_warnings(context: &Context, call: Option<&Invocation>) -> HashSet<String> {
-    let Some(call) = call else {
-        return HashSet::new();
-    };
+pub(super) fn recent_warnings(context: &Context, call: &Invocation) -> HashSet<String> {
     let (mut memory, _) = Memory::read(&context.store.paths.calls);
     let warned = memory.warned.remove(call.command.as_str());
     let is_recent = |at: &chrono::DateTime<chrono::Utc>| {
@@ -67,7 +64,7 @@ pub(super) fn recent_warnings(context: &Context, call: Option<&Invocation>) -> H
 pub(super) fn after(
     context: &Context,
     call: &mut Invocation,
-    result: &Result<Exit, Failure>,
+    result: &Result<Exit>,
     printer: &mut Printer,
 ) {
     if let Err(Failure::State(StateError::OtherOwner { .. })) = result {
@@ -121,23 +118,18 @@ fn publish(context: &Context, call: &Invocation, printer: &mut Printer) {
             control: control.as_ref(),
             memory: Some(&memory),
         };
+        let text = metrics::render(&sources);
         put(
             "metrics_file",
             path,
-            metrics::render(&sources).as_bytes(),
+            text.as_bytes(),
             metrics::MARK,
             printer,
         );
     }
     if config.notify.is_on() && call.command != notify::Command::Retry {
-        notify(
-            context,
-            call,
-            (state.as_ref(), control.as_ref()),
-            &memory,
-            &host,
-            printer,
-        );
+        let study = (state.as_ref(), control.as_ref());
+        notify(context, call, study, &memory, &host, printer);
     }
 }
 

@@ -19,7 +19,7 @@ pub use clap::ColorChoice;
 use options::Label;
 pub use options::{Format, PrinterOptions, Verbosity};
 
-use super::layout::{Layout, least_width_of, render, width_of};
+use super::layout::{Layout, render, width_of};
 use super::progress::{DELAY, Lines, Progress, View};
 use crate::base::printable::printable;
 use crate::base::sys;
@@ -31,7 +31,7 @@ pub struct Printer {
     out: Box<dyn Write + Send>,
     err: Box<dyn Write + Send>,
     options: PrinterOptions,
-    bar: Option<ProgressBar>,
+    bar: ProgressBar,
     /// Progress of watched procedures.
     view: Option<View>,
     /// Messages printed so far, if repeats are suppressed.
@@ -40,8 +40,6 @@ pub struct Printer {
     known: HashSet<String>,
     /// Warnings of this invocation, including those in `known`.
     warned: Vec<String>,
-    /// Messages held until `known` is loaded; `None` if it is loaded or not needed.
-    held: Option<Vec<(Label, String)>>,
     /// Whether the next hint belongs to a suppressed message.
     drops_hint: bool,
     /// The first error of stdout; nothing more is written after it.
@@ -52,9 +50,8 @@ impl Printer {
     /// A printer to the process's stdout and stderr. `Auto` colours a terminal unless the
     /// environment says otherwise (`NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE`, `TERM=dumb`).
     pub fn stdio(color: ColorChoice, verbosity: Verbosity) -> Self {
-        let (out, err) = (io::stdout(), io::stderr());
-        let options = PrinterOptions::of_process(&out, &err, color, verbosity);
-        Self::new(Box::new(out), Box::new(err), options)
+        let options = PrinterOptions::of_process(color, verbosity);
+        Self::new(Box::new(io::stdout()), Box::new(io::stderr()), options)
     }
 
     pub fn new(
@@ -66,12 +63,11 @@ impl Printer {
             out,
             err,
             options,
-            bar: None,
+            bar: ProgressBar::hidden(),
             view: None,
             printed: None,
             known: HashSet::new(),
             warned: Vec::new(),
-            held: None,
             drops_hint: false,
             failure: None,
         }
@@ -94,7 +90,7 @@ impl Printer {
         if self.failure.is_none() {
             let out = &mut self.out;
             let write = || out.write_all(bytes).and_then(|()| out.flush());
-            self.failure = beside(self.bar.as_ref(), write).err();
+            self.failure = self.bar.suspend(write).err();
         }
     }
 
@@ -112,8 +108,15 @@ impl Printer {
         painted: &[&str],
         optional: &[&str],
     ) -> Result<(), TableError> {
+        let layout = Layout {
+            width: self.options.width,
+            color: self.options.out_color,
+            symbols: self.options.symbols,
+            painted,
+            optional,
+        };
         let bytes = match format {
-            Format::Table => render(frame, self.layout(painted, optional)).into_bytes(),
+            Format::Table => render(frame, layout).into_bytes(),
             Format::Csv => to_csv(frame)?,
             Format::Json => to_json(frame)?,
         };
@@ -121,32 +124,14 @@ impl Printer {
         Ok(())
     }
 
-    /// True if a frame fits without wrapped cells.
-    pub fn fits(&self, frame: &DataFrame) -> bool {
-        self.options
-            .width
-            .is_none_or(|width| width_of(frame) <= usize::from(width))
-    }
-
-    /// True if a frame fits without wrapped cells when its columns move closer together.
-    pub fn fits_closely(&self, frame: &DataFrame) -> bool {
-        self.options
-            .width
-            .is_none_or(|width| least_width_of(frame) <= usize::from(width))
+    /// True if a frame fits without wrapped cells, perhaps with its columns closer together.
+    pub fn fits(&self, frame: &DataFrame, is_close: bool) -> bool {
+        let width = self.options.width.map(usize::from);
+        width.is_none_or(|width| width_of(frame, is_close) <= width)
     }
 
     pub fn is_terminal(&self) -> bool {
         self.options.width.is_some()
-    }
-
-    fn layout<'a>(&self, painted: &'a [&'a str], optional: &'a [&'a str]) -> Layout<'a> {
-        Layout {
-            width: self.options.width,
-            color: self.options.out_color,
-            symbols: self.options.symbols,
-            painted,
-            optional,
-        }
     }
 
     /// Prints a message; not with `-q`.
@@ -215,18 +200,10 @@ impl Printer {
         self.remark(Label::Hint, text);
     }
 
-    /// Keeps back warnings, errors and hints until the known warnings are loaded.
-    pub fn hold_warnings(&mut self) {
+    /// From now on, suppresses known warnings and their hints.
+    pub fn suppress_known(&mut self, known: HashSet<String>) {
         self.warned.clear();
-        self.held.get_or_insert_default();
-    }
-
-    /// Prints held messages and, from now on, suppresses known warnings and their hints.
-    pub fn release_warnings(&mut self, known: HashSet<String>) {
         self.known = known;
-        for (label, text) in self.held.take().into_iter().flatten() {
-            self.remark(label, &text);
-        }
     }
 
     /// The warnings of this invocation, and whether each was known.
@@ -238,10 +215,6 @@ impl Printer {
 
     fn remark(&mut self, label: Label, text: &str) {
         let text = &without_error_numbers(text, sys::file_size_limit());
-        if let Some(held) = &mut self.held {
-            held.push((label, text.to_owned()));
-            return;
-        }
         match label {
             Label::Warning => {
                 self.drops_hint = self.known.contains(text);
@@ -288,7 +261,7 @@ impl Printer {
         }
         let err = &mut self.err;
         // An error of stderr cannot be reported anywhere.
-        let _ = beside(self.bar.as_ref(), || err.write_all(message.as_bytes()));
+        let _ = self.bar.suspend(|| err.write_all(message.as_bytes()));
     }
 
     /// Clears the terminal (ECMA-48: erase the display, cursor home).
@@ -304,12 +277,12 @@ impl Printer {
     /// Shows progress if stderr is a terminal, unless with `-q`.
     pub fn progress(&mut self, total: Option<u64>, message: &str) -> Progress {
         if self.view.is_some() {
-            return Progress::default();
+            return Progress::hidden();
         }
         let progress = if self.options.progress && !self.is_quiet() {
             Progress::start(ProgressDrawTarget::stderr(), total, message, DELAY)
         } else {
-            Progress::default()
+            Progress::hidden()
         };
         self.bar = progress.bar();
         progress
@@ -317,11 +290,11 @@ impl Printer {
 
     /// From now on, [`Self::show_progress`] shows the progress of each procedure: by live lines, which replace bars, where
     /// they can be drawn, else by a line per change. Returns what must be redrawn during pauses.
-    pub fn watch(&mut self) -> Option<ProgressBar> {
+    pub fn watch(&mut self) -> ProgressBar {
         let lines = (self.options.progress && !self.is_quiet())
             .then(|| Lines::start(ProgressDrawTarget::stderr_with_hz(2)));
-        self.bar = lines.as_ref().map(Lines::bar);
-        self.view = Some(lines.map_or_else(View::default, View::Live));
+        self.bar = (lines.as_ref()).map_or_else(ProgressBar::hidden, Lines::bar);
+        self.view = Some(lines.map_or(View::Plain(Vec::new()), View::Live));
         self.bar.clone()
     }
 
@@ -350,7 +323,7 @@ impl Printer {
                 let _ = self.err.write_all(b"\n");
             }
             // Later output goes below these lines.
-            self.bar = None;
+            self.bar = ProgressBar::hidden();
         }
     }
 
@@ -363,14 +336,6 @@ impl Printer {
             Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
             _ => Ok(()),
         }
-    }
-}
-
-/// Writes while a progress bar may be on the same terminal.
-fn beside<T>(bar: Option<&ProgressBar>, write: impl FnOnce() -> T) -> T {
-    match bar {
-        Some(bar) => bar.suspend(write),
-        None => write(),
     }
 }
 

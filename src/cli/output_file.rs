@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use super::error::Failure;
+use super::error::{Failure, Result};
 use crate::base::durable;
 use crate::config::{file_of_study, root_above};
 use crate::model::config::Config;
 
 /// Refuses a path below a data root, and a file of the study other than the one of the key `but`.
-pub(super) fn refuse_data(config: &Config, path: &Path, but: &str) -> Result<(), Failure> {
+pub(super) fn refuse_data(config: &Config, path: &Path, but: &str) -> Result<()> {
     let usage = |why: String, hint: &str| {
         Failure::usage(format!("{} {why}", path.display()), hint.to_owned())
     };
@@ -29,7 +29,7 @@ pub(super) fn refuse_data(config: &Config, path: &Path, but: &str) -> Result<(),
 }
 
 /// Refuses an existing file without the mark of this program, even if it is empty.
-pub(super) fn refuse_foreign(path: &Path, mark: &str) -> Result<(), Failure> {
+pub(super) fn refuse_foreign(path: &Path, mark: &str) -> Result<()> {
     let checked = match durable::refuse_foreign(path, mark) {
         Ok(Some(file)) if file.metadata().is_ok_and(|there| there.len() == 0) => {
             Err(durable::foreign())

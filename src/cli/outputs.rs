@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::args::{ListFormat, OutputRoot, OutputsArgs};
 use super::context::Context;
-use super::error::Failure;
+use super::error::{Failure, Result};
 use super::manifest::warn_unreadable;
 use super::output::Printer;
 use crate::base::exit::Exit;
@@ -25,11 +25,7 @@ struct Listed<'a> {
     path: PathBuf,
 }
 
-pub(super) fn run(
-    context: &Context,
-    args: &OutputsArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &OutputsArgs, printer: &mut Printer) -> Result<Exit> {
     let selection = context.selection(&args.select)?;
     let (found, manifest, _) = context.decide(selection.clone(), true, printer)?;
     context.refuse_no_task(&found, &args.select, &selection)?;
@@ -71,7 +67,7 @@ fn relative<'a>(
     context: &Context,
     args: &OutputsArgs,
     listed: Vec<Listed<'a>>,
-) -> Result<Vec<Listed<'a>>, Failure> {
+) -> Result<Vec<Listed<'a>>> {
     let config = &context.config;
     if let Some(root) = args.root {
         let root = match root {
@@ -103,11 +99,7 @@ fn relative<'a>(
 }
 
 /// Warns of directories of complete tasks to which a job of another task may be writing.
-fn warn_of_writers(
-    context: &Context,
-    listed: &[Listed<'_>],
-    printer: &mut Printer,
-) -> Result<(), Failure> {
+fn warn_of_writers(context: &Context, listed: &[Listed<'_>], printer: &mut Printer) -> Result<()> {
     let config = &context.config;
     let state = context.store.read()?;
     let roots = config.output_roots();
@@ -144,7 +136,7 @@ fn print(
     args: &OutputsArgs,
     listed: &[Listed<'_>],
     printer: &mut Printer,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let mut bytes = Vec::new();
     match args.format {
         ListFormat::Lines => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::args::{PauseArgs, ResumeArgs};
 use super::context::Context;
-use super::error::Failure;
+use super::error::Result;
 use super::failed::hint_at_failures;
 use super::output::Printer;
 use crate::act::pass::Pauses;
@@ -22,11 +22,7 @@ use crate::store::audit_log::{Event, EventKind};
 use crate::store::control::{Control, Pause, PauseCause};
 use crate::store::state_file::LockedStore;
 
-pub(super) fn pause(
-    context: &Context,
-    args: &PauseArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn pause(context: &Context, args: &PauseArgs, printer: &mut Printer) -> Result<Exit> {
     let (locked, _) = context.lock_beside_state("pause", &args.write, printer)?;
     let mut control = context.store.read_control()?;
     let names = chosen(context, &args.procedures, &control)?;
@@ -56,11 +52,7 @@ pub(super) fn pause(
     Ok(Exit::Done)
 }
 
-pub(super) fn resume(
-    context: &Context,
-    args: &ResumeArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn resume(context: &Context, args: &ResumeArgs, printer: &mut Printer) -> Result<Exit> {
     let (locked, state) = context.lock_beside_state("resume", &args.write, printer)?;
     let mut control = context.store.read_control()?;
     let names = chosen(context, &args.procedures, &control)?;
@@ -108,7 +100,7 @@ fn save(
     mut control: Control,
     events: &[Event],
     printer: &mut Printer,
-) -> Result<(), Failure> {
+) -> Result<()> {
     if !events.is_empty() {
         context.open_audit()?.append(events)?;
         control.forget_before(breaker::horizon(sys::now()));
@@ -127,7 +119,7 @@ fn chosen(
     context: &Context,
     wanted: &[String],
     control: &Control,
-) -> Result<Vec<Option<Arc<str>>>, Failure> {
+) -> Result<Vec<Option<Arc<str>>>> {
     let mut known: Vec<Arc<str>> = context
         .config
         .procedures

@@ -14,15 +14,21 @@ use crate::show::tables::{Tally, TaskState};
 /// Delay of the bar: shorter work gets none.
 pub const DELAY: Duration = Duration::from_secs(1);
 
-/// A bar, if there is one. Dropping it removes it.
-#[derive(Default)]
+/// A bar, perhaps hidden. Dropping it removes it.
 pub struct Progress {
-    bar: Option<ProgressBar>,
+    bar: ProgressBar,
     /// Ends the thread that waits for the delay.
     _timer: Option<Sender<()>>,
 }
 
 impl Progress {
+    pub fn hidden() -> Self {
+        Self {
+            bar: ProgressBar::hidden(),
+            _timer: None,
+        }
+    }
+
     /// Starts counting; the bar appears on `target` after `delay`.
     pub fn start(
         target: ProgressDrawTarget,
@@ -36,42 +42,29 @@ impl Progress {
         let (timer, ended) = channel::<()>();
         let shown = bar.clone();
         let thread = std::thread::Builder::new().name("progress".to_owned());
-        let started = thread.spawn(move || {
+        // Without a thread, the bar stays hidden.
+        let _ = thread.spawn(move || {
             if ended.recv_timeout(delay) == Err(RecvTimeoutError::Timeout) && !shown.is_finished() {
                 shown.set_draw_target(target);
                 shown.enable_steady_tick(Duration::from_millis(200));
             }
         });
-        match started {
-            Ok(_) => Self {
-                bar: Some(bar),
-                _timer: Some(timer),
-            },
-            Err(_) => Self::default(),
+        Self {
+            bar,
+            _timer: Some(timer),
         }
     }
 
     pub fn inc(&self, steps: u64) {
-        if let Some(bar) = &self.bar {
-            bar.inc(steps);
-        }
-    }
-
-    pub fn set_total(&self, total: u64) {
-        if let Some(bar) = &self.bar {
-            bar.set_style(style(true));
-            bar.set_length(total);
-        }
+        self.bar.inc(steps);
     }
 
     pub fn finish(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.bar.finish_and_clear();
     }
 
     /// For the printer, which must write beside the bar.
-    pub(super) fn bar(&self) -> Option<ProgressBar> {
+    pub(super) fn bar(&self) -> ProgressBar {
         self.bar.clone()
     }
 }
@@ -87,12 +80,6 @@ pub enum View {
     Live(Lines),
     /// The last printed state.
     Plain(Vec<Tally>),
-}
-
-impl Default for View {
-    fn default() -> Self {
-        Self::Plain(Vec::new())
-    }
 }
 
 /// A live line per procedure and a status line below.
@@ -238,19 +225,10 @@ mod tests {
     fn short_work_gets_none() {
         let (target, drawn) = screen();
         let progress = Progress::start(target, None, "reading", Duration::from_secs(3600));
-        progress.set_total(2);
         progress.inc(2);
         progress.finish();
         drop(progress);
         // The target goes with the bar, so that this ends.
         assert_eq!(drawn.iter().collect::<String>(), "");
-    }
-
-    #[test]
-    fn no_bar_does_nothing() {
-        let progress = Progress::default();
-        progress.inc(1);
-        progress.finish();
-        assert!(progress.bar().is_none());
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::args::{RetryArgs, RetryStatus};
 use super::context::{Access, Context};
-use super::error::Failure;
+use super::error::Result;
 use super::failed::keep_alike;
 use super::monitor;
 use super::output::{Printer, Verbosity};
@@ -26,26 +26,7 @@ use crate::model::state::{JobFacts, Reason, State, TaskRow, TaskStatus, transiti
 use crate::store::audit_log;
 use crate::store::audit_log::{Event, EventKind};
 
-/// What `retry` does with a row.
-enum Verdict {
-    Clear,
-    /// Complete on disk, with `--accept-outputs`.
-    Accept,
-    /// Nothing to accept, with `--accept-outputs`.
-    Leave,
-    /// The job is running or may be.
-    MayLive,
-    /// The job has ended, but its outputs cannot be read now.
-    Unread,
-    /// The job may have been requeued, because the queue gave no answer.
-    Unasked,
-}
-
-pub(super) fn run(
-    context: &Context,
-    args: &RetryArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result<Exit> {
     let (locked, mut state) =
         context.lock_or_read_state("retry", args.dry_run, &args.write, printer)?;
     let chosen = chosen(context, args, &state)?;
@@ -97,7 +78,7 @@ pub(super) fn run(
 }
 
 /// The rows that the options select.
-fn chosen(context: &Context, args: &RetryArgs, state: &State) -> Result<Vec<TaskRow>, Failure> {
+fn chosen(context: &Context, args: &RetryArgs, state: &State) -> Result<Vec<TaskRow>> {
     let selection = context.selection_among(&args.select, Some(state))?;
     let is_meant = |reason: Option<Reason>| args.reasons.iter().any(|one| reason == Some(*one));
     let rows = state.rows().iter().filter(|row| {
@@ -162,33 +143,30 @@ fn clear(
             None => of_failed(&row, disk.config).is_some(),
         };
         let is_gone = looked.queue_failed.is_none() && is_gone(&row, looked, disk.config);
-        let verdict = match may_be_requeued {
-            true => Verdict::Unasked,
-            false => verdict(&row, found, accept_outputs, is_gone),
-        };
-        match verdict {
-            Verdict::MayLive => outcome.kept.push(still_running(&row, disk.config)),
-            Verdict::Unread => outcome.kept.push(format!(
+        if may_be_requeued {
+            let warning = requeue_warning(&row, disk.config, accept_outputs);
+            outcome.kept.push(warning);
+        } else if row.is_in_flight() && !is_gone {
+            outcome.kept.push(still_running(&row, disk.config));
+        } else if row.is_in_flight() && matches!(found, Outputs::Unreadable) {
+            outcome.kept.push(format!(
                 "{}: not cleared: its job has ended, but its outputs cannot be read now",
                 row.key
-            )),
-            Verdict::Unasked => {
-                outcome
-                    .kept
-                    .push(requeue_warning(&row, disk.config, accept_outputs))
+            ));
+        } else if row.status == TaskStatus::Failed && accept_outputs {
+            match on_disk {
+                true => outcome.accepted += usize::from(accept(state, &row, &mut outcome.events)),
+                false => outcome.left += 1,
             }
-            Verdict::Accept => {
-                outcome.accepted += usize::from(accept(state, &row, &mut outcome.events));
-            }
-            Verdict::Leave => outcome.left += 1,
-            Verdict::Clear => {
-                outcome.cleared.push(row.key.to_string());
-                let is_believed = !proves_nothing(&row) || accepts_outputs(&row, disk);
-                outcome.complete += usize::from(on_disk && is_believed);
-                outcome.disproved += usize::from(on_disk && !is_believed);
-                state.clear(&row.key);
-                outcome.events.push(cleared_event(&row));
-            }
+        } else {
+            outcome.cleared.push(row.key.to_string());
+            let rules = disk.rules(&row.key);
+            let accepts = rules.is_some_and(|rules| rules.accept_outputs);
+            let is_believed = !proves_nothing(&row) || accepts;
+            outcome.complete += usize::from(on_disk && is_believed);
+            outcome.disproved += usize::from(on_disk && !is_believed);
+            state.clear(&row.key);
+            outcome.events.push(cleared_event(&row));
         }
     }
     outcome
@@ -210,10 +188,9 @@ fn list_cleared(printer: &mut Printer, names: &[String]) {
 }
 
 fn report_accepted(printer: &mut Printer, dry_run: bool, accepted: usize, left: usize) {
-    let (accept, leave) = if dry_run {
-        ("would accept", "would leave")
-    } else {
-        ("accepted", "left")
+    let (accept, leave) = match dry_run {
+        true => ("would accept", "would leave"),
+        false => ("accepted", "left"),
     };
     let rest = match left {
         0 => String::new(),
@@ -255,11 +232,6 @@ fn report_cleared(printer: &mut Printer, dry_run: bool, cleared: usize, outcome:
     }
 }
 
-fn accepts_outputs(row: &TaskRow, disk: &Disk<'_>) -> bool {
-    disk.rules(&row.key)
-        .is_some_and(|rules| rules.accept_outputs)
-}
-
 fn has_status(chosen: RetryStatus, status: TaskStatus) -> bool {
     match chosen {
         RetryStatus::Failed => status == TaskStatus::Failed,
@@ -275,7 +247,7 @@ fn update(
     state: &mut State,
     outputs: &dyn Completions,
     printer: &mut Printer,
-) -> Result<Looked, Failure> {
+) -> Result<Looked> {
     let mut executor = context.executor(Access::ReadOnly, state)?;
     let project = context.project(state);
     let looked = context
@@ -300,23 +272,6 @@ fn is_gone(row: &TaskRow, looked: &Looked, config: &Config) -> bool {
             Some(Reason::Unaccounted) if row.missing_since.is_some_and(has_waited) => true,
             _ => looked.has_forgotten(row, config, sys::now()),
         }
-}
-
-fn verdict(row: &TaskRow, found: Outputs, accept_outputs: bool, is_gone: bool) -> Verdict {
-    if row.is_in_flight() {
-        if !is_gone {
-            return Verdict::MayLive;
-        }
-        if matches!(found, Outputs::Unreadable) {
-            return Verdict::Unread;
-        }
-    }
-    let on_disk = matches!(found, Outputs::Complete { .. });
-    match row.status {
-        TaskStatus::Failed if accept_outputs && on_disk => Verdict::Accept,
-        TaskStatus::Failed if accept_outputs => Verdict::Leave,
-        _ => Verdict::Clear,
-    }
 }
 
 fn still_running(row: &TaskRow, config: &Config) -> String {

@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 use super::args::RunArgs;
 use super::context::{Access, Context};
 use super::decide::subjects_progress;
-use super::error::Failure;
+use super::error::{Failure, Result};
 use super::failed::hint_at_failures;
 use super::manifest::warn_unreadable;
 use super::monitor::{report_changes, report_new_failures};
@@ -25,11 +25,9 @@ use crate::base::exit::Exit;
 use crate::base::sys;
 use crate::decide::manifest::Policy;
 use crate::decide::manifest::prospects::moving;
-use crate::decide::request::{Batch, batch};
 use crate::decide::safety::{self, Blind, SafetyStop, drop, roots};
 use crate::executor::{Answer, Executor};
 use crate::gather::sessions::discover::Discovery;
-use crate::model::procedure::{ArrayMode, ProcedureDag};
 use crate::model::state::State;
 use crate::show::notify::Figures;
 use crate::show::tables::tallies;
@@ -38,16 +36,13 @@ pub(super) use notes::report_strays;
 use notes::{note_abandoned_rows, note_reduced_requests, warn_missing_scripts};
 use report::report;
 
-/// With more single jobs of one procedure than this, a run suggests job arrays.
-const MANY_SINGLES: usize = 100;
-
 /// `figures`: for notifications, filled in as far as the run gets.
 pub(super) fn run(
     context: &Context,
     args: &RunArgs,
     figures: &mut Option<Figures>,
     printer: &mut Printer,
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     let selection = context.selection(&args.select)?;
     if args.force && selection.is_everything() {
         // A forgotten option must not rerun the whole study.
@@ -78,7 +73,12 @@ pub(super) fn run(
         Err(error) if args.dry_run => printer.warning(&error.to_string()),
         ready => ready?,
     }
-    let mut guard = Guard::new(context, args, locked.as_ref());
+    let mut guard = Guard {
+        context,
+        args,
+        locked: locked.as_ref(),
+        accepted: Vec::new(),
+    };
     guard.before_scan(executor.as_mut(), &mut state, printer)?;
     let found = context.discover(printer)?;
     context.report_unusual_names(&found, printer);
@@ -102,14 +102,23 @@ pub(super) fn run(
 
     let mut summary = RunSummary::of(found.sessions.len(), &decided.manifest);
     summary.dry_run = args.dry_run;
-    summary.is_forced = args.force;
     let figures = figures.insert(Figures::from_manifest(
         is_everything,
         found.sessions.len(),
         &decided.manifest,
         &context.config.procedures,
     ));
-    let mut exit = report_decision(context, &found, &decided, &mut summary, printer);
+    let tense = match args.dry_run {
+        true => Tense::Would,
+        false => Tense::Now,
+    };
+    let manifest = &decided.manifest;
+    report_pauses(context, &decided.pauses, Some(manifest), tense, printer);
+    let mut exit = warn_unreadable(manifest, &found, printer);
+    if warn_missing_scripts(&decided.missing_scripts, &mut summary, printer) {
+        exit = Exit::Refused;
+    }
+    note_reduced_requests(decided.tasks(), printer);
     if let Some(locked) = &locked {
         let submitted = submit(&mut pass, locked, &mut state, &decided, started, printer)?;
         exit = report(&submitted, decided.tasks(), &mut summary, printer, exit);
@@ -120,9 +129,6 @@ pub(super) fn run(
         summary.submitted = decided.tasks().count() - refused;
         let executor = (&*pass.executor, context.config.executor);
         preview::print(&decided.batches, executor, args.format, printer)?;
-    }
-    if pass.executor.takes_arrays() {
-        hint_at_arrays(&decided.batches, &context.config.procedures, printer);
     }
     figures.submitted = summary.submitted;
     figures.in_doubt = summary.in_doubt;
@@ -150,7 +156,7 @@ fn update(
     pass: &mut Pass<'_>,
     state: &mut State,
     printer: &mut Printer,
-) -> Result<Looked, Failure> {
+) -> Result<Looked> {
     let mut looked = if args.skip_monitor {
         pass.look_at_queue(state)
     } else {
@@ -180,7 +186,7 @@ fn decide(
     (found, looked): (&Discovery, &Looked),
     options: &RunOptions,
     printer: &mut Printer,
-) -> Result<Decided, Failure> {
+) -> Result<Decided> {
     let sessions = &found.sessions;
     let progress = subjects_progress(sessions, printer);
     let decided = pass.decide(&context.store, state, sessions, looked, options, &|| {
@@ -193,28 +199,6 @@ fn decide(
     Ok(decided)
 }
 
-/// Reports what is held back or changed. Returns the exit code if nothing else happens.
-fn report_decision(
-    context: &Context,
-    found: &Discovery,
-    decided: &Decided,
-    summary: &mut RunSummary,
-    printer: &mut Printer,
-) -> Exit {
-    let tense = match summary.dry_run {
-        true => Tense::Would,
-        false => Tense::Now,
-    };
-    let manifest = &decided.manifest;
-    report_pauses(context, &decided.pauses, Some(manifest), tense, printer);
-    let mut exit = warn_unreadable(manifest, found, printer);
-    if warn_missing_scripts(&decided.missing_scripts, summary, printer) {
-        exit = Exit::Refused;
-    }
-    note_reduced_requests(decided.tasks(), printer);
-    exit
-}
-
 /// Carries out the decision. An error means that nothing was submitted.
 fn submit(
     pass: &mut Pass<'_>,
@@ -223,7 +207,7 @@ fn submit(
     decided: &Decided,
     started: DateTime<Utc>,
     printer: &mut Printer,
-) -> Result<Submitted, Failure> {
+) -> Result<Submitted> {
     let count = decided.tasks().count() as u64;
     let progress = printer.progress(Some(count), "submitting");
     let submitted = pass.carry_out(locked, state, decided, started, &|| progress.inc(1));
@@ -236,25 +220,6 @@ fn submit(
     Ok(submitted?)
 }
 
-/// Suggests job arrays where they would have reduced the load on Slurm's controller.
-fn hint_at_arrays(batches: &[Batch], dag: &ProcedureDag, printer: &mut Printer) {
-    let is_never = |name: &str| {
-        dag.find(name)
-            .is_some_and(|id| dag.get(id).rules.array == ArrayMode::Never)
-    };
-    let many: Vec<String> = batch::singles(batches)
-        .into_iter()
-        .filter(|(procedure, count)| *count > MANY_SINGLES && is_never(procedure))
-        .map(|(procedure, count)| format!("{count} of {procedure}"))
-        .collect();
-    if !many.is_empty() {
-        printer.hint(&format!(
-            "many single jobs ({}): with `array: auto`, each of these groups becomes one job array",
-            many.join(", ")
-        ));
-    }
-}
-
 /// Checks that keep a run from acting on data that looks wrong.
 struct Guard<'a> {
     context: &'a Context,
@@ -265,16 +230,7 @@ struct Guard<'a> {
     accepted: Vec<SafetyStop>,
 }
 
-impl<'a> Guard<'a> {
-    fn new(context: &'a Context, args: &'a RunArgs, locked: Option<&'a LockedStore>) -> Self {
-        Self {
-            context,
-            args,
-            locked,
-            accepted: Vec::new(),
-        }
-    }
-
+impl Guard<'_> {
     /// Stops a run before the scan if a root is missing that had results. The status of jobs is still saved, without
     /// checking outputs.
     fn before_scan(
@@ -282,7 +238,7 @@ impl<'a> Guard<'a> {
         executor: &mut dyn Executor,
         state: &mut State,
         printer: &mut Printer,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let stops = roots::safety_stops(&self.context.config, state, roots::observe);
         let stops = self.without_accepted(stops);
         if stops.is_empty() {
@@ -307,7 +263,7 @@ impl<'a> Guard<'a> {
         state: &mut State,
         (looked, decided): (&Looked, &mut Decided),
         printer: &mut Printer,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let config = &self.context.config;
         let accepts = self.args.accept_drop;
         let stops = safety::before_submission(config, &decided.counts, state);

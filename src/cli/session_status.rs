@@ -2,7 +2,7 @@
 
 use super::args::SessionStatusArgs;
 use super::context::Context;
-use super::error::Failure;
+use super::error::Result;
 use super::manifest::{unreadable, warn_of};
 use super::output::Printer;
 use super::views::{self, SessionsView};
@@ -15,7 +15,7 @@ pub(super) fn run(
     context: &Context,
     args: &SessionStatusArgs,
     printer: &mut Printer,
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     let selection = context.selection(&args.select)?;
     // The sessions are selected by the rows that are shown, because a subject-scoped task has none.
     let by_subject = Selection::new(

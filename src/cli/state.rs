@@ -11,7 +11,7 @@ use clap::ValueEnum as _;
 
 use super::args::{PathArgs, RepairArgs, StateArgs, StateCommand, StateFile, VerifyArgs};
 use super::context::{Access, Context};
-use super::error::Failure;
+use super::error::Result;
 use super::monitor::report_queue;
 use super::output::{Format, Printer};
 use super::run::report_strays;
@@ -32,11 +32,7 @@ use crate::store::state_file::LockedStore;
 use crate::store::verify::Level;
 use crate::store::{repair, verify};
 
-pub(super) fn run(
-    context: &Context,
-    args: &StateArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &StateArgs, printer: &mut Printer) -> Result<Exit> {
     match &args.command {
         StateCommand::Verify(args) => verify(context, args, printer),
         StateCommand::Repair(args) => repair(context, args, printer),
@@ -44,7 +40,7 @@ pub(super) fn run(
     }
 }
 
-fn verify(context: &Context, args: &VerifyArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+fn verify(context: &Context, args: &VerifyArgs, printer: &mut Printer) -> Result<Exit> {
     let sources = Sources::read(&context.store, &context.config.log_file)
         .of_study(&context.default_project());
     let findings = verify::verify(&sources);
@@ -63,7 +59,7 @@ fn verify(context: &Context, args: &VerifyArgs, printer: &mut Printer) -> Result
     Ok(if errors == 0 { Exit::Done } else { Exit::Error })
 }
 
-fn repair(context: &Context, args: &RepairArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+fn repair(context: &Context, args: &RepairArgs, printer: &mut Printer) -> Result<Exit> {
     let locked = if args.yes {
         let timeout = args
             .write
@@ -124,7 +120,7 @@ fn update(
     sources: &Sources,
     rebuilt: &mut Rebuilt,
     printer: &mut Printer,
-) -> Result<Looked, Failure> {
+) -> Result<Looked> {
     let outputs = context.outputs(&rebuilt.state, printer)?;
     let state = &mut rebuilt.state;
     state.meta.project = Some(context.project(state));
@@ -223,12 +219,7 @@ fn compare(rebuilt: &Rebuilt) -> Vec<Repaired> {
     rows
 }
 
-fn show(
-    rebuilt: &Rebuilt,
-    rows: &[Repaired],
-    format: Format,
-    printer: &mut Printer,
-) -> Result<(), Failure> {
+fn show(rebuilt: &Rebuilt, rows: &[Repaired], format: Format, printer: &mut Printer) -> Result<()> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.sign != "-") {
         *counts.entry(row.origin).or_default() += 1;
@@ -266,7 +257,7 @@ fn save(
     rows: &[Repaired],
     looked: Option<&Looked>,
     printer: &mut Printer,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let now = sys::now();
     let state = &mut rebuilt.state;
     state.meta.project = Some(context.project(state));
@@ -302,7 +293,7 @@ fn repaired_event(at: DateTime<Utc>, damage: &[String], rows: usize) -> Event {
 }
 
 /// Prints the paths of the state's files. Reads none of them.
-fn print_paths(context: &Context, args: &PathArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+fn print_paths(context: &Context, args: &PathArgs, printer: &mut Printer) -> Result<Exit> {
     match args.file {
         // A path need not be UTF-8.
         Some(file) => {
@@ -313,7 +304,10 @@ fn print_paths(context: &Context, args: &PathArgs, printer: &mut Printer) -> Res
         None => {
             let all: Vec<(String, String)> = StateFile::value_variants()
                 .iter()
-                .map(|&file| (name_of(file), path_of(context, file).display().to_string()))
+                .filter_map(|&file| {
+                    let name = file.to_possible_value()?.get_name().to_owned();
+                    Some((name, path_of(context, file).display().to_string()))
+                })
                 .collect();
             printer.frame(&paths_frame(&all)?, args.format, &[], &[])?;
         }
@@ -335,9 +329,4 @@ fn path_of(context: &Context, file: StateFile) -> &Path {
         StateFile::Local => &paths.local,
         StateFile::Arrays => &paths.arrays,
     }
-}
-
-fn name_of(file: StateFile) -> String {
-    file.to_possible_value()
-        .map_or_else(String::new, |value| value.get_name().to_owned())
 }

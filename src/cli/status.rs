@@ -2,7 +2,7 @@
 
 use super::args::StatusArgs;
 use super::context::Context;
-use super::error::Failure;
+use super::error::Result;
 use super::failed;
 use super::output::Printer;
 use super::pause::report_current_pauses;
@@ -15,11 +15,7 @@ use crate::gather::sessions::lists;
 use crate::model::state::{State, TaskRow, TaskStatus};
 use crate::show::explain::all_awaiting;
 
-pub(super) fn run(
-    context: &Context,
-    args: &StatusArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Result<Exit> {
     let (state, selection) = context.select_rows(&args.select, printer)?;
     let stopped = safety::stopped_by(&state.meta.baselines);
     if !stopped.is_empty() {

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use super::args::SelectArgs;
 use super::context::Context;
-use super::error::Failure;
-use super::naming::Named;
+use super::error::{Failure, Result};
 use super::output::Printer;
 use crate::base::text::{few, maybe};
 use crate::decide::manifest::Selection;
@@ -53,8 +52,8 @@ impl Context {
 
     /// Refuses a selection that matches nothing in the data. A study without any session refuses nothing: a new study
     /// may still be without data, and its cron line must not fail.
-    pub fn refuse_unknown_in(&self, found: &Discovery, args: &SelectArgs) -> Result<(), Failure> {
-        Known::in_study(found).refuse(&args.subjects, &args.sessions)
+    pub fn refuse_unknown_in(&self, found: &Discovery, args: &SelectArgs) -> Result<()> {
+        Known::in_study(found).refuse((&args.subjects, &args.sessions))
     }
 
     /// The same for commands about tasks: subject-scoped ones have no session that could be selected.
@@ -63,7 +62,7 @@ impl Context {
         found: &Discovery,
         args: &SelectArgs,
         selection: &Selection,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         self.refuse_unknown_in(found, args)?;
         let any_task = found.sessions.iter().any(|session| {
             self.config.procedures.iter().any(|(_, procedure)| {
@@ -83,24 +82,23 @@ impl Context {
         ))
     }
 
-    pub fn refuse_off_record(&self, state: &State, args: &SelectArgs) -> Result<(), Failure> {
+    pub fn refuse_off_record(&self, state: &State, args: &SelectArgs) -> Result<()> {
         let keys = state.rows().iter().map(|row| &row.key);
-        self.refuse_unknown(keys, &args.subjects, &args.sessions)
+        self.refuse_unknown(keys, (&args.subjects, &args.sessions))
     }
 
     /// Refuses names that are neither in these rows nor in the study, which is read only if they are not in the rows.
-    fn refuse_unknown<'a>(
+    pub fn refuse_unknown<'a>(
         &self,
         keys: impl Iterator<Item = &'a TaskKey>,
-        subjects: &[String],
-        sessions: &[String],
-    ) -> Result<(), Failure> {
+        labels: (&[String], &[String]),
+    ) -> Result<()> {
         let known = Known {
             sessions: keys.map(|key| (&*key.subject, &*key.session)).collect(),
             place: "on record",
             is_partial: false,
         };
-        let on_record = known.refuse(subjects, sessions);
+        let on_record = known.refuse(labels);
         if on_record.is_ok() && !known.sessions.is_empty() {
             return Ok(());
         }
@@ -109,20 +107,7 @@ impl Context {
         };
         let mut study = Known::in_study(&found);
         study.sessions.extend(known.sessions);
-        study.refuse(subjects, sessions)
-    }
-
-    /// The same for the words that name a task.
-    pub fn refuse_unknown_words<'a>(
-        &self,
-        keys: impl Iterator<Item = &'a TaskKey>,
-        named: &Named,
-    ) -> Result<(), Failure> {
-        self.refuse_unknown(
-            keys,
-            std::slice::from_ref(&named.subject),
-            named.session.as_slice(),
-        )
+        study.refuse(labels)
     }
 }
 
@@ -139,7 +124,7 @@ impl<'a> Known<'a> {
     }
 
     /// Refuses values that match nothing, subjects first, unless the list of known names may be incomplete.
-    pub(super) fn refuse(&self, subjects: &[String], sessions: &[String]) -> Result<(), Failure> {
+    pub(super) fn refuse(&self, (subjects, sessions): (&[String], &[String])) -> Result<()> {
         if self.is_partial || self.sessions.is_empty() {
             return Ok(());
         }
@@ -168,13 +153,6 @@ impl<'a> Known<'a> {
             }
         }
         Ok(())
-    }
-
-    pub(super) fn refuse_words(&self, named: &Named) -> Result<(), Failure> {
-        self.refuse(
-            std::slice::from_ref(&named.subject),
-            named.session.as_slice(),
-        )
     }
 
     fn nothing(&self, what: &str, of: &str, label: &str, known: &[&str]) -> Failure {

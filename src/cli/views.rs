@@ -84,44 +84,13 @@ pub fn print_status(
     }
     let is_all_failed = rows.iter().all(|row| row.status == TaskStatus::Failed);
     let (cut, order) = arrange(&mut rows, dag, view, printer);
-    if !view.columns.is_empty() {
-        let mut columns: Vec<&str> = Vec::new();
-        for column in view.columns {
-            if !columns.contains(&column.as_str()) {
-                columns.push(column);
-            }
-        }
-        let time = match is_table {
-            true => sys::local_time,
-            false => tables::utc_time,
-        };
-        let frame = tables::rows_frame_of(&rows, view.log_dir, &columns, time)?;
-        printer.frame(&frame, view.format, &["status"], &[])?;
-    } else if is_table {
-        let (columns, optional) = match is_all_failed {
-            true => (FAILURE_COLUMNS, "attempt job_id"),
-            false => (STATUS_COLUMNS, "attempt submitted_at job_id"),
-        };
-        let mut columns: Vec<&str> = columns.split(' ').collect();
-        let mut optional: Vec<&str> = optional.split(' ').collect();
-        match order {
-            RowOrder::Updated => put_instead_of_submitted("updated_at", &mut columns),
-            RowOrder::Elapsed => put_instead_of_submitted("elapsed_s", &mut columns),
-            RowOrder::Submitted => {
-                optional.retain(|name| *name != "submitted_at");
-                if is_all_failed {
-                    columns.insert(columns.len() - 1, "submitted_at");
-                }
-            }
-            _ if view.shows_changes => put_instead_of_submitted("updated_at", &mut columns),
-            _ => {}
-        }
-        let frame = tables::rows_frame_of(&rows, view.log_dir, &columns, sys::local_time)?;
-        printer.frame(&frame, view.format, &["status"], &optional)?;
-    } else {
-        let frame = tables::ordered_rows_frame(&rows, view.log_dir)?;
-        printer.frame(&frame, view.format, &[], &[])?;
-    }
+    let (columns, optional) = columns(view, order, is_all_failed);
+    let time = match is_table {
+        true => sys::local_time,
+        false => tables::utc_time,
+    };
+    let frame = tables::rows_frame_of(&rows, view.log_dir, &columns, time)?;
+    printer.frame(&frame, view.format, &["status"], &optional)?;
     if let Some(cut) = cut {
         cut.report_rows(printer);
     }
@@ -149,11 +118,38 @@ pub fn arrange(
     (cut, order)
 }
 
-/// Shows the column by which the rows are sorted.
-fn put_instead_of_submitted<'a>(name: &'a str, columns: &mut Vec<&'a str>) {
+/// The columns of `status`, and those that a narrow terminal omits.
+fn columns<'a>(
+    view: &RowsView<'a>,
+    order: RowOrder,
+    is_all_failed: bool,
+) -> (Vec<&'a str>, Vec<&'a str>) {
+    if !view.columns.is_empty() {
+        let mut seen = HashSet::new();
+        let columns = view.columns.iter().map(String::as_str);
+        return (columns.filter(|name| seen.insert(*name)).collect(), vec![]);
+    }
+    if view.format != Format::Table {
+        return (tables::row_columns(), vec![]);
+    }
+    let (columns, optional) = match is_all_failed {
+        true => (FAILURE_COLUMNS, "attempt job_id"),
+        false => (STATUS_COLUMNS, "attempt submitted_at job_id"),
+    };
+    let mut columns: Vec<&str> = columns.split(' ').collect();
+    let mut optional: Vec<&str> = optional.split(' ').collect();
+    // The column by which the rows are sorted replaces the time of submission.
+    let sorted_by = match order {
+        RowOrder::Updated => "updated_at",
+        RowOrder::Elapsed => "elapsed_s",
+        RowOrder::Submitted => "submitted_at",
+        _ if view.shows_changes => "updated_at",
+        _ => return (columns, optional),
+    };
     columns.retain(|column| *column != "submitted_at");
-    let last = columns.len() - usize::from(columns.last() == Some(&"failure"));
-    columns.insert(last, name);
+    optional.retain(|column| *column != sorted_by);
+    columns.insert(columns.len() - usize::from(is_all_failed), sorted_by);
+    (columns, optional)
 }
 
 /// The shown part of a long list.
@@ -182,17 +178,14 @@ impl Cut {
 
     /// Reports the number of rows of `status`.
     pub fn report_rows(self, printer: &mut Printer) {
-        let first = if self.asked {
-            ""
-        } else {
-            ", failed ones first"
-        };
         let others = "use --status, --procedure, --subject or --since to select";
-        self.report(printer, "rows", first, others);
+        self.report(printer, "rows", ", failed ones first", others);
     }
 
+    /// `first`: the order of a list that is shortened without being asked.
     pub fn report(self, printer: &mut Printer, what: &str, first: &str, others: &str) {
-        let Self { shown, all, .. } = self;
+        let Self { shown, all, asked } = self;
+        let first = if asked { "" } else { first };
         printer.note(&format!(
             "{shown} of {all} {what}{first}: `--limit 0` shows all; {others}"
         ));
@@ -267,17 +260,8 @@ pub fn print_session_status(
         }
     }
     if let Some(cut) = cut {
-        let first = if cut.asked {
-            ""
-        } else {
-            ", attention needed first"
-        };
-        cut.report(
-            printer,
-            "sessions",
-            first,
-            "use --status, --procedure or --subject to select",
-        );
+        let others = "use --status, --procedure or --subject to select";
+        cut.report(printer, "sessions", ", attention needed first", others);
     }
     Ok(())
 }
@@ -311,11 +295,11 @@ fn print_sessions(printer: &mut Printer, mut frame: DataFrame) -> Result<(), Tab
     let painted: Vec<String> = names.iter().skip(LABELS).map(ToString::to_string).collect();
     let painted: Vec<&str> = painted.iter().map(String::as_str).collect();
     for shorter in [first_word, short_cell] {
-        if !printer.fits(&frame) {
+        if !printer.fits(&frame, false) {
             frame = with_cells(&frame, shorter, |at| at >= LABELS)?;
         }
     }
-    if !printer.fits_closely(&frame) {
+    if !printer.fits(&frame, true) {
         frame = with_cells(&frame, without_prefix, |at| at < LABELS)?;
     }
     printer.frame(&frame, Format::Table, &painted, &[])

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::args::WaitArgs;
 use super::context::Context;
-use super::error::Failure;
+use super::error::{Failure, Result};
 use super::monitor::{no_more, update_or_read};
 use super::output::Printer;
 use super::watch::repeat;
@@ -16,11 +16,7 @@ use crate::decide::manifest::Selection;
 use crate::model::state::{Reason, State, TaskRow, TaskStatus};
 use crate::show::explain::all_awaiting;
 
-pub(super) fn run(
-    context: &Context,
-    args: &WaitArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<Exit> {
     // Problems are reported once, not every half minute.
     printer.suppress_repeats();
     let (state, selection) = context.select_rows(&args.select, printer)?;
@@ -62,7 +58,6 @@ pub(super) fn run(
             let exit = Exit::Done.unless(counts.failed > 0, Exit::Error);
             return Ok(ControlFlow::Break(exit));
         }
-        progress.set_total(counts.all() as u64);
         progress.inc(ended(&counts).saturating_sub(ended(&before)));
         let awaited: Vec<_> = selected(&state, &selection)
             .filter(|row| row.is_in_flight())

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use super::args::MIN_INTERVAL;
-use super::error::Failure;
+use super::error::Result;
 use super::output::Printer;
 use crate::base::exit::Exit;
 use crate::base::sys;
@@ -17,9 +17,9 @@ const SLICE: Duration = Duration::from_millis(100);
 /// Repeats `step` until it breaks, with the pause that it returns between two steps. SIGINT and SIGTERM end the loop
 /// after the current step. Calls `meanwhile` several times per second of a pause.
 pub(super) fn repeat(
-    mut step: impl FnMut() -> Result<ControlFlow<Exit, Duration>, Failure>,
+    mut step: impl FnMut() -> Result<ControlFlow<Exit, Duration>>,
     meanwhile: impl Fn(),
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     sys::catch_interrupts();
     loop {
         let mut pause = match step()? {
@@ -46,17 +46,12 @@ pub(super) fn repeat(
 pub(super) fn run(
     interval: Duration,
     printer: &mut Printer,
-    mut pass: impl FnMut(&mut Printer) -> (Result<Exit, Failure>, Option<Figures>),
-) -> Result<Exit, Failure> {
+    mut pass: impl FnMut(&mut Printer) -> (Result<Exit>, Option<Figures>),
+) -> Result<Exit> {
     if !printer.is_quiet() {
         printer.suppress_repeats();
     }
     let bar = printer.watch();
-    let draw_again = || {
-        if let Some(bar) = &bar {
-            bar.tick();
-        }
-    };
     let step = || {
         let started = Instant::now();
         let (result, figures) = pass(printer);
@@ -80,7 +75,7 @@ pub(super) fn run(
             ControlFlow::Break(exit.unless(exit == Exit::Done && has_failed, Exit::Error))
         })
     };
-    let ended = repeat(step, draw_again);
+    let ended = repeat(step, || bar.tick());
     let is_interrupted = matches!(ended, Ok(Exit::Interrupted));
     printer.stop_watching(is_interrupted);
     if is_interrupted {

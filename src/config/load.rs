@@ -54,15 +54,7 @@ pub fn load(
     overrides: &Overrides,
     cwd: &Path,
 ) -> Result<Config, ConfigError> {
-    let (file, bytes, readable_by_all) = content(source, cwd)?;
-    interpret(
-        &bytes,
-        file.as_deref(),
-        readable_by_all,
-        env,
-        overrides,
-        cwd,
-    )
+    Ok(load_settings(source, env, overrides, cwd)?.0)
 }
 
 /// Loads a configuration and lists every effective setting with its origin.

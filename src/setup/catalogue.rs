@@ -98,14 +98,6 @@ impl App {
                 .is_some_and(|dir| dir.starts_with("\"\""))
     }
 
-    /// Number of sessions that a subject needs.
-    pub fn min_sessions(&self) -> usize {
-        let count = self
-            .value("min_sessions")
-            .and_then(|count| count.parse().ok());
-        count.unwrap_or(1)
-    }
-
     /// The value of a key in the entry.
     fn value(&self, key: &str) -> Option<&str> {
         let mut lines = self.entry.lines();
@@ -228,13 +220,13 @@ mod tests {
     fn properties_of_apps_come_from_their_entries() {
         let known = |name: &str| {
             let app = app(name).unwrap();
-            (app.reads_dicom(), app.is_converter(), app.min_sessions())
+            (app.reads_dicom(), app.is_converter())
         };
-        assert_eq!(known("heudiconv"), (true, true, 1));
-        assert_eq!(known("dcm2bids"), (true, true, 1));
-        assert_eq!(known("dcm2niix"), (true, false, 1));
-        assert_eq!(known("fmriprep"), (false, false, 1));
-        assert_eq!(known("freesurfer_long"), (false, false, 2));
+        assert_eq!(known("heudiconv"), (true, true));
+        assert_eq!(known("dcm2bids"), (true, true));
+        assert_eq!(known("dcm2niix"), (true, false));
+        assert_eq!(known("fmriprep"), (false, false));
+        assert_eq!(known("freesurfer_long"), (false, false));
     }
 
     #[test]

@@ -16,7 +16,7 @@ mod sessions;
 mod settings;
 mod site;
 pub mod slurm;
-mod state;
+pub mod state;
 #[cfg(test)]
 mod testing;
 mod trial;
@@ -110,6 +110,13 @@ impl Findings {
         });
     }
 
+    /// Adds an ok finding if there is no finding about a topic.
+    fn ok_if_none(&mut self, topic: &'static str, text: impl Into<String>) {
+        if !self.list.iter().any(|finding| finding.topic == topic) {
+            self.about(topic, "").ok(text);
+        }
+    }
+
     /// Adds an ok finding if the current topic has no other one.
     fn or_ok(&mut self, text: impl Into<String>) {
         if self.list.len() == self.before {
@@ -144,24 +151,10 @@ pub fn checks_frame(findings: &[Finding]) -> Result<DataFrame, TableError> {
     Ok(DataFrame::new(findings.len(), columns)?)
 }
 
-/// Combines findings for people: the same problem of several procedures becomes one finding. Slurm's complaint about a
-/// script is dropped if this program has found a problem with that script, too.
+/// Combines findings for people: the same problem of several procedures becomes one finding.
 pub fn combined(findings: Vec<Finding>) -> Vec<Finding> {
-    let faulty: Vec<String> = findings
-        .iter()
-        .filter(|finding| finding.topic == "script" && finding.level == Level::Error)
-        .map(|finding| finding.about.clone())
-        .collect();
-    let is_echo = |finding: &Finding| {
-        finding.topic == "submission"
-            && finding.text.to_lowercase().contains("batch script")
-            && faulty.contains(&finding.about)
-    };
     let mut combined: Vec<Finding> = Vec::with_capacity(findings.len());
     for finding in findings {
-        if is_echo(&finding) {
-            continue;
-        }
         let same = combined.iter_mut().find(|other| {
             finding.level != Level::Ok
                 && (other.level, other.topic) == (finding.level, finding.topic)
@@ -221,18 +214,7 @@ mod tests {
     #[test]
     fn common_problems_of_procedures_are_combined() {
         let script = |about| testing::error("script", about, "/s/a.sh has DOS line breaks", "x");
-        let slurm = |about| {
-            let text =
-                "Slurm would refuse a job of this procedure: Batch script contains DOS line breaks";
-            testing::error("submission", about, text, "y")
-        };
-        let all = vec![
-            script("a"),
-            script("b"),
-            slurm("a"),
-            slurm("b"),
-            testing::ok("script", "c", "k"),
-        ];
+        let all = vec![script("a"), script("b"), testing::ok("script", "c", "k")];
         let shown: Vec<(String, Level)> = combined(all)
             .into_iter()
             .map(|f| (f.about, f.level))
@@ -244,7 +226,5 @@ mod tests {
                 ("c".to_owned(), Level::Ok)
             ]
         );
-        // Without another finding about the script.
-        assert_eq!(combined(vec![slurm("a"), slurm("b")])[0].about, "a, b");
     }
 }

@@ -29,14 +29,11 @@ pub fn inspect(path: &Path) -> Place {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => Place::Directory,
         Ok(_) => Place::Other,
-        Err(error) if is_missing(&error) => Place::Missing,
-        Err(error) => Place::Unreadable(error_text(&error)),
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Place::Missing,
+            _ => Place::Unreadable(error_text(&error)),
+        },
     }
-}
-
-fn is_missing(error: &io::Error) -> bool {
-    let kind = error.kind();
-    kind == io::ErrorKind::NotFound || kind == io::ErrorKind::NotADirectory
 }
 
 pub fn is_there(path: &Path) -> bool {

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::values::{duration, failure, interval, seconds, whole};
+use super::values::{failure, interval, seconds, whole};
 use super::{OutputCheckArgs, SelectArgs, WriteArgs};
 use crate::cli::output::Format;
+use crate::config::duration;
 use crate::model::state::Reason;
 
 #[derive(Debug, Args)]
@@ -78,7 +79,7 @@ pub struct WaitArgs {
     #[command(flatten)]
     pub write: WriteArgs,
     /// Give up after this time, such as 2h
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub timeout: Option<Duration>,
     /// Check at this interval, at least 1s
     #[arg(long, value_name = "TIME", value_parser = interval, default_value = "30s")]
@@ -142,7 +143,7 @@ pub enum RetryStatus {
 #[derive(Debug, Args)]
 pub struct CleanArgs {
     /// Clean only what has not changed for this time, such as 90d
-    #[arg(long, value_name = "TIME", value_parser = duration, required_unless_present = "purge")]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, required_unless_present = "purge")]
     pub older_than: Option<Duration>,
     /// Clean rows of procedures and sessions that no longer exist; never those in flight
     #[arg(long)]

@@ -1,31 +1,23 @@
 //! Parsers of option values.
 
-use std::ffi::OsStr;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
 
-use chrono::{DateTime, Local, NaiveDate, NaiveDateTime, TimeDelta, TimeZone as _, Utc};
+use chrono::{DateTime, Local, NaiveDate, NaiveDateTime, TimeZone as _, Utc};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::error::{ContextKind, ContextValue};
-use clap::{Arg, Command, Error};
 
 use crate::base::sys;
-use crate::model::bids::suggest;
-use crate::model::procedure::MemSize;
+use crate::config::duration::parse;
 use crate::model::state::{Reason, TaskStatus, UnknownWord};
 use crate::show::tables::{TaskState, row_columns};
 
 /// Shortest interval between two queries of Slurm.
 pub const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    crate::config::duration::parse(text).map_err(|error| error.to_string())
-}
-
 /// The pause between two queries of Slurm.
 pub(super) fn interval(text: &str) -> Result<Duration, String> {
-    let interval = duration(text)?;
+    let interval = parse(text).map_err(|error| error.to_string())?;
     match interval < MIN_INTERVAL {
         true => Err("expected at least 1s, because each repetition queries Slurm".to_owned()),
         false => Ok(interval),
@@ -48,7 +40,7 @@ pub(super) fn whole<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
 /// A past point in time: a duration before now, a date, or a date and time, in local time unless an offset is given.
 pub(super) fn since(text: &str) -> Result<DateTime<Utc>, String> {
     let now = sys::now();
-    let at = match duration(text) {
+    let at = match parse(text) {
         Ok(ago) => Some(now - ago),
         Err(_) => point(text, now),
     };
@@ -76,65 +68,11 @@ fn point(text: &str, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
             .or_else(|_| NaiveDateTime::parse_from_str(date, "%Y-%m-%dT%H:%M:%S"))
             .ok()?,
     };
-    // A local time skipped by a clock change counts as one hour later.
-    let found = Local.from_local_datetime(&local).earliest();
-    let later = || {
-        Local
-            .from_local_datetime(&(local + TimeDelta::hours(1)))
-            .earliest()
-    };
-    Some(found.or_else(later)?.to_utc())
-}
-
-pub(super) fn mem(text: &str) -> Result<MemSize, String> {
-    MemSize::parse(text).map_err(|error| error.to_string())
+    Some(Local.from_local_datetime(&local).earliest()?.to_utc())
 }
 
 pub(super) fn status() -> impl TypedValueParser<Value = TaskStatus> {
-    RowStatus(PossibleValuesParser::new(
-        TaskStatus::ALL.map(TaskStatus::as_str),
-    ))
-}
-
-/// Parser of row statuses. A status that only `session-status` has gets a tip to use that command.
-#[derive(Clone)]
-struct RowStatus(PossibleValuesParser);
-
-impl TypedValueParser for RowStatus {
-    type Value = TaskStatus;
-
-    fn parse_ref(
-        &self,
-        command: &Command,
-        option: Option<&Arg>,
-        value: &OsStr,
-    ) -> Result<TaskStatus, Error> {
-        let known = self.0.clone().try_map(|word| word.parse::<TaskStatus>());
-        known
-            .parse_ref(command, option, value)
-            .map_err(|mut error| {
-                let word = value.to_string_lossy();
-                let words = TaskState::ALL.map(TaskState::as_str);
-                let short = TaskState::of_cell(&word).map(TaskState::as_str);
-                let meant = short.or_else(|| suggest::nearest(&word, words));
-                let has_tip = error.get(ContextKind::SuggestedValue).is_some();
-                if let Some(meant) = meant.filter(|_| !has_tip) {
-                    let tip = match meant.parse::<TaskStatus>() {
-                        Ok(status) => format!("use '--status {status}'"),
-                        Err(_) => format!("use 'session-status --status {meant}'"),
-                    };
-                    error.insert(
-                        ContextKind::Suggested,
-                        ContextValue::StyledStrs(vec![tip.into()]),
-                    );
-                }
-                error
-            })
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        self.0.possible_values()
-    }
+    one_of(TaskStatus::ALL.map(TaskStatus::as_str))
 }
 
 /// A decision word, or its short form, which narrow terminals show.
@@ -256,19 +194,6 @@ mod tests {
                 };
                 assert_eq!(args.statuses, [state], "{word}");
             }
-        }
-    }
-
-    #[test]
-    fn attack_a_status_of_another_command_is_answered_with_that_command() {
-        for (word, tip) in [
-            ("bloked", "session-status --status blocked"),
-            ("done", "use '--status complete'"),
-            ("faild", "'failed'"),
-        ] {
-            let line = ["snbb-scheduler", "status", "--status", word];
-            let error = Cli::try_parse_from(line).unwrap_err().to_string();
-            assert!(error.contains(tip), "{error}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::Context;
 use crate::base::shell::quote;
 use crate::base::sys;
-use crate::cli::error::Failure;
+use crate::cli::error::{Failure, Result};
 use crate::cli::output::Printer;
 use crate::decide::safety;
 use crate::decide::safety::SafetyStop;
@@ -18,7 +18,7 @@ use crate::store::traces;
 impl Context {
     /// Refuses to create a state where neither its directory nor the root of the sessions exists, or behind a link to a
     /// file system that is not mounted.
-    pub fn check_place(&self) -> Result<(), Failure> {
+    pub fn check_place(&self) -> Result<()> {
         let directory = self.store.paths.state.parent();
         let is_link = |path: &std::path::Path| {
             path.symlink_metadata()
@@ -60,15 +60,11 @@ impl Context {
         if self.config.file.is_some() || !matches!(error, DiscoverError::RootMissing { .. }) {
             return error.into();
         }
-        let here = match config_beside() {
-            Some(file) => format!("{} is not read automatically", file.display()),
-            None => "`snbb-scheduler init` creates one".to_owned(),
-        };
         Failure::usage(
             format!(
                 "no configuration file, and the built-in defaults do not match this site: {error}"
             ),
-            format!("name the file with --config or SNBB_CONFIG; {here}"),
+            "name the file with --config or SNBB_CONFIG; `snbb-scheduler init` creates one",
         )
     }
 
@@ -120,15 +116,6 @@ impl Context {
     }
 }
 
-/// A configuration in the working directory, which a user may expect to be read.
-pub fn config_beside() -> Option<PathBuf> {
-    let working_dir = std::env::current_dir().ok()?;
-    ["config.yaml", "config.yml"]
-        .map(|name| working_dir.join(name))
-        .into_iter()
-        .find(|file| file.symlink_metadata().is_ok())
-}
-
 pub(super) fn print_warnings(state: &State, printer: &mut Printer) {
     for warning in state.warnings() {
         printer.warning(warning);
@@ -149,7 +136,7 @@ pub(super) fn print_warnings(state: &State, printer: &mut Printer) {
 
 /// Refuses a configuration that is reached by a link from another directory, if its relative `state_file` exists
 /// beside the target and not beside the link: a new state would run everything twice.
-pub(super) fn refuse_ambiguous_link(config: &Config) -> Result<(), Failure> {
+pub(super) fn refuse_ambiguous_link(config: &Config) -> Result<()> {
     let Some((file, link_dir)) = config
         .file
         .as_deref()

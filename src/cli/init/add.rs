@@ -1,12 +1,12 @@
 //! `init --add APP`: adds an app of the catalogue to an existing study.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::{load, report_existing};
+use super::{list_files, load, report_existing};
 use crate::base::exit::Exit;
 use crate::base::{durable, regular, sys};
 use crate::cli::args::{Global, InitArgs};
-use crate::cli::error::Failure;
+use crate::cli::error::{Failure, Result};
 use crate::cli::output::Printer;
 use crate::config::Source;
 use crate::gather::sessions::discover::discover;
@@ -21,7 +21,7 @@ pub(super) fn run(
     names: &[String],
     (dir, cwd): (&Path, &Path),
     printer: &mut Printer,
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     // A named directory takes precedence; without one, the same configuration as for every other command.
     let env = |name: &str| sys::env(name).filter(|_| dir == cwd);
     let file = match Source::choose(global.config.clone(), &env) {
@@ -31,17 +31,16 @@ pub(super) fn run(
     // A link to the configuration stays a link.
     let (file, named) = (std::fs::canonicalize(&file).unwrap_or(file.clone()), file);
     let Some(before) = durable::read(&file).map_err(Failure::read(&file))? else {
-        return Err(Failure::Usage {
-            message: format!("no configuration {} to add to", file.display()),
-            hint: "name it: snbb-scheduler --config FILE init --add APP; `init` writes a new one"
-                .to_owned(),
-        });
+        return Err(Failure::usage(
+            format!("no configuration {} to add to", file.display()),
+            "name it: snbb-scheduler --config FILE init --add APP; `init` writes a new one",
+        ));
     };
     if std::fs::metadata(&file).is_ok_and(|metadata| metadata.permissions().readonly()) {
-        return Err(Failure::Usage {
-            message: format!("{} is read-only; nothing was changed", file.display()),
-            hint: "make it writable (chmod u+w), or add the entry to its original".to_owned(),
-        });
+        return Err(Failure::usage(
+            format!("{} is read-only; nothing was changed", file.display()),
+            "make it writable (chmod u+w), or add the entry to its original",
+        ));
     }
     let mut text = String::from_utf8_lossy(&before).into_owned();
     // Its paths are relative to the given name, as for other commands.
@@ -78,15 +77,14 @@ pub(super) fn run(
     files.retain(|new| {
         !regular::read_regular(&dir.join(&new.path)).is_ok_and(|text| text == new.text.as_bytes())
     });
+    let report = |[wrote, added]: [&str; 2], files: &[NewFile], printer: &mut Printer| {
+        list_files(["", wrote], files, &[], dir, printer);
+        let (file, names) = (file.display(), names.join(", "));
+        printer.info(&format!("{added} {file}: {names}"));
+    };
     if args.dry_run {
         printer.data(text.as_bytes());
-        report_files(
-            ["would write", "would add to"],
-            &files,
-            &file,
-            names,
-            printer,
-        );
+        report(["would write", "would add to"], &files, printer);
         return Ok(Exit::Done);
     }
     write::write(&files, &[], dir)?;
@@ -99,7 +97,7 @@ pub(super) fn run(
             crate::store::state_file::StateError::from_replacement(&file, error),
         ));
     }
-    report_files(["wrote", "added to"], &files, &file, names, printer);
+    report(["wrote", "added to"], &files, printer);
     printer.hint("read the new entry and its script, then: snbb-scheduler check");
     Ok(Exit::Done)
 }
@@ -119,7 +117,7 @@ fn existing(config: &Config, names: &[String], printer: &mut Printer) -> Existin
 }
 
 /// Refuses an app without the apps it needs, because its tasks would be due at once and fail. Converters are exempt.
-fn check_needs(app: &App, known: &[String]) -> Result<(), Failure> {
+fn check_needs(app: &App, known: &[String]) -> Result<()> {
     let is_there = |name: &&str| known.iter().any(|known| known == name);
     let is_converter = |name: &&str| catalogue::app(name).is_some_and(App::is_converter);
     let missing = app
@@ -139,7 +137,7 @@ fn check_needs(app: &App, known: &[String]) -> Result<(), Failure> {
     Err(InitError::wrong("--add", text, hint).into())
 }
 
-fn check<'a>(name: &str, mut taken: impl Iterator<Item = &'a String>) -> Result<(), Failure> {
+fn check<'a>(name: &str, mut taken: impl Iterator<Item = &'a String>) -> Result<()> {
     if catalogue::app(name).is_none() {
         let all = catalogue::apps().iter().map(|app| app.name);
         let meant = suggest::nearest(name, all).map(|meant| format!("did you mean {meant}? "));
@@ -155,18 +153,4 @@ fn check<'a>(name: &str, mut taken: impl Iterator<Item = &'a String>) -> Result<
         return Err(InitError::wrong("--add", text, "edit its entry; nothing was changed").into());
     }
     Ok(())
-}
-
-fn report_files(
-    [wrote, added]: [&str; 2],
-    files: &[NewFile],
-    file: &Path,
-    names: &[String],
-    printer: &mut Printer,
-) {
-    for new in files {
-        printer.info(&format!("{wrote} {}", new.path.display()));
-    }
-    let (names, file) = (names.join(", "), PathBuf::from(file));
-    printer.info(&format!("{added} {}: {names}", file.display()));
 }

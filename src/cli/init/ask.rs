@@ -2,10 +2,9 @@
 
 use std::io::IsTerminal as _;
 
-use dialoguer::{Input, console::Term, theme::SimpleTheme};
+use dialoguer::{Confirm, Input, console::Term, theme::SimpleTheme};
 
-use crate::cli::error::Failure;
-use crate::model::bids::suggest;
+use crate::cli::error::{Failure, Result};
 use crate::setup::init::InitError;
 
 /// A dialogue; exists only if there is a terminal.
@@ -21,67 +20,53 @@ impl Asker {
     }
 
     /// Repeats a question until `check` accepts the answer. Without a default, an answer may be empty if `check` accepts
-    /// that. A rejected answer, or the probably intended one, is the default of the next question.
+    /// that.
     pub(super) fn text(
         &self,
         question: &str,
         default: Option<&str>,
         check: impl Fn(&str) -> Result<(), InitError>,
-    ) -> Result<String, Failure> {
-        let ended = |error: &dyn std::fmt::Display| Failure::Usage {
-            message: format!("no answer ({error}); nothing was written"),
-            hint: "give the answers as options (snbb-scheduler init --help)".to_owned(),
-        };
-        let mut default = default.map(str::to_owned);
+    ) -> Result<String> {
         loop {
             let input = Input::<String>::with_theme(&self.theme).with_prompt(question);
-            let input = match &default {
-                Some(default) => input.default(default.clone()),
+            let input = match default {
+                Some(default) => input.default(default.to_owned()),
                 None => input.allow_empty(true),
             };
-            let answer = input.interact_text().map_err(|error| ended(&error))?;
+            let answer = input.interact_text().map_err(ended)?;
             let answer = answer.trim();
             let Err(rejected) = check(answer) else {
                 return Ok(answer.to_owned());
             };
             let line = format!("error: {}", rejected.in_dialogue());
-            let shown = Term::stderr().write_line(&line);
-            shown.map_err(|error| ended(&error))?;
-            let typed = Some(answer.to_owned()).filter(|answer| !answer.is_empty());
-            default = rejected.suggestion.or(typed).or(default);
+            Term::stderr().write_line(&line).map_err(ended)?;
         }
     }
 
     /// Asks for one of several words, or its number in the list.
-    pub(super) fn one_of(
-        &self,
-        question: &str,
-        words: &[&str],
-        default: &str,
-    ) -> Result<String, Failure> {
+    pub(super) fn one_of(&self, question: &str, words: &[&str], default: &str) -> Result<String> {
         let answer = self.text(question, Some(default), |answer| {
             if words.contains(&picked(words, answer)) {
                 return Ok(());
             }
             let hint = format!("choose one of {}", words.join(", "));
-            let nearest = suggest::nearest(answer, words.iter().copied()).unwrap_or(default);
-            let error = InitError::wrong("", "unknown answer", hint);
-            Err(error.suggesting(Some(nearest.to_owned())))
+            Err(InitError::wrong("", "unknown answer", hint))
         })?;
         Ok(picked(words, &answer).to_owned())
     }
 
-    pub(super) fn agrees(&self, question: &str) -> Result<bool, Failure> {
-        let answer = self.text(
-            &format!("{question} (yes or no)"),
-            Some("yes"),
-            |answer| match ["y", "yes", "n", "no"].contains(&&*answer.to_lowercase()) {
-                true => Ok(()),
-                false => Err(InitError::wrong("", "unknown answer", "yes or no")),
-            },
-        )?;
-        Ok(answer.to_lowercase().starts_with('y'))
+    pub(super) fn agrees(&self, question: &str) -> Result<bool> {
+        let confirm = Confirm::with_theme(&self.theme).with_prompt(question);
+        let confirm = confirm.default(true).wait_for_newline(true);
+        confirm.interact().map_err(ended)
     }
+}
+
+fn ended(error: impl std::fmt::Display) -> Failure {
+    Failure::usage(
+        format!("no answer ({error}); nothing was written"),
+        "give the answers as options (snbb-scheduler init --help)",
+    )
 }
 
 /// The word that a number names, counted from 1; any other answer unchanged.

@@ -11,7 +11,7 @@ use super::absolute;
 use super::ask::Asker;
 use crate::base::text::plural;
 use crate::cli::args::{Global, InitArgs};
-use crate::cli::error::Failure;
+use crate::cli::error::Result;
 use crate::cli::output::Printer;
 use crate::model::bids::SessionSource;
 use crate::setup::init;
@@ -34,9 +34,6 @@ pub(super) struct Gatherer<'a> {
     pub to_make: Vec<PathBuf>,
 }
 
-/// Number of converted sessions that shows which kinds of data exist, even if others are still to come.
-const ENOUGH: usize = 10;
-
 const SOURCES: [(&str, &str); 3] = [
     (
         "dicom",
@@ -54,14 +51,16 @@ type Source = (SessionSource, Option<PathBuf>, Option<Data>);
 
 impl Gatherer<'_> {
     /// All answers, and the directories to create.
-    pub(super) fn answers(mut self) -> Result<(Answers, Vec<PathBuf>), Failure> {
+    pub(super) fn answers(mut self) -> Result<(Answers, Vec<PathBuf>)> {
         let (sessions, dicom_root, source) = self.sessions()?;
         let beside = dicom_root
             .as_deref()
             .filter(|_| sessions == SessionSource::Dicom);
-        let (bids_root, data) = self.bids_root(&sessions, beside, source)?;
+        let (bids_root, found) = self.bids_root(sessions == SessionSource::Bids, beside)?;
+        let data = source.unwrap_or(found);
         let derivatives_root = self.derivatives_root(&bids_root)?;
-        let apps = self.procedures(&sessions, &data, [&bids_root, &derivatives_root])?;
+        let roots = [bids_root.as_path(), derivatives_root.as_path()];
+        let apps = self.procedures(&sessions, &data.cohort, roots)?;
         let describes = self.describes(&sessions, &bids_root, &apps)?;
         let jobs = self.jobs()?;
         let args = self.args;
@@ -100,16 +99,17 @@ impl Gatherer<'_> {
         path.transpose()
     }
 
-    /// Asks for a path until `check` accepts it; without questions, the default.
-    fn ask_path(
+    /// A path from the option, else from the user, who is asked until `check` accepts it; without questions, the default.
+    fn path(
         &self,
         option: &'static str,
+        given: &Option<PathBuf>,
         question: &str,
         default: Option<PathBuf>,
         check: impl Fn(&Path) -> Result<(), InitError>,
-    ) -> Result<Option<PathBuf>, Failure> {
-        let Some(asker) = self.asker else {
-            return Ok(default);
+    ) -> Result<Option<PathBuf>> {
+        let Some(asker) = self.asker.filter(|_| given.is_none()) else {
+            return Ok(self.given(option, given)?.or(default));
         };
         let read = |answer: &str| absolute(option, Path::new(answer), self.cwd);
         let default = default.as_deref().and_then(Path::to_str);
@@ -137,62 +137,48 @@ impl Gatherer<'_> {
     }
 
     /// Determines the source of the sessions and examines them.
-    fn sessions(&mut self) -> Result<Source, Failure> {
+    fn sessions(&mut self) -> Result<Source> {
+        const BIDS: Source = (SessionSource::Bids, None, None);
         let args = self.args;
-        let file = self.given("--sessions-file", &args.sessions_file)?;
-        let root = self.given("--dicom-root", &args.dicom_root)?;
-        match (file, root) {
-            (Some(file), root) => return self.list(file, root),
-            (None, Some(root)) => return self.dicom(root),
-            (None, None) if args.bids_root.is_some() => {
-                return Ok((SessionSource::Bids, None, None));
-            }
-            (None, None) => {}
+        if args.sessions_file.is_some() {
+            return self.list();
         }
+        if args.dicom_root.is_some() {
+            return self.dicom();
+        }
+        if args.bids_root.is_some() {
+            return Ok(BIDS);
+        }
+        let (dicom, bids) = (self.beside("dicom"), self.beside("bids"));
         if let Some(asker) = self.asker {
-            return self.ask_for_sessions(asker);
+            let choices = SOURCES.map(|(word, meaning)| format!("{word:<6} {meaning}"));
+            self.menu("Where do sessions come from?", &choices);
+            let is_bids = bids.is_some() && dicom.is_none();
+            let default = if is_bids { "bids" } else { "dicom" };
+            let words = SOURCES.map(|(word, _)| word);
+            return match asker.one_of("Sessions", &words, default)?.as_str() {
+                "dicom" => self.dicom(),
+                "list" => self.list(),
+                _ => Ok(BIDS),
+            };
         }
         // The data is beside the configuration.
-        if let Some(root) = self.beside("dicom") {
-            let note = format!("using the sessions below {}", root.display());
-            self.printer.note(&note);
-            return self.dicom(root);
-        }
-        match self.beside("bids") {
-            Some(_) => Ok((SessionSource::Bids, None, None)),
-            None => Err(InitError::missing("--dicom-root or --bids-root").into()),
+        match (dicom, bids) {
+            (Some(root), _) => {
+                let note = format!("using the sessions below {}", root.display());
+                self.printer.note(&note);
+                self.dicom()
+            }
+            (None, Some(_)) => Ok(BIDS),
+            (None, None) => Err(InitError::missing("--dicom-root or --bids-root").into()),
         }
     }
 
-    fn ask_for_sessions(&mut self, asker: &Asker) -> Result<Source, Failure> {
-        let choices = SOURCES.map(|(word, meaning)| format!("{word:<6} {meaning}"));
-        self.menu("Where do sessions come from?", &choices);
-        let is_bids = self.beside("bids").is_some() && self.beside("dicom").is_none();
-        let default = if is_bids { "bids" } else { "dicom" };
-        let words = SOURCES.map(|(word, _)| word);
-        let word = asker.one_of("Sessions", &words, default)?;
-        let args = self.args;
-        let (subjects, sessions) = (args.subject_col.as_str(), args.session_col.as_str());
-        match word.as_str() {
-            "dicom" => {
-                let check = |root: &Path| survey::dicom(root).map(drop);
-                let (question, default) = ("Directory of the DICOM files", self.beside("dicom"));
-                let root = self.ask_path("--dicom-root", question, default, check)?;
-                self.dicom(root.unwrap_or_default())
-            }
-            "list" => {
-                let check = |file: &Path| survey::list(file, subjects, sessions).map(drop);
-                let question = format!(
-                    "CSV or TSV file with the columns {subjects}, {sessions} and dicom_path"
-                );
-                let file = self.ask_path("--sessions-file", &question, None, check)?;
-                self.list(file.unwrap_or_default(), None)
-            }
-            _ => Ok((SessionSource::Bids, None, None)),
-        }
-    }
-
-    fn dicom(&mut self, root: PathBuf) -> Result<Source, Failure> {
+    fn dicom(&mut self) -> Result<Source> {
+        let (given, question) = (&self.args.dicom_root, "Directory of the DICOM files");
+        let check = |root: &Path| survey::dicom(root).map(drop);
+        let root = self.path("--dicom-root", given, question, self.beside("dicom"), check)?;
+        let root = root.unwrap_or_default();
         let data = survey::dicom(&root)?;
         self.report_data(&data, &root);
         if data.is_sessionless {
@@ -203,10 +189,18 @@ impl Gatherer<'_> {
         Ok((SessionSource::Dicom, Some(root), Some(data)))
     }
 
-    fn list(&mut self, file: PathBuf, dicom_root: Option<PathBuf>) -> Result<Source, Failure> {
-        let (subject_col, session_col) = (&self.args.subject_col, &self.args.session_col);
+    fn list(&mut self) -> Result<Source> {
+        let args = self.args;
+        let (subject_col, session_col) = (&args.subject_col, &args.session_col);
+        let question =
+            format!("CSV or TSV file with the columns {subject_col}, {session_col} and dicom_path");
+        let check = |file: &Path| survey::list(file, subject_col, session_col).map(drop);
+        let given = &args.sessions_file;
+        let file = self.path("--sessions-file", given, &question, None, check)?;
+        let file = file.unwrap_or_default();
         let data = survey::list(&file, subject_col, session_col)?;
         self.report_data(&data, &file);
+        let dicom_root = self.given("--dicom-root", &args.dicom_root)?;
         if let Some(root) = &dicom_root {
             survey::source("--dicom-root", root)?;
         }
@@ -232,15 +226,9 @@ impl Gatherer<'_> {
         }
     }
 
-    /// Determines the place of the dataset. Also returns what is known of the data.
-    fn bids_root(
-        &mut self,
-        sessions: &SessionSource,
-        dicom_root: Option<&Path>,
-        source: Option<Data>,
-    ) -> Result<(PathBuf, Data), Failure> {
+    /// Determines the place of the dataset and examines it. `is_source`: its sessions are those of the study.
+    fn bids_root(&mut self, is_source: bool, dicom_root: Option<&Path>) -> Result<(PathBuf, Data)> {
         const OPTION: &str = "--bids-root";
-        let is_source = *sessions == SessionSource::Bids;
         let own = self.dir.join("bids");
         let beside_dicom = dicom_root.map_or(own.clone(), |root| root.with_file_name("bids"));
         let default = match (place::is_there(&own), place::is_there(&beside_dicom)) {
@@ -253,40 +241,25 @@ impl Gatherer<'_> {
             true => "BIDS dataset",
             false => "BIDS dataset to create from them",
         };
-        let root = match self.given(OPTION, &self.args.bids_root)? {
-            Some(given) => given,
-            None => {
-                let check = |root: &Path| survey::bids(root, is_source).map(drop);
-                let root = self.ask_path(OPTION, question, default, check)?;
-                let root = root.ok_or(InitError::missing(OPTION))?;
-                if self.asker.is_none() {
-                    let note = format!("using the BIDS dataset {}", root.display());
-                    self.printer.note(&note);
-                }
-                root
-            }
-        };
-        let mut found = survey::bids(&root, is_source)?;
-        let sessions = source.as_ref().map_or(0, |data| data.sessions);
-        if found.sampled < sessions.min(ENOUGH) {
-            // The few converted ones may differ from the others.
-            found.sampled = 0;
+        let given = &self.args.bids_root;
+        let check = |root: &Path| survey::bids(root, is_source).map(drop);
+        let root = self.path(OPTION, given, question, default, check)?;
+        let root = root.ok_or(InitError::missing(OPTION))?;
+        if given.is_none() && self.asker.is_none() {
+            let note = format!("using the BIDS dataset {}", root.display());
+            self.printer.note(&note);
         }
+        let found = survey::bids(&root, is_source)?;
         if !place::is_there(&root) {
             self.to_make.push(root.clone());
         }
         if is_source {
             self.report_data(&found, &root);
         }
-        let data = Data {
-            datatypes: found.datatypes.clone(),
-            sampled: found.sampled,
-            ..source.unwrap_or(found)
-        };
-        Ok((root, data))
+        Ok((root, found))
     }
 
-    fn derivatives_root(&mut self, bids_root: &Path) -> Result<PathBuf, Failure> {
+    fn derivatives_root(&mut self, bids_root: &Path) -> Result<PathBuf> {
         const OPTION: &str = "--derivatives-root";
         // It may be in a root that is created, too.
         let is_new = |root: &Path| match bids_root.starts_with(survey::first_missing(root)) {
@@ -294,21 +267,14 @@ impl Gatherer<'_> {
             _ => survey::target(OPTION, root),
         };
         let within = bids_root.join("derivatives");
-        let beside = bids_root.with_file_name("derivatives");
-        let default = if place::is_there(&within) {
-            within
-        } else {
-            beside
+        let default = match place::is_there(&within) {
+            true => within,
+            false => bids_root.with_file_name("derivatives"),
         };
-        let root = match self.given(OPTION, &self.args.derivatives_root)? {
-            Some(given) => given,
-            None => {
-                let question = "Directory for outputs";
-                let check = |root: &Path| is_new(root).map(drop);
-                let root = self.ask_path(OPTION, question, Some(default), check)?;
-                root.unwrap_or_default()
-            }
-        };
+        let (given, question) = (&self.args.derivatives_root, "Directory for outputs");
+        let check = |root: &Path| is_new(root).map(drop);
+        let root = self.path(OPTION, given, question, Some(default), check)?;
+        let root = root.unwrap_or_default();
         if is_new(&root)? {
             self.to_make.push(root.clone());
         }
@@ -316,7 +282,7 @@ impl Gatherer<'_> {
     }
 
     /// Keeps a study's own files out of its data. `are_given`: options name state file and log directory.
-    fn check_places(&mut self, answers: &Answers, are_given: [bool; 2]) -> Result<(), Failure> {
+    fn check_places(&mut self, answers: &Answers, are_given: [bool; 2]) -> Result<()> {
         const STATE_FILE: &str = "--state-file";
         let [is_state_given, is_log_dir_given] = are_given;
         // BIDS provides a directory for it.
@@ -333,19 +299,12 @@ impl Gatherer<'_> {
             };
             let path = shown(path);
             if !is_on_purpose {
-                let elsewhere = match option {
-                    "DIR" => {
-                        format!("elsewhere: snbb-scheduler init DIR (the {what} is beside it)")
-                    }
-                    option => format!(
-                        "in another directory (snbb-scheduler init DIR), or choose the path: {option} PATH"
-                    ),
-                };
                 let root = shown(root);
                 return Err(InitError::wrong(
                     "",
                     format!("{what} {path} would be in {key} {root}, where the program writes no files of its own"),
-                    format!("set the study up {elsewhere}"),
+                    "set the study up in another directory (snbb-scheduler init DIR); --state-file and --log-dir choose \
+                     other paths for state and logs",
                 )
                 .into());
             }
@@ -369,7 +328,7 @@ impl Gatherer<'_> {
     }
 
     /// Notes the directories of state and logs to create, if missing.
-    fn own_directories(&mut self, answers: &Answers) -> Result<(), Failure> {
+    fn own_directories(&mut self, answers: &Answers) -> Result<()> {
         for (option, path) in [
             ("--state-file", place::parent(&answers.state_file)),
             ("--log-dir", answers.log_dir.clone()),

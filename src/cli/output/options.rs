@@ -80,18 +80,14 @@ impl Verbosity {
 
 impl PrinterOptions {
     /// From the process's streams and environment.
-    pub fn of_process(
-        out: &io::Stdout,
-        err: &io::Stderr,
-        color: ColorChoice,
-        verbosity: Verbosity,
-    ) -> Self {
+    pub fn of_process(color: ColorChoice, verbosity: Verbosity) -> Self {
         let choice = match color {
             ColorChoice::Auto => anstream::ColorChoice::Auto,
             ColorChoice::Always => anstream::ColorChoice::Always,
             ColorChoice::Never => anstream::ColorChoice::Never,
         };
         choice.write_global();
+        let (out, err) = (&io::stdout(), &io::stderr());
         Self {
             verbosity,
             out_color: anstream::AutoStream::choice(out) != anstream::ColorChoice::Never,

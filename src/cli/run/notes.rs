@@ -11,6 +11,7 @@ use crate::decide::request::{Prepared, Reduced};
 use crate::executor::ExecutorError;
 use crate::gather::sessions::discover::Discovery;
 use crate::model::state::State;
+use crate::setup::check::state::removed_procedures;
 
 pub(crate) fn report_strays(
     strays: &Strays,
@@ -56,12 +57,13 @@ pub(crate) fn report_strays(
     }
     for (procedure, (count, job)) in &strays.unknown {
         let (id, scancel) = (&job.id, job.scancel_line());
+        // Without a state file, one with another study's tag may be this study's.
+        let or_other = maybe(" or of the study ", strays.other_project.as_ref(), "");
         printer.warning(&match procedure {
             Some(procedure) => format!(
-                "{procedure}: {} of a job array of {} are in the queue (such as job {id}), but its task list below {} is missing, \
+                "{procedure}: {} of a job array of this study{or_other} are in the queue (such as job {id}), but its task list below {} is missing, \
                  so it is unknown which tasks they are; all tasks of {procedure} wait until they end",
                 plural(*count, "task"),
-                whose_array(strays.other_project.as_deref()),
                 context.store.paths.arrays.display()
             ),
             None => format!(
@@ -85,14 +87,6 @@ pub(crate) fn report_strays(
     }
 }
 
-/// Possible owners of an array. Without a state file, one with another study's tag may be this study's.
-fn whose_array(other_project: Option<&str>) -> String {
-    match other_project {
-        Some(other) => format!("this study or of the study {other}"),
-        None => "this study".to_owned(),
-    }
-}
-
 /// Notes rows of procedures that left the configuration, and of sessions that disappeared from the data.
 pub(super) fn note_abandoned_rows(
     context: &Context,
@@ -100,35 +94,23 @@ pub(super) fn note_abandoned_rows(
     found: &Discovery,
     printer: &mut Printer,
 ) {
-    let mut removed: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    let mut sessions: BTreeSet<(&str, &str)> = BTreeSet::new();
-    for row in state.rows() {
-        let key = &row.key;
-        if context.config.procedures.find(&key.procedure).is_some() {
-            sessions.insert((&key.subject, &key.session));
-            continue;
-        }
-        let (rows, in_flight) = removed.entry(&key.procedure).or_default();
-        *rows += 1;
-        *in_flight += usize::from(row.is_in_flight());
-    }
+    let config = &context.config;
+    let removed = removed_procedures(config, state);
     if !removed.is_empty() {
-        let names: Vec<String> = removed
-            .iter()
-            .map(|(name, (rows, in_flight))| match in_flight {
-                0 => format!("{name} ({rows})"),
-                in_flight => format!("{name} ({rows}, {in_flight} in flight)"),
-            })
-            .collect();
         printer.note(&format!(
             "rows of procedures that are not in the configuration: {}",
-            names.join(", ")
+            removed.join(", ")
         ));
     }
     // They may be in what could not be read.
     if !found.unreadable.is_empty() {
         return;
     }
+    let keys = state.rows().iter().map(|row| &row.key);
+    let mut sessions: BTreeSet<(&str, &str)> = keys
+        .filter(|key| config.procedures.find(&key.procedure).is_some())
+        .map(|key| (&*key.subject, &*key.session))
+        .collect();
     for session in &found.sessions {
         sessions.remove(&(session.subject.as_str(), session.session.as_str()));
         // The row of a subject-scoped task.
@@ -205,18 +187,4 @@ pub(super) fn warn_missing_scripts(
         }
     }
     refused
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn attack_an_array_of_another_study_is_not_called_this_ones() {
-        assert_eq!(whose_array(None), "this study");
-        assert_eq!(
-            whose_array(Some("other@1")),
-            "this study or of the study other@1"
-        );
-    }
 }

@@ -4,7 +4,7 @@ use polars::prelude::DataFrame;
 
 use crate::base::shell;
 use crate::base::text::few;
-use crate::cli::error::Failure;
+use crate::cli::error::Result;
 use crate::cli::output::{Format, Printer, Verbosity};
 use crate::decide::request::{Batch, Prepared};
 use crate::executor::{Executor, JobRequest};
@@ -20,11 +20,9 @@ pub(super) fn print(
     (executor, kind): (&dyn Executor, ExecutorKind),
     format: Format,
     printer: &mut Printer,
-) -> Result<(), Failure> {
-    if batches.is_empty() && format == Format::Table {
-        return Ok(());
-    }
+) -> Result<()> {
     match format {
+        Format::Table if batches.is_empty() => {}
         Format::Table if printer.verbosity() >= Verbosity::Verbose => {
             lines(batches, executor, printer);
         }

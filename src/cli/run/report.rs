@@ -11,7 +11,6 @@ use crate::decide::manifest::Due;
 use crate::decide::request::Prepared;
 use crate::model::state::TaskKey;
 use crate::setup::check::slurm::remedy;
-use crate::store::journal::JournalError;
 use crate::store::state_file::StateError;
 
 pub(super) fn report<'a>(
@@ -19,9 +18,8 @@ pub(super) fn report<'a>(
     tasks: impl Iterator<Item = &'a Prepared>,
     summary: &mut RunSummary,
     printer: &mut Printer,
-    exit: Exit,
+    mut exit: Exit,
 ) -> Exit {
-    let mut exit = exit;
     summary.submitted = submitted.accepted.len();
     summary.in_doubt = submitted.in_doubt.len();
     for (key, job) in &submitted.accepted {
@@ -186,7 +184,7 @@ fn report_stop(
             ("the deadline of a run", exit)
         }
         Halt::Journal(error) => {
-            printer.error(&unrecorded_intent(error));
+            printer.error(&error.to_string());
             printer.hints(error.hint());
             ("the journal could not be written", Exit::Error)
         }
@@ -199,40 +197,4 @@ fn report_stop(
     };
     summary.hold_back(why, left);
     exit
-}
-
-/// Why an intent could not be written. The errors of writing already end with the consequence.
-fn unrecorded_intent(error: &StateError) -> String {
-    match error {
-        StateError::Journal(
-            JournalError::NotRecorded { .. }
-            | JournalError::Replaced { .. }
-            | JournalError::Shared { .. },
-        ) => error.to_string(),
-        other => format!("{other}; nothing more was submitted"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_broken_journal_is_reported_once() {
-        let path = std::path::PathBuf::from("j");
-        for error in [
-            JournalError::NotRecorded {
-                action: "sync",
-                path: path.clone(),
-                source: std::io::Error::other("gone"),
-            },
-            JournalError::Replaced { path: path.clone() },
-            JournalError::Shared { path: path.clone() },
-            JournalError::FailedBefore { path: path.clone() },
-            JournalError::NotAFile { path },
-        ] {
-            let text = unrecorded_intent(&StateError::Journal(error));
-            assert_eq!(text.matches("was submitted").count(), 1, "{text}");
-        }
-    }
 }

@@ -83,7 +83,7 @@ fn unknown_names_are_refused_with_suggestions() {
                 .into_iter()
                 .collect()
         };
-        let refused = known().refuse(&values(subjects), &values(sessions));
+        let refused = known().refuse((&values(subjects), &values(sessions)));
         let refused = refused.unwrap_err();
         assert_eq!(refused.to_string(), message);
         assert!(refused.hint().unwrap().contains(hint), "{refused:?}");
@@ -94,15 +94,15 @@ fn unknown_names_are_refused_with_suggestions() {
 fn d19_names_that_may_exist_are_not_refused() {
     let values = |text: &str| vec![text.to_owned()];
     let all = known();
-    assert!(all.refuse(&[], &[]).is_ok());
-    assert!(all.refuse(&values("0001"), &values("02")).is_ok());
-    assert!(all.refuse(&values("*"), &values("0*")).is_ok());
+    assert!(all.refuse((&[], &[])).is_ok());
+    assert!(all.refuse((&values("0001"), &values("02"))).is_ok());
+    assert!(all.refuse((&values("*"), &values("0*"))).is_ok());
     let [some, none] =
         [(true, vec![("sub-1", "")]), (false, vec![])].map(|(is_partial, sessions)| Known {
             is_partial,
             sessions,
             ..known()
         });
-    assert!(some.refuse(&values("99"), &[]).is_ok());
-    assert!(none.refuse(&values("99"), &[]).is_ok());
+    assert!(some.refuse((&values("99"), &[])).is_ok());
+    assert!(none.refuse((&values("99"), &[])).is_ok());
 }

@@ -24,8 +24,6 @@ pub struct RunSummary {
     /// Tasks neither complete nor submitted, by reason.
     pub held_back: Vec<(String, usize)>,
     pub dry_run: bool,
-    /// Complete tasks count as due.
-    pub is_forced: bool,
 }
 
 impl RunSummary {
@@ -73,12 +71,11 @@ pub fn print_run_summary(printer: &mut Printer, summary: &RunSummary) {
     let held_back: usize = summary.held_back.iter().map(|(_, count)| count).sum();
     let went_wrong = refused > 0 || summary.in_doubt > 0;
     let mut head = format!(
-        "{}, {}: {} complete, {} {}, {} {}",
+        "{}, {}: {} complete, {} due, {} {}",
         plural(summary.sessions, "session"),
         plural(summary.tasks, "task"),
         summary.complete,
         summary.due,
-        if summary.is_forced { "forced" } else { "due" },
         summary.submitted,
         if summary.dry_run {
             "would be submitted"

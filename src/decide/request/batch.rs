@@ -91,23 +91,6 @@ pub fn group(
     batches
 }
 
-/// Counts the single jobs of each procedure, in order.
-pub fn singles(batches: &[Batch]) -> Vec<(&str, usize)> {
-    let mut counts: Vec<(&str, usize)> = Vec::new();
-    for task in batches
-        .iter()
-        .filter(|batch| batch.array.is_none())
-        .flat_map(|batch| &batch.tasks)
-    {
-        let name = &*task.request.key.procedure;
-        match counts.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((name, 1)),
-        }
-    }
-    counts
-}
-
 impl Batch {
     fn single(task: Prepared) -> Self {
         Self {

@@ -111,21 +111,7 @@ fn distance(wrong: &str, label: &str) -> Option<usize> {
         length => (length / 4).max(1),
     };
     let same = number.trim_start_matches('0') == other_number.trim_start_matches('0');
-    let is_swapped = sorted(&number) == sorted(&other_number)
-        && strsim::damerau_levenshtein(&number, &other_number) == 1;
-    let is_part = number.is_empty() && letters.len() > 2 && other_letters.contains(&letters);
-    match (same, edits <= allowed) {
-        (true, true) => Some(edits),
-        (false, true) if edits == 0 && is_swapped => Some(1),
-        _ if is_part => Some(allowed + 1),
-        _ => None,
-    }
-}
-
-fn sorted(text: &str) -> Vec<u8> {
-    let mut bytes = text.as_bytes().to_vec();
-    bytes.sort_unstable();
-    bytes
+    (same && edits <= allowed).then_some(edits)
 }
 
 fn is_number(text: &str) -> bool {
@@ -210,11 +196,9 @@ mod tests {
         for (wrong, label) in [
             ("sub-001", "sub-0001"),
             ("sub-1", "sub-0001"),
-            ("sub-0021", "sub-0012"),
             ("sub-patinet07", "sub-patient07"),
             ("sub-PATIENT7", "sub-patient07"),
             ("sub-alise", "sub-alice"),
-            ("sub-pat", "sub-patient07"),
             ("ses-basline", "ses-baseline"),
         ] {
             assert_eq!(similar_labels(wrong, [label], 3), [label], "{wrong}");

@@ -9,13 +9,8 @@ const TOPIC: &str = "clock";
 const SKEW: TimeDelta = TimeDelta::seconds(5);
 const GREAT_SKEW: TimeDelta = TimeDelta::minutes(10);
 
-/// The time of another clock, between two times of this host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Reading {
-    pub before: DateTime<Utc>,
-    pub after: DateTime<Utc>,
-    pub other: DateTime<Utc>,
-}
+/// A time of this host, then of another clock, then again of this host.
+pub(super) type Reading = [DateTime<Utc>; 3];
 
 /// Judges a clock. `why` is the reason why it matters.
 pub(super) fn compare(
@@ -26,8 +21,8 @@ pub(super) fn compare(
     findings: &mut Findings,
 ) {
     findings.about(TOPIC, about);
-    let early = reading.other - reading.after;
-    let late = reading.before - reading.other;
+    let [before, other, after] = reading;
+    let (early, late) = (other - after, before - other);
     let skew = early.max(late);
     if skew >= SKEW {
         let way = if late > early { "behind" } else { "ahead of" };
@@ -62,12 +57,7 @@ mod tests {
             (3600, Level::Error, "3598 s ahead of"),
             (-3600, Level::Error, "3600 s behind"),
         ] {
-            let (before, after, other) = (at(0), at(2), at(other));
-            let reading = Reading {
-                before,
-                after,
-                other,
-            };
+            let reading = [at(0), at(other), at(2)];
             let findings = testing::judged(|out| compare("/d", "its", reading, "why", out));
             let finding = &findings[0];
             assert_eq!(finding.level, level, "{other}");

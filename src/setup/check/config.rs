@@ -27,20 +27,16 @@ pub fn unusable(error: &ConfigError, findings: &mut Findings) {
     remarks(&error.warnings, findings);
 }
 
-/// Reports on a valid configuration. `beside` is a file that looks like a configuration, but was not passed.
-pub fn usable(config: &Config, beside: Option<&Path>, findings: &mut Findings) {
+/// Reports on a valid configuration.
+pub fn usable(config: &Config, findings: &mut Findings) {
     remarks(&config.warnings, findings);
     let procedures = plural(config.procedures.len(), "procedure");
     findings.about(TOPIC, shown(config.file.as_deref()));
-    match (&config.file, beside.map(Path::display)) {
-        (Some(_), _) => findings.ok(format!("valid, {procedures}")),
-        (None, beside) => findings.warning(
+    match &config.file {
+        Some(_) => findings.ok(format!("valid, {procedures}")),
+        None => findings.warning(
             "no configuration file, so the built-in defaults apply",
-            match beside {
-                Some(file) => format!("{file} is not read automatically: pass it with --config or SNBB_CONFIG"),
-                None => "pass a file with --config PATH or SNBB_CONFIG; `snbb-scheduler init` creates one"
-                    .to_owned(),
-            },
+            "pass a file with --config PATH or SNBB_CONFIG; `snbb-scheduler init` creates one",
         ),
     }
 }
@@ -100,7 +96,7 @@ mod tests {
     #[test]
     fn a_valid_file_is_one_line_and_a_missing_one_is_a_warning() {
         let config = read("dicom_root: /a\nbids_root: /b\nderivatives_root: /c\n").unwrap();
-        let findings = testing::judged(|out| usable(&config, None, out));
+        let findings = testing::judged(|out| usable(&config, out));
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].level, Level::Ok);
         let config = interpret(
@@ -111,7 +107,7 @@ mod tests {
             &Overrides::default(),
             Path::new("/"),
         );
-        let findings = testing::judged(|out| usable(&config.unwrap(), None, out));
+        let findings = testing::judged(|out| usable(&config.unwrap(), out));
         assert_eq!(findings[0].level, Level::Warning);
     }
 }

@@ -26,7 +26,6 @@ pub(super) fn check(
     env: &dyn Fn(&str) -> Option<String>,
     findings: &mut Findings,
 ) {
-    let before = findings.list.len();
     // An exported root may belong to another study, and cron does not set it.
     for (variable, key, root) in [
         (Variable::BidsRoot, "bids_root", &config.bids_root),
@@ -57,10 +56,7 @@ pub(super) fn check(
             );
         }
     }
-    if findings.list.len() == before {
-        let text = "no unexpected Slurm variables are set";
-        findings.about(TOPIC, "").ok(text);
-    }
+    findings.ok_if_none(TOPIC, "no unexpected Slurm variables are set");
 }
 
 #[cfg(test)]

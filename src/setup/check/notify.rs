@@ -4,7 +4,7 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Findings, Site};
+use super::{Findings, Level, Site, places};
 use crate::base::regular::error_text;
 use crate::model::config::AuditConfig;
 use crate::setup::place::{self, Place};
@@ -18,7 +18,6 @@ const MAIL_LIMIT: Duration = Duration::from_secs(5);
 pub(super) fn check(site: &Site, findings: &mut Findings) {
     let config = &site.config;
     let audit = &config.audit;
-    let before = findings.list.len();
     if config.notify.email || !audit.email_recipients.is_empty() {
         mail_server(audit, reach, findings);
     }
@@ -32,13 +31,23 @@ pub(super) fn check(site: &Site, findings: &mut Findings) {
         ("audit.report_dir", audit.report_dir.clone()),
     ] {
         let Some(dir) = dir else { continue };
-        let is_writable = place::is_writable(&place::existing(&dir));
-        directory(key, &dir, place::inspect(&dir), is_writable, findings);
+        let place = place::inspect(&dir);
+        findings.about(TOPIC, key);
+        if key == "metrics_file" && place == Place::Missing {
+            findings.warning(
+                format!("{} does not exist", dir.display()),
+                "set it to a file in the directory of node_exporter's --collector.textfile.directory",
+            );
+            continue;
+        }
+        let (what, is_writable) = (
+            format!("{} ", dir.display()),
+            place::is_writable(&place::existing(&dir)),
+        );
+        places::directory(Level::Warning, (key, &what), place, is_writable, findings);
     }
-    if findings.list.len() == before {
-        let text = "no notifications are configured (keys: notify, heartbeat_file, metrics_file)";
-        findings.about(TOPIC, "").ok(text);
-    }
+    let text = "no notifications are configured (keys: notify, heartbeat_file, metrics_file)";
+    findings.ok_if_none(TOPIC, text);
 }
 
 /// Tries to connect to a server. The error is the reason for a failure.
@@ -97,33 +106,9 @@ fn command(path: &Path, is_program: Result<bool, String>, findings: &mut Finding
     }
 }
 
-fn directory(
-    key: &'static str,
-    dir: &Path,
-    place: Place,
-    is_writable: bool,
-    findings: &mut Findings,
-) {
-    let dir = dir.display();
-    findings.about(TOPIC, key);
-    let elsewhere = format!("give the user permission there, or set {key} to another path");
-    match (place, is_writable) {
-        (Place::Directory, true) => findings.ok(format!("{dir} is writable")),
-        (Place::Missing, _) if key == "metrics_file" => findings.warning(
-            format!("{dir} does not exist"),
-            "set it to a file in the directory of node_exporter's --collector.textfile.directory",
-        ),
-        (Place::Missing, true) => findings.ok(format!("{dir} will be created")),
-        (Place::Unreadable(error), _) => {
-            findings.warning(format!("cannot access {dir}: {error}"), elsewhere);
-        }
-        _ => findings.warning(format!("this user cannot write to {dir}"), elsewhere),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::{Finding, Level, testing};
+    use super::super::{Finding, testing};
     use super::*;
 
     fn mail(rest: &str, server: Result<(), String>) -> Vec<Finding> {
@@ -143,26 +128,25 @@ mod tests {
         assert_eq!(findings[0].level, Level::Ok);
         let findings = testing::judged(|out| {
             command(Path::new("/bin/true"), Ok(true), out);
-            for (key, place) in [
-                ("heartbeat_file", Place::Directory),
-                ("metrics_file", Place::Directory),
-                ("audit.report_dir", Place::Missing),
-            ] {
-                directory(key, Path::new("/d"), place, true, out);
-            }
             out.list.extend(mail("", Ok(())));
+            let dir = std::env::temp_dir();
+            let keys = format!(
+                "metrics_file: {0}/x.prom\naudit: {{report_dir: {0}/none}}\n",
+                dir.display()
+            );
+            check(&Site::new(testing::config(&keys)), out);
         });
-        assert_eq!(findings.len(), 5);
+        assert_eq!(findings.len(), 4);
         assert!(testing::trouble(&findings).is_empty(), "{findings:#?}");
     }
 
     #[test]
     fn each_problem_is_a_finding() {
         let run = |program| testing::judged(|out| command(Path::new("/x"), program, out));
-        let dir = |key, place, is_writable| {
-            testing::judged(|out| directory(key, Path::new("/d"), place, is_writable, out))
+        let configured = |keys: &str| {
+            let site = Site::new(testing::config(keys));
+            testing::judged(|out| check(&site, out))
         };
-        let unreadable = Place::Unreadable("x".into());
         for (findings, level, about) in [
             (
                 mail("", Err("refused".into())),
@@ -177,17 +161,13 @@ mod tests {
             (run(Ok(false)), Level::Error, "notify.command"),
             (run(Err("no".into())), Level::Error, "notify.command"),
             (
-                dir("metrics_file", Place::Missing, true),
+                configured("metrics_file: /nowhere/x.prom\n"),
                 Level::Warning,
                 "metrics_file",
             ),
+            // proc is read-only for everyone.
             (
-                dir("heartbeat_file", Place::Directory, false),
-                Level::Warning,
-                "heartbeat_file",
-            ),
-            (
-                dir("heartbeat_file", unreadable, false),
+                configured("heartbeat_file: /proc/self/beat.json\n"),
                 Level::Warning,
                 "heartbeat_file",
             ),

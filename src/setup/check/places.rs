@@ -36,6 +36,7 @@ pub(super) fn check(site: &Site, findings: &mut Findings) {
             false => "its directory ",
         };
         directory(
+            Level::Error,
             (key, what),
             place::inspect(dir),
             place::is_writable(&existing),
@@ -51,7 +52,13 @@ pub(super) fn check(site: &Site, findings: &mut Findings) {
             permissions(dir, place::mode(dir), findings);
             let mut found = findings.list.iter().skip(before);
             if found.all(|finding| finding.level != Level::Error) {
-                try_out(&existing, findings);
+                let trial = trial::run(&existing);
+                trial::report(&existing, &trial, findings);
+                if let Some(reading) = trial.written {
+                    let (about, whose) = (existing.display(), "the file server's");
+                    let why = "modification times decide whether outputs and DICOM files are new";
+                    clock::compare(about, whose, reading, why, findings);
+                }
             }
         }
         if *topic == "log_dir" {
@@ -84,40 +91,34 @@ pub(super) fn check(site: &Site, findings: &mut Findings) {
     }
 }
 
-/// Tests the directory of the state.
-fn try_out(dir: &Path, findings: &mut Findings) {
-    let trial = trial::run(dir);
-    trial::report(dir, &trial, findings);
-    if let Some(reading) = trial.written {
-        let why = "modification times decide whether outputs and DICOM files are new";
-        clock::compare(dir.display(), "the file server's", reading, why, findings);
-    }
-}
-
-/// `what` is a subject before the verb if the directory is not itself the value of the key.
-fn directory((key, what): (&str, &str), place: Place, is_writable: bool, findings: &mut Findings) {
-    let elsewhere =
-        format!("give this user write permission on the directory, or set {key} to another path");
-    match (place, is_writable) {
-        (Place::Directory, true) => findings.ok(format!("{what}exists and is writable")),
-        (Place::Directory, false) => {
-            findings.error(format!("{what}is not writable for this user"), elsewhere);
-        }
+/// `level` is that of a directory that cannot be used; `what` a subject before the verb if the directory is not itself
+/// the value of the key.
+pub(super) fn directory(
+    level: Level,
+    (key, what): (&str, &str),
+    place: Place,
+    is_writable: bool,
+    findings: &mut Findings,
+) {
+    let elsewhere = format!("set {key} to another path");
+    let permit = format!("give this user write permission on the directory, or {elsewhere}");
+    let (text, remedy) = match (place, is_writable) {
+        (Place::Directory, true) => return findings.ok(format!("{what}exists and is writable")),
         (Place::Missing, true) => {
-            findings.ok(format!("{what}does not exist yet and will be created"));
+            return findings.ok(format!("{what}does not exist yet and will be created"));
         }
-        (Place::Missing, false) => findings.error(
-            format!("{what}does not exist, and this user cannot create it"),
-            format!("create the directory, or set {key} to another path"),
+        (Place::Directory, false) => ("is not writable for this user".to_owned(), permit),
+        (Place::Missing, false) => (
+            "does not exist, and this user cannot create it".to_owned(),
+            format!("create the directory, or {elsewhere}"),
         ),
-        (Place::Other, _) => findings.error(
-            format!("{what}is not a directory"),
-            format!("set {key} to another path, or move the file"),
+        (Place::Other, _) => (
+            "is not a directory".to_owned(),
+            format!("{elsewhere}, or move the file"),
         ),
-        (Place::Unreadable(error), _) => {
-            findings.error(format!("{what}cannot be accessed: {error}"), elsewhere);
-        }
-    }
+        (Place::Unreadable(error), _) => (format!("cannot be accessed: {error}"), permit),
+    };
+    findings.add(level, format!("{what}{text}"), remedy);
 }
 
 fn permissions(dir: &Path, mode: Option<u32>, findings: &mut Findings) {
@@ -190,7 +191,13 @@ mod tests {
             (unreadable, false, Level::Error),
         ] {
             let findings = testing::judged(|out| {
-                directory(("state_file", ""), place.clone(), is_writable, out)
+                directory(
+                    Level::Error,
+                    ("state_file", ""),
+                    place.clone(),
+                    is_writable,
+                    out,
+                )
             });
             assert_eq!(findings.len(), 1);
             assert_eq!(findings[0].level, expected, "{place:?}");

@@ -41,14 +41,10 @@ pub(super) fn check(site: &Site, key: &'static str, findings: &mut Findings) {
             Err(error) => place = Place::Unreadable(error_text(&error)),
         }
     }
-    let root = Root {
-        is_source: source.is_some_and(|source| config.sessions == source),
-        has_outputs: !outputs.is_empty(),
-        place,
-        is_empty,
-    };
-    judge(key, &root, findings);
-    if root.place != Place::Directory {
+    let is_source = source.is_some_and(|source| config.sessions == source);
+    let has_outputs = !outputs.is_empty();
+    judge(key, (is_source, has_outputs), &place, is_empty, findings);
+    if place != Place::Directory {
         return;
     }
     // The converter that fills an empty dataset writes the description.
@@ -103,25 +99,23 @@ fn unwritable(root: &Path, outputs: Vec<PathBuf>) -> Vec<String> {
     found
 }
 
-struct Root {
-    /// Sessions are discovered here.
-    is_source: bool,
-    /// Jobs of some procedure write here.
-    has_outputs: bool,
-    place: Place,
+/// `is_source`: sessions are discovered here. `has_outputs`: jobs of some procedure write here.
+fn judge(
+    key: &str,
+    (is_source, has_outputs): (bool, bool),
+    place: &Place,
     is_empty: bool,
-}
-
-fn judge(key: &str, root: &Root, findings: &mut Findings) {
+    findings: &mut Findings,
+) {
     let mounted = format!(
         "check that its file system is mounted and that '{key}' in the configuration is correct"
     );
-    let is_used = root.is_source || root.has_outputs;
-    match &root.place {
+    let is_used = is_source || has_outputs;
+    match place {
         place if !is_used && *place != Place::Directory => {
             findings.ok("is not used by this configuration");
         }
-        Place::Missing if root.is_source => {
+        Place::Missing if is_source => {
             findings.error("does not exist, so there are no sessions", mounted);
         }
         Place::Missing => findings.warning(
@@ -136,11 +130,11 @@ fn judge(key: &str, root: &Root, findings: &mut Findings) {
             format!("cannot be read: {error}"),
             "give the user who runs this command read and search permission on it",
         ),
-        Place::Directory if root.is_empty && root.is_source => findings.warning(
+        Place::Directory if is_empty && is_source => findings.warning(
             "is empty, so there are no sessions",
             format!("{mounted}; for a new study, wait for the first data"),
         ),
-        Place::Directory if root.is_empty => findings.ok("empty (nothing processed yet)"),
+        Place::Directory if is_empty => findings.ok("empty (nothing processed yet)"),
         Place::Directory => findings.ok("exists and can be read"),
     }
 }
@@ -165,13 +159,9 @@ mod tests {
                 (false, true, outputs),
                 (false, false, Level::Ok),
             ] {
-                let root = Root {
-                    is_source,
-                    has_outputs,
-                    place: place.clone(),
-                    is_empty,
-                };
-                let findings = testing::judged(|out| judge("bids_root", &root, out));
+                let used = (is_source, has_outputs);
+                let findings =
+                    testing::judged(|out| judge("bids_root", used, &place, is_empty, out));
                 assert_eq!(findings.len(), 1);
                 assert_eq!(findings[0].level, expected, "{place:?} {is_source}");
                 assert_eq!(findings[0].remedy.is_none(), expected == Level::Ok);

@@ -21,7 +21,6 @@ pub(super) fn check(config: &Config, findings: &mut Findings) {
 
 fn safety(config: &Config, findings: &mut Findings) {
     const TOPIC: &str = "safety";
-    let before = findings.list.len();
     let mut warn = |about: &str, text: String, remedy: &str| {
         findings.about(TOPIC, about).warning(text, remedy);
     };
@@ -65,12 +64,10 @@ fn safety(config: &Config, findings: &mut Findings) {
             "remove it to use the default of 10, or set a number",
         );
     }
-    if findings.list.len() == before {
-        let drop = config.safety.max_drop;
-        findings.about(TOPIC, "").ok(format!(
-            "a run submits nothing if more than {drop}%, and at least 5, of the sessions or of a procedure's complete tasks suddenly disappear, or if the disk is full"
-        ));
-    }
+    let drop = config.safety.max_drop;
+    findings.ok_if_none(TOPIC, format!(
+        "a run submits nothing if more than {drop}%, and at least 5, of the sessions or of a procedure's complete tasks suddenly disappear, or if the disk is full"
+    ));
 }
 
 fn names_of(config: &Config, is_one: impl Fn(&Procedure) -> bool) -> Vec<&str> {

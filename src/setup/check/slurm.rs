@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 
-use super::clock::Reading;
 use super::{Findings, Site, clock};
 use crate::base::sys;
 use crate::decide::manifest::{Decision, Due, Planned};
@@ -36,15 +35,6 @@ const RECENT: TimeDelta = TimeDelta::days(7);
 /// Without accounting, a job must be seen in the queue after its end; cron usually runs no more often than this.
 const USUAL_INTERVAL: u64 = 15 * 60;
 
-/// The questions about the site.
-#[derive(Default)]
-struct Inquiry {
-    /// The word that identifies this study's jobs.
-    study: String,
-    wanted: Vec<Wanted>,
-    questions: Questions,
-}
-
 /// The request of one procedure, from the configuration or its script.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Wanted {
@@ -56,71 +46,64 @@ struct Wanted {
     time: Option<u64>,
 }
 
-/// Queries Slurm, within a time limit for all its answers.
+/// Queries Slurm about the requests that a run would submit, within a time limit for all its answers.
 pub fn check(site: &Site, limit: Duration, findings: &mut Findings) {
-    let inquiry = Inquiry::new(site);
-    let report = inquiry.ask(&site.config, limit);
-    inquiry.judge(&site.config, &report, findings);
+    let (config, study, found) = (&site.config, site.study.get(), site.discovery());
+    let procedures = config.procedures.iter();
+    let requests: Vec<JobRequest> = procedures
+        .filter_map(|(id, _)| example(config, id, found))
+        .collect();
+    let wanted: Vec<Wanted> = requests.iter().map(|one| wanted(site, one)).collect();
+    let meta = study.map(|study| &study.state.meta);
+    let project = meta.and_then(|meta| meta.project.clone());
+    let project = project.or_else(|| config.project.clone());
+    let state_file = study.map_or(&config.state_file, |study| &study.store.paths.state);
+    let home = match meta.filter(|meta| meta.cluster.is_some()) {
+        Some(meta) => Home::of(config, meta),
+        // Any cluster is correct.
+        None => Home {
+            cluster: None,
+            is_unused: true,
+        },
+    };
+    let mut executor = SlurmExecutor::new(SlurmSettings {
+        home: home.clone(),
+        submit_timeout: ANSWER_LIMIT,
+        query_timeout: ANSWER_LIMIT,
+        ..SlurmSettings::from_config(config, &Metadata::default())
+    });
+    executor.set_deadline(limit);
+    let questions = Questions {
+        requests,
+        canary: study.and_then(|study| canary(&study.state)),
+        user: sys::user_name(),
+        home,
+    };
+    let report = executor.inspect(&questions);
+    let canary = questions.canary.as_ref().map(JobId::as_str);
+    let study = request::study_word(project, state_file);
+    judge(config, (&study, canary), &wanted, &report, findings);
 }
 
-impl Inquiry {
-    /// Prepares the requests that a run would submit.
-    fn new(site: &Site) -> Self {
-        let (config, study, found) = (&site.config, site.study.get(), site.discovery());
-        let procedures = config.procedures.iter();
-        let requests: Vec<JobRequest> = procedures
-            .filter_map(|(id, _)| example(config, id, found))
-            .collect();
-        let meta = study.map(|study| &study.state.meta);
-        let project = meta.and_then(|meta| meta.project.clone());
-        let state_file = study.map_or(&config.state_file, |study| &study.store.paths.state);
-        Self {
-            study: request::study_word(project.or_else(|| config.project.clone()), state_file),
-            wanted: requests
-                .iter()
-                .map(|request| wanted(site, request))
-                .collect(),
-            questions: Questions {
-                requests,
-                canary: study.and_then(|study| canary(&study.state)),
-                user: sys::user_name(),
-                home: match meta.filter(|meta| meta.cluster.is_some()) {
-                    Some(meta) => Home::of(config, meta),
-                    // Any cluster is correct.
-                    None => Home {
-                        cluster: None,
-                        is_unused: true,
-                    },
-                },
-            },
-        }
-    }
-
-    fn ask(&self, config: &Config, limit: Duration) -> Report {
-        let mut executor = SlurmExecutor::new(SlurmSettings {
-            home: self.questions.home.clone(),
-            submit_timeout: ANSWER_LIMIT,
-            query_timeout: ANSWER_LIMIT,
-            ..SlurmSettings::from_config(config, &Metadata::default())
-        });
-        executor.set_deadline(limit);
-        executor.inspect(&self.questions)
-    }
-
-    fn judge(&self, config: &Config, report: &Report, findings: &mut Findings) {
-        let settings = match &report.config {
-            Some(Ok(text)) => site::config(text),
-            _ => site::Settings::default(),
-        };
-        programs(config, report, findings);
-        queue(&self.study, report, findings);
-        let canary = self.questions.canary.as_ref().map(JobId::as_str);
-        accounting(config, canary, report, &settings, findings);
-        controller(report, &settings, findings);
-        limits::check(&self.wanted, report, findings);
-        for (procedure, tried) in &report.tried {
-            submission::report(procedure, tried, findings);
-        }
+/// `study`: the word that identifies the study's jobs.
+fn judge(
+    config: &Config,
+    (study, canary): (&str, Option<&str>),
+    wanted: &[Wanted],
+    report: &Report,
+    findings: &mut Findings,
+) {
+    let settings = match &report.config {
+        Some(Ok(text)) => site::config(text),
+        _ => site::Settings::default(),
+    };
+    programs(config, report, findings);
+    queue(study, report, findings);
+    accounting(config, canary, report, &settings, findings);
+    controller(report, &settings, findings);
+    limits::check(wanted, report, findings);
+    for (procedure, tried) in &report.tried {
+        submission::report(procedure, tried, findings);
     }
 }
 
@@ -189,7 +172,6 @@ fn canary(state: &State) -> Option<JobId> {
 }
 
 fn programs(config: &Config, report: &Report, findings: &mut Findings) {
-    let before = findings.list.len();
     let mut first = None;
     for (program, place) in &report.programs {
         findings.about("slurm", program);
@@ -207,9 +189,9 @@ fn programs(config: &Config, report: &Report, findings: &mut Findings) {
             _ => {}
         }
     }
-    if let Some(first) = first.filter(|_| findings.list.len() == before) {
+    if let Some(first) = first {
         let text = format!("its commands are available: {} and others", first.display());
-        findings.about("slurm", "").ok(text);
+        findings.ok_if_none("slurm", text);
     }
     findings.about("slurm", "version");
     match &report.version {
@@ -305,12 +287,7 @@ fn controller(report: &Report, settings: &site::Settings, findings: &mut Finding
     }
     if let (Some(other), Some((before, after))) = (settings.clock, report.asked_at) {
         // Its time is truncated to seconds.
-        let before = before - TimeDelta::seconds(1);
-        let reading = Reading {
-            before,
-            after,
-            other,
-        };
+        let reading = [before - TimeDelta::seconds(1), other, after];
         let why = "job records are identified by their submission time";
         clock::compare("slurmctld", "Slurm's", reading, why, findings);
     }

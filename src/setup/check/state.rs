@@ -7,11 +7,11 @@ use std::path::Path;
 use super::site::Study;
 use super::{Findings, Level, Site, few};
 use crate::base::sys;
-use crate::base::text::plural;
+use crate::base::text::{maybe, plural};
 use crate::decide::{request, safety};
 use crate::executor::OtherExecutor;
 use crate::model::config::Config;
-use crate::model::state::{Reason, TaskRow, TaskStatus};
+use crate::model::state::{Reason, State, TaskRow, TaskStatus};
 use crate::setup::place;
 use crate::store::sources::Sources;
 use crate::store::state_file::{StateError, Store, check_owner};
@@ -54,13 +54,7 @@ pub(super) fn check(site: &Site, findings: &mut Findings) {
     if let Err(error) = check_owner(paths, &study.state.meta, sys::effective_uid()) {
         report(&error, findings);
     }
-    let dir = place::parent(&paths.state);
-    access(
-        &paths.state,
-        place::mode(&paths.state),
-        place::mode(&dir),
-        findings,
-    );
+    access(&paths.state, place::mode(&paths.state), findings);
     // If a directory could not be read, its sessions are unknown, not removed.
     let found = site.discovery().filter(|found| found.unreadable.is_empty());
     let sessions = found.map(|found| {
@@ -106,30 +100,15 @@ fn verified(study: &Study, findings: &mut Findings) {
     if findings.list.len() == findings.before {
         let mut parts = study.verified.iter();
         let file = parts.find(|found| found.part == "state file");
-        let about = format!("{} ", study.store.paths.state.display());
-        findings.ok(match file.map(|found| found.text.strip_prefix(&about)) {
-            Some(Some(rest)) => rest.to_owned(),
-            Some(None) => format!("is intact: {}", file.map_or("", |found| &found.text)),
-            None => "is intact".to_owned(),
-        });
+        let text = maybe(": ", file.map(|found| &found.text), "");
+        findings.ok(format!("is intact{text}"));
     }
 }
 
-/// Judges the permission bits of the state file and of its directory.
-fn access(path: &Path, file: Option<u32>, dir: Option<u32>, findings: &mut Findings) {
-    let path = path.display();
-    let (Some(file), Some(dir)) = (file, dir) else {
-        return;
-    };
-    // A group without access to the directory is not expected to read the file.
-    if file & 0o040 == 0 && dir & 0o050 == 0o050 {
-        findings.warning(
-            "the group can access its directory, but not read the file",
-            format!("if the group should read it (pandas, `status`), run chmod g+r {path}; later runs keep the mode"),
-        );
-    }
-    if file & 0o002 != 0 {
-        let remedy = format!("run chmod o-w {path}");
+/// Judges the permission bits of the state file.
+fn access(path: &Path, mode: Option<u32>, findings: &mut Findings) {
+    if mode.is_some_and(|mode| mode & 0o002 != 0) {
+        let remedy = format!("run chmod o-w {}", path.display());
         findings.warning("every user of the machine can change it", remedy);
     }
 }
@@ -148,6 +127,24 @@ fn other_executor(config: &Config, study: &Study, findings: &mut Findings) {
     }
 }
 
+/// The procedures that have rows but are not in the configuration, with the number of their rows.
+pub fn removed_procedures(config: &Config, state: &State) -> Vec<String> {
+    let mut removed: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for row in state.rows() {
+        let name = &*row.key.procedure;
+        if config.procedures.find(name).is_none() {
+            let (rows, live) = removed.entry(name).or_default();
+            *rows += 1;
+            *live += usize::from(row.is_in_flight());
+        }
+    }
+    let names = removed.iter().map(|(name, (rows, live))| match live {
+        0 => format!("{name} ({rows})"),
+        live => format!("{name} ({rows}, {live} in flight)"),
+    });
+    names.collect()
+}
+
 /// Reports rows without a procedure in the configuration or without a session.
 fn unknown_rows(
     config: &Config,
@@ -156,40 +153,27 @@ fn unknown_rows(
     findings: &mut Findings,
 ) {
     findings.about(TOPIC, "rows");
-    let mut removed: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    let mut without_session = Vec::new();
-    let subjects = sessions.into_iter().flatten().map(|(subject, _)| *subject);
-    let subjects: HashSet<&str> = subjects.collect();
-    for row in study.state.rows() {
-        let key = &row.key;
-        if config.procedures.find(&key.procedure).is_none() {
-            let counts = removed.entry(&key.procedure).or_default();
-            counts.0 += 1;
-            counts.1 += usize::from(row.is_in_flight());
-            continue;
-        }
-        let is_known = sessions.is_none_or(|sessions| {
-            sessions.contains(&(&*key.subject, &*key.session))
-                || key.session.is_empty() && subjects.contains(&*key.subject)
-        });
-        if !is_known {
-            without_session.push(key.to_string());
-        }
-    }
+    let removed = removed_procedures(config, &study.state);
     if !removed.is_empty() {
-        let names = removed.iter().map(|(name, (rows, live))| match live {
-            0 => format!("{name} ({rows})"),
-            live => format!("{name} ({rows}, {live} in flight)"),
-        });
-        let names = few(&names.collect::<Vec<_>>());
+        let names = few(&removed);
         findings.warning(
             format!("rows of procedures that are not in the configuration: {names}"),
             "if a name in the configuration is wrong, correct it; `snbb-scheduler clean --rows --older-than 90d` moves old rows away",
         );
     }
-    let count = without_session.len();
-    if count > 0 {
-        let (rows, tasks) = (plural(count, "row"), few(&without_session));
+    let Some(sessions) = sessions else { return };
+    let subjects: HashSet<&str> = sessions.iter().map(|(subject, _)| *subject).collect();
+    let keys = study.state.rows().iter().map(|row| &row.key);
+    let without_session: Vec<String> = keys
+        .filter(|key| config.procedures.find(&key.procedure).is_some())
+        .filter(|key| match &*key.session {
+            "" => !subjects.contains(&*key.subject),
+            session => !sessions.contains(&(&*key.subject, session)),
+        })
+        .map(ToString::to_string)
+        .collect();
+    if !without_session.is_empty() {
+        let (rows, tasks) = (plural(without_session.len(), "row"), few(&without_session));
         findings.warning(
             format!("{rows} of sessions that do not exist: {tasks}"),
             "check that all data is mounted; `snbb-scheduler clean --rows --older-than 90d` moves old rows away",

@@ -73,11 +73,7 @@ fn steps(own: &Path, trial: &mut Trial) -> Result<(), Failed> {
     let metadata = file.metadata().map_err(at(WRITE))?;
     let nanos = u32::try_from(metadata.mtime_nsec()).unwrap_or_default();
     let modified = DateTime::from_timestamp(metadata.mtime(), nanos);
-    trial.written = modified.map(|other| Reading {
-        before,
-        after,
-        other,
-    });
+    trial.written = modified.map(|other| [before, other, after]);
     sync_directory_of(&first).map_err(at("cannot sync a directory"))?;
 
     fs::hard_link(&first, &second).map_err(at(LINK))?;

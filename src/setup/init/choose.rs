@@ -21,7 +21,7 @@ pub fn choose(names: &[String], catalogue: &[App], converts: bool) -> Result<Cho
     let mut named: Vec<&App> = Vec::new();
     let given = names.iter().map(|name| name.trim());
     for name in given.filter(|name| !name.is_empty()) {
-        let app = find(name, names, catalogue)?;
+        let app = find(name, catalogue)?;
         if !has(&named, &[app.name]) {
             named.push(app);
         }
@@ -62,8 +62,8 @@ fn has(named: &[&App], any: &[&str]) -> bool {
     named.iter().any(|app| any.contains(&app.name))
 }
 
-/// Finds an app by name, ignoring case and dashes. `all` contains all given names.
-fn find<'a>(name: &str, all: &[String], catalogue: &'a [App]) -> Result<&'a App, InitError> {
+/// Finds an app by name, ignoring case and dashes.
+fn find<'a>(name: &str, catalogue: &'a [App]) -> Result<&'a App, InitError> {
     let folded = fold(name);
     if let Some(app) = catalogue.iter().find(|app| fold(app.name) == folded) {
         return Ok(app);
@@ -77,15 +77,8 @@ fn find<'a>(name: &str, all: &[String], catalogue: &'a [App]) -> Result<&'a App,
             format!("did you mean {similar}? `snbb-scheduler init --list` shows all")
         }
     };
-    let corrected = similar.first().map(|similar| {
-        let names = all.iter().map(|given| match given.trim() == name {
-            true => *similar,
-            false => given.as_str(),
-        });
-        names.collect::<Vec<_>>().join(", ")
-    });
     let text = format!("the catalogue has no procedure '{}'", name.escape_debug());
-    Err(InitError::wrong("", text, hint).suggesting(corrected))
+    Err(InitError::wrong("", text, hint))
 }
 
 fn needs(app: &App, group: &[&str]) -> InitError {
@@ -98,7 +91,6 @@ fn needs(app: &App, group: &[&str]) -> InitError {
              instead"
         ),
     )
-    .or_in_dialogue(format!("add {either}"))
 }
 
 fn check_converters(named: &[&App], converts: bool) -> Result<(), InitError> {
@@ -107,8 +99,7 @@ fn check_converters(named: &[&App], converts: bool) -> Result<(), InitError> {
             "--procedures",
             format!("'{}' reads DICOM files, but none are given", app.name),
             "pass the DICOM files with --dicom-root, or omit this procedure",
-        )
-        .or_in_dialogue("omit it"));
+        ));
     }
     let mut converters = named.iter().filter(|app| app.is_converter());
     if let (Some(first), Some(second)) = (converters.next(), converters.next()) {

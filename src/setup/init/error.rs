@@ -7,25 +7,14 @@ use crate::base::printable::printable;
 
 /// Why nothing was written, and the remedy.
 #[derive(Debug, thiserror::Error)]
-#[error("{}{text}", option_before(.option))]
+#[error("{}", format!("{} {}", .option, .text).trim_start())]
 pub struct InitError {
     /// The option with the wrong value, or empty.
     option: &'static str,
     text: String,
     hint: String,
-    /// A different hint for the dialogue, where no option was typed.
-    dialogue_hint: Option<String>,
-    /// A value that was probably intended.
-    pub suggestion: Option<String>,
     /// True if the command line is wrong.
     pub is_usage: bool,
-}
-
-fn option_before(option: &str) -> String {
-    match option {
-        "" => String::new(),
-        option => format!("{option} "),
-    }
 }
 
 impl InitError {
@@ -35,20 +24,7 @@ impl InitError {
             option,
             text: text.into(),
             hint: hint.into(),
-            dialogue_hint: None,
-            suggestion: None,
             is_usage: true,
-        }
-    }
-
-    pub fn suggesting(self, suggestion: Option<String>) -> Self {
-        Self { suggestion, ..self }
-    }
-
-    pub fn or_in_dialogue(self, hint: impl Into<String>) -> Self {
-        Self {
-            dialogue_hint: Some(hint.into()),
-            ..self
         }
     }
 
@@ -113,10 +89,9 @@ impl InitError {
         self.hint.clone()
     }
 
-    /// The error and its hint for the dialogue.
+    /// The error and its hint for the dialogue, where no option was typed.
     pub fn in_dialogue(&self) -> String {
-        let hint = self.dialogue_hint.as_ref().unwrap_or(&self.hint);
-        format!("{} ({hint})", self.text)
+        format!("{} ({})", self.text, self.hint)
     }
 }
 

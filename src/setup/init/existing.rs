@@ -6,6 +6,7 @@
 
 mod place;
 
+use std::cmp::Reverse;
 use std::path::Path;
 
 use crate::base::parallel;
@@ -31,7 +32,7 @@ const SAMPLE: usize = 50;
 /// Existing results.
 #[derive(Debug, Default)]
 pub struct Existing {
-    /// At most one per app, in the order of the catalogue.
+    /// In the order of the catalogue, at most one per app.
     pub found: Vec<AppResults>,
     /// One line for each place without a proposal.
     pub notes: Vec<String>,
@@ -71,11 +72,20 @@ impl Existing {
             }
         }
         let order = |found: &AppResults| {
-            catalogue::apps()
-                .iter()
-                .position(|app| app.name == found.app.name)
+            let mut apps = catalogue::apps().iter();
+            apps.position(|app| app.name == found.app.name)
         };
-        all.found.sort_by_key(order);
+        let Self { found, notes } = &mut all;
+        // The place with most complete results of an app comes first.
+        found.sort_by_key(|found| (order(found), Reverse(found.complete)));
+        found.dedup_by(|other, first| {
+            let is_same = other.app.name == first.app.name;
+            if is_same {
+                let (text, place) = (&other.text, &first.place);
+                notes.push(format!("{text}, in addition to those in {place}"));
+            }
+            is_same
+        });
         all.after_fmriprep();
         all
     }
@@ -148,27 +158,18 @@ impl Existing {
                 if missing.len() == 1 { "has" } else { "have" },
             ));
         }
-        let other = self.found.iter().position(|found| found.app.name == name);
-        let is_better = |found: &AppResults| complete > found.complete;
-        match other.and_then(|at| self.found.get_mut(at)) {
-            _ if complete == 0 => self.notes.push(format!(
+        if complete == 0 {
+            self.notes.push(format!(
                 "{text} with the catalogue's entry, so it is not proposed; `init --add {name}` adds it, and `explain` shows what is missing"
-            )),
-            Some(found) if !is_better(found) => {
-                self.notes.push(format!("{text}, in addition to those in {}", found.place));
-            }
-            other => {
-                let app = app.remarked(&format!("Existing results: {text}."));
-                let found = AppResults { app, text, complete, place: path.clone() };
-                match other {
-                    Some(old) => {
-                        let old = std::mem::replace(old, found);
-                        self.notes.push(format!("{}, in addition to those in {path}", old.text));
-                    }
-                    None => self.found.push(found),
-                }
-            }
+            ));
+            return;
         }
+        self.found.push(AppResults {
+            app: app.remarked(&format!("Existing results: {text}.")),
+            text,
+            complete,
+            place: path.clone(),
+        });
     }
 
     /// fMRIPrep creates FreeSurfer's results in its own directory, so FreeSurfer must run after it.
@@ -200,12 +201,6 @@ impl Existing {
                 read_count += 1;
                 let names = names(&root.join(&path));
                 if read_count > MOST_PLACES || names.is_empty() {
-                    continue;
-                }
-                if names.iter().any(|name| name == "ria-layout-version") {
-                    self.notes.push(format!(
-                        "{path}: a DataLad RIA store, which does not contain plain files: put a clone of it into derivatives_root"
-                    ));
                     continue;
                 }
                 let (subjects, others): (Vec<String>, Vec<String>) =

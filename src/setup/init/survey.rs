@@ -1,21 +1,16 @@
-//! Surveys a site's data for `init`: sessions, datatypes, missing directories. Changes nothing.
+//! Surveys a site's data for `init`: sessions, missing directories. Changes nothing.
 
-use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::error::{InitError, shown};
 use crate::config::Overrides;
 use crate::config::load::interpret;
-use crate::gather::sessions::discover::{Discovery, discover};
+use crate::gather::sessions::discover::discover;
 use crate::model::bids::suggest::nearest;
 use crate::model::bids::{Session, SessionSource};
 use crate::model::config::Config;
-use crate::setup::catalogue::{App, DESCRIPTION};
 use crate::setup::place::{self, Place};
-
-/// Number of sessions whose datatypes are read, spread over the dataset.
-const SAMPLE: usize = 50;
 
 /// Number of invalid names to show.
 const SHOWN: usize = 3;
@@ -26,36 +21,10 @@ pub struct Data {
     pub cohort: Vec<Session>,
     pub subjects: usize,
     pub sessions: usize,
-    /// The largest number of sessions of a subject.
-    pub most_sessions: usize,
-    /// BIDS datatypes, and the number of sampled sessions that have them.
-    pub datatypes: BTreeMap<String, usize>,
-    /// Number of sampled sessions; 0 if there is no converted dataset yet.
-    pub sampled: usize,
     /// Subjects in `dicom_root` have no `ses-*` directories.
     pub is_sessionless: bool,
     /// Remarks, one line each.
     pub notes: Vec<String>,
-}
-
-impl Data {
-    /// Why an app would never be applicable; `None` if it is, or if that is unknown.
-    pub fn obstacle(&self, app: &App) -> Option<String> {
-        let needed = app.min_sessions();
-        if self.sessions > 0 && self.most_sessions < needed {
-            return Some(format!("no subject has {needed} sessions"));
-        }
-        if self.sampled == 0 {
-            return None;
-        }
-        let is_there = |kind: &&str| self.datatypes.contains_key(*kind);
-        let missing = app.reads.iter().find(|group| !group.iter().any(is_there))?;
-        let among = match self.sampled {
-            count if count == self.sessions => "no session has".to_owned(),
-            count => format!("none of {count} sampled sessions has"),
-        };
-        Some(format!("{among} {}", missing.join(" or ")))
-    }
 }
 
 /// Checks an existing directory.
@@ -104,15 +73,9 @@ pub fn dicom(root: &Path) -> Result<Data, InitError> {
             config.sessionless = sessionless;
         })
     };
-    let mut data = search(false)?.0;
-    if place::is_there(&root.join(DESCRIPTION)) {
-        data.notes.push(format!(
-            "{} contains a {DESCRIPTION}: for a dataset that is already converted, use only --bids-root",
-            root.display()
-        ));
-    }
+    let mut data = search(false)?;
     if data.sessions == 0 {
-        let other = search(true)?.0;
+        let other = search(true)?;
         if other.sessions > 0 {
             return Ok(Data {
                 is_sessionless: true,
@@ -150,13 +113,9 @@ fn not_in_bids_layout(root: &Path, names: &[String]) -> InitError {
          the columns UID, ScanID and dicom_path and pass it with --sessions-file FILE (--subject-col and --session-col \
          for other columns)",
     )
-    .or_in_dialogue(
-        "rename the directories to sub-<label>/ses-<label> (or create links); for another layout, start again and choose \
-         a CSV file",
-    )
 }
 
-/// Finds sessions and their datatypes in `bids_root`. With `is_source`, there must be sessions.
+/// Finds sessions in `bids_root`. With `is_source`, there must be sessions.
 ///
 /// # Errors
 /// It does not exist, cannot be read, or has no sessions.
@@ -167,27 +126,20 @@ pub fn bids(root: &Path, is_source: bool) -> Result<Data, InitError> {
     } else if target(OPTION, root)? {
         return Ok(Data::default());
     }
-    let (mut data, found) = sessions(|config| {
+    let mut data = sessions(|config| {
         config.bids_root = root.to_owned();
         config.sessions = SessionSource::Bids;
     })?;
     if data.sessions == 0 && is_source {
-        const LAYOUT: &str = "a converted dataset contains sub-<label> directories with anat, func, dwi, ...; to convert \
-             DICOM files,";
-        let root = shown(root);
         return Err(InitError::wrong(
             "",
-            format!("bids_root {root} contains no directories named sub-<label>"),
-            format!("{LAYOUT} pass them with --dicom-root"),
-        )
-        .or_in_dialogue(format!("{LAYOUT} start again and choose DICOM files")));
-    }
-    for session in place::sample(&found.sessions, SAMPLE) {
-        data.sampled += 1;
-        let dir = root.join(&session.subject).join(&session.session);
-        for name in names_of_directories(&dir).unwrap_or_default() {
-            *data.datatypes.entry(name).or_default() += 1;
-        }
+            format!(
+                "bids_root {} contains no directories named sub-<label>",
+                shown(root)
+            ),
+            "a converted dataset contains sub-<label> directories with anat, func, dwi, ...; to convert DICOM files, pass \
+             them with --dicom-root",
+        ));
     }
     if !is_source {
         data.notes.clear();
@@ -200,35 +152,32 @@ pub fn bids(root: &Path, is_source: bool) -> Result<Data, InitError> {
 /// # Errors
 /// It is not valid.
 pub fn list(file: &Path, subject_col: &str, session_col: &str) -> Result<Data, InitError> {
-    let (data, _) = sessions(|config| {
+    sessions(|config| {
         config.sessions = SessionSource::Csv {
             file: file.to_owned(),
             subject_col: subject_col.to_owned(),
             session_col: session_col.to_owned(),
         };
-    })?;
-    Ok(data)
+    })
 }
 
 /// Finds sessions with changes to the default configuration.
-fn sessions(set: impl FnOnce(&mut Config)) -> Result<(Data, Discovery), InitError> {
+fn sessions(set: impl FnOnce(&mut Config)) -> Result<Data, InitError> {
     let mut config = defaults()?;
     set(&mut config);
     let found = discover(&config.search())
         .map_err(|error| InitError::wrong("", error.to_string(), error.hint()))?;
-    let subjects = || found.sessions.chunk_by(|a, b| a.subject == b.subject);
+    let subjects = found.sessions.chunk_by(|a, b| a.subject == b.subject);
     let unreadable = found.unreadable.iter();
     let unreadable =
         unreadable.map(|what| format!("cannot read {}: {}", what.path.display(), what.error));
-    let data = Data {
-        cohort: found.sessions.clone(),
-        subjects: subjects().count(),
+    Ok(Data {
+        subjects: subjects.count(),
         sessions: found.sessions.len(),
-        most_sessions: subjects().map(<[Session]>::len).max().unwrap_or_default(),
         notes: found.notes.iter().cloned().chain(unreadable).collect(),
-        ..Data::default()
-    };
-    Ok((data, found))
+        is_sessionless: false,
+        cohort: found.sessions,
+    })
 }
 
 /// The built-in configuration.
@@ -256,7 +205,7 @@ fn names_of_directories(dir: &Path) -> io::Result<Vec<String>> {
     Ok(names.filter(|name| !name.starts_with('.')).collect())
 }
 
-/// The error for a missing path, with a similar existing one.
+/// The error for a missing path, with a name beside it that is similar.
 fn missing(option: &'static str, path: &Path) -> InitError {
     let first = first_missing(path);
     let similar = || {
@@ -264,11 +213,8 @@ fn missing(option: &'static str, path: &Path) -> InitError {
         let names = names_of_directories(parent).ok()?;
         nearest(name, names.iter().map(String::as_str)).map(|nearest| parent.join(nearest))
     };
-    let rest = path.strip_prefix(first).unwrap_or(Path::new(""));
-    let similar: Option<PathBuf> =
-        similar().map(|similar| similar.join(rest).components().collect());
-    let hint = match &similar {
-        Some(similar) => format!("did you mean {}?", shown(similar)),
+    let hint = match similar() {
+        Some(similar) => format!("did you mean {}?", shown(&similar)),
         None => "check that its file system is mounted, create the directory, or correct the path"
             .to_owned(),
     };
@@ -277,7 +223,6 @@ fn missing(option: &'static str, path: &Path) -> InitError {
         false => ", and neither does its parent directory",
     };
     InitError::wrong(option, format!("{} does not exist{nor}", shown(path)), hint)
-        .suggesting(similar.and_then(|similar| Some(similar.to_str()?.to_owned())))
 }
 
 fn unreadable(option: &'static str, path: &Path, error: &str) -> InitError {

@@ -31,13 +31,12 @@ pub fn check_new(files: &[PathBuf]) -> Result<(), InitError> {
 ///
 /// # Errors
 /// A file already exists or cannot be written.
-pub fn write(files: &[NewFile], directories: &[&Path], dir: &Path) -> Result<(), InitError> {
+pub fn write(files: &[NewFile], directories: &[PathBuf], dir: &Path) -> Result<(), InitError> {
     let paths: Vec<PathBuf> = files.iter().map(|file| dir.join(&file.path)).collect();
     check_new(&paths)?;
     let mut created = Created::default();
     let parents = paths.iter().map(|path| place::parent(path));
-    let directories = directories.iter().map(|path| (*path).to_owned());
-    for directory in parents.chain(directories) {
+    for directory in parents.chain(directories.iter().cloned()) {
         created.directory(&directory)?;
     }
     // All are on disk before the first gets its name, so that a full disk leaves nothing.
@@ -140,7 +139,7 @@ mod tests {
         let log = tmp.path().join("log/x");
         write(
             &[file("c.yaml", false), file("s/x.sh", true)],
-            &[&log],
+            std::slice::from_ref(&log),
             &dir,
         )
         .unwrap();
@@ -172,7 +171,7 @@ mod tests {
             file("s/x.sh", true),
             file("t/y.sh", true),
         ];
-        let error = write(&files, &[&tmp.path().join("log")], tmp.path()).unwrap_err();
+        let error = write(&files, &[tmp.path().join("log")], tmp.path()).unwrap_err();
         assert!(
             error
                 .to_string()
@@ -186,7 +185,7 @@ mod tests {
         let tmp = tempfile::tempdir().unwrap();
         std::fs::write(tmp.path().join("file"), "").unwrap();
         let files = [file("d/c.yaml", false)];
-        let error = write(&files, &[&tmp.path().join("file/log")], tmp.path()).unwrap_err();
+        let error = write(&files, &[tmp.path().join("file/log")], tmp.path()).unwrap_err();
         assert!(error.to_string().contains("not a directory"), "{error}");
         assert_eq!(all(tmp.path()), ["file"]);
         // A name that is too long fails only when the file is renamed.

@@ -234,22 +234,3 @@ fn what_calls_and_programs_left_behind_is_told() {
         "1 row of sessions that do not exist: bids sub-02 ses-01",
     );
 }
-
-#[test]
-fn a_state_that_its_group_cannot_read() {
-    let (study, _slurm) = site();
-    study.ok(&["run"]);
-    let set = |path: &str, mode| {
-        fs::set_permissions(study.at(path), fs::Permissions::from_mode(mode)).unwrap();
-    };
-    set("", 0o700);
-    set("state.parquet", 0o600);
-    assert_eq!(trouble(&study, &[]).len(), 0, "nobody else can enter");
-    set("", 0o750);
-    only(
-        &study,
-        "warning",
-        "state",
-        "the group can access its directory, but not read the file",
-    );
-}

@@ -159,7 +159,7 @@ fn settings_that_are_dear_and_messengers_that_cannot_run() {
             "heartbeat_file: plain/x.json\n",
             "warning",
             "notify",
-            "this user cannot write to",
+            "is not a directory",
         ),
     ] {
         configured(text);

@@ -96,15 +96,15 @@ fn d26_a_person_at_a_terminal_is_asked_and_may_err() {
     // Ctrl-C, and an answer on the way that was in vain.
     let (code, _) = dialogue(&study, &["init", "other"], &[("Sessions", "\x03")]);
     assert!(code != 0 && study.snapshot() == before);
-    // Enter takes what was probably meant; lists are chosen from by number. No option is named that nobody typed.
+    // Lists are chosen from by number. No option is named that nobody typed.
     let steps = [
         ("Sessions", "1\r"),
         ("Directory of the DICOM files", &typo),
-        ("did you mean", "\r"),
+        ("did you mean", &dicom),
         ("to create from them", "\r"),
         ("Directory for outputs", "\r"),
         ("empty for a small example", "fmripep, mriqc, 3\r"),
-        ("example) [fmriprep, mriqc, heudiconv]", "\r"),
+        ("did you mean fmriprep", "fmriprep, mriqc, 3\r"),
         ("Executor", "2\r"),
         ("Write them?", "y\r"),
     ];

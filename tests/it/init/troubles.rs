@@ -97,11 +97,7 @@ fn wrong_turns_are_told_with_the_way_out_and_leave_nothing() {
             2,
             "the catalogue has no procedure 'fmripep'",
         ),
-        (
-            with(&["--partition", "a b"]),
-            2,
-            "--partition 'a b': contains a space",
-        ),
+        (with(&["--partition", "a b"]), 2, "'a b' contains a space"),
         (
             with(&["--project", "a b"]),
             2,

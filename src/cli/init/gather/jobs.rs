@@ -3,7 +3,7 @@
 use super::Gatherer;
 use crate::base::sys;
 use crate::cli::args::ExecutorWord;
-use crate::cli::error::Failure;
+use crate::cli::error::Result;
 use crate::cli::init::ask::picked;
 use crate::executor::slurm::offers;
 use crate::executor::slurm::offers::Offers;
@@ -16,29 +16,20 @@ const NONE: &str = "none";
 
 /// A question for one of several names in Slurm.
 struct NameQuestion<'a> {
-    question: &'a str,
-    option: &'static str,
+    question: &'static str,
     /// Kind of the name, such as `partition`.
-    what: &'a str,
+    what: &'static str,
     given: &'a Option<String>,
     /// All names in Slurm; empty if unknown.
     known: Vec<&'a str>,
     default: Option<&'a str>,
-    /// Whether Slurm has no default.
-    must_be_named: bool,
+    title: &'static str,
+    choices: Vec<String>,
 }
 
 impl Gatherer<'_> {
-    pub(super) fn jobs(&mut self) -> Result<Jobs, Failure> {
-        let args = self.args;
-        for (option, name) in [
-            ("--partition", &args.partition),
-            ("--account", &args.account),
-        ] {
-            name.as_deref()
-                .map_or(Ok(()), |name| check_word(option, name))?;
-        }
-        if args.executor == Some(ExecutorWord::Local) {
+    pub(super) fn jobs(&mut self) -> Result<Jobs> {
+        if self.args.executor == Some(ExecutorWord::Local) {
             return Ok(Jobs::Local);
         }
         let offers = offers::ask(std::env::vars_os().collect(), &sys::user_name());
@@ -58,7 +49,7 @@ impl Gatherer<'_> {
     }
 
     /// Chooses between the two executors.
-    fn wants_slurm(&mut self, offers: &Offers) -> Result<bool, Failure> {
+    fn wants_slurm(&mut self, offers: &Offers) -> Result<bool> {
         let args = self.args;
         let has_commands = offers.bin_dir.is_some();
         let is_there = has_commands && !offers.has_no_cluster;
@@ -96,7 +87,7 @@ impl Gatherer<'_> {
         Ok(is_there)
     }
 
-    fn partition(&mut self, offers: &Offers) -> Result<Option<String>, Failure> {
+    fn partition(&mut self, offers: &Offers) -> Result<Option<String>> {
         let names: Vec<&str> = offers.partitions.iter().map(|p| p.name.as_str()).collect();
         let only = names.first().copied().filter(|_| names.len() == 1);
         let default = offers.partitions.iter().find(|p| p.is_default);
@@ -112,96 +103,66 @@ impl Gatherer<'_> {
                 partition.name, partition.time_limit
             )
         });
-        let choices: Vec<String> = choices.collect();
         let question = NameQuestion {
             question: "Partition",
-            option: "--partition",
             what: "partition",
             given: &self.args.partition,
-            must_be_named: default.is_none() && !names.is_empty(),
+            choices: choices.collect(),
             known: names,
             default,
+            title: "Partitions of Slurm:",
         };
-        self.name(question, "Partitions of Slurm:", &choices)
+        self.name(&question)
     }
 
-    fn account(&mut self, offers: &Offers) -> Result<Option<String>, Failure> {
+    fn account(&mut self, offers: &Offers) -> Result<Option<String>> {
         let names = &offers.accounts;
         let only = names.first().filter(|_| names.len() == 1);
         let question = NameQuestion {
             question: "Account",
-            option: "--account",
             what: "account of yours",
             given: &self.args.account,
+            choices: names.clone(),
             known: names.iter().map(String::as_str).collect(),
             default: offers.default_account.as_ref().or(only).map(String::as_str),
-            must_be_named: false,
+            title: "Your accounts in Slurm:",
         };
-        self.name(question, "Your accounts in Slurm:", names)
+        self.name(&question)
     }
 
     /// A name from the option, else from the user, else the default; empty and `none` mean Slurm's own.
-    fn name(
-        &mut self,
-        asked: NameQuestion<'_>,
-        title: &str,
-        choices: &[String],
-    ) -> Result<Option<String>, Failure> {
+    fn name(&mut self, asked: &NameQuestion<'_>) -> Result<Option<String>> {
         let own = |name: &str| Some(name.to_owned()).filter(|name| !["", NONE].contains(&&**name));
-        let unknown = |names: &str| {
-            let mut names = names.split(',').filter(|name| !["", NONE].contains(name));
-            names.find_map(|name| unknown(&asked, name))
-        };
         if let Some(given) = asked.given {
-            if let Some(unknown) = unknown(given) {
+            if let Err(unknown) = check(asked, given) {
                 self.printer.warning(&unknown.in_dialogue());
             }
             return Ok(own(given));
         }
         let Some(asker) = self.asker else {
-            if asked.must_be_named {
-                let names = asked.known.join(", ");
-                let text = format!("Slurm has no default partition (available: {names})");
-                return Err(InitError::wrong("", text, "choose one: --partition NAME").into());
-            }
             return Ok(asked.default.and_then(own));
         };
-        self.menu(title, choices);
+        self.menu(asked.title, &asked.choices);
         let default = asked.default.unwrap_or(NONE);
         let answer = asker.text(asked.question, Some(default), |answer| {
-            let answer = picked(&asked.known, answer);
-            check_word(asked.option, answer)?;
-            if answer == NONE && asked.must_be_named {
-                let hint = format!("choose one of {}", asked.known.join(", "));
-                return Err(InitError::wrong("", "Slurm has no default", hint));
-            }
-            unknown(answer).map_or(Ok(()), Err)
+            check(asked, picked(&asked.known, answer))
         })?;
         Ok(own(picked(&asked.known, &answer)))
     }
 }
 
-/// Slurm's names contain no spaces.
-fn check_word(option: &'static str, name: &str) -> Result<(), InitError> {
-    if !name.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Ok(());
-    }
-    let text = format!("'{}': contains a space", name.escape_debug());
-    let hint = "use a name as shown by sinfo or sacctmgr";
-    Err(InitError::wrong(option, text, hint))
-}
-
-/// The rejection of a name that Slurm does not know, if it lists any.
-fn unknown(asked: &NameQuestion<'_>, name: &str) -> Option<InitError> {
+/// Rejects names that Slurm does not know, if it lists any.
+fn check(asked: &NameQuestion<'_>, names: &str) -> Result<(), InitError> {
     let known = &asked.known;
-    if known.is_empty() || known.contains(&name) {
-        return None;
-    }
-    let nearest = suggest::nearest(name, known.iter().copied());
-    let hint = match nearest {
+    let is_unknown = |name: &&str| !["", NONE].contains(name) && !known.contains(name);
+    let unknown = names.split(',').find(is_unknown);
+    let Some(name) = unknown.filter(|_| !known.is_empty()) else {
+        return Ok(());
+    };
+    let hint = match suggest::nearest(name, known.iter().copied()) {
         Some(near) => format!("did you mean '{near}'?"),
         None => format!("available: {}", known.join(", ")),
     };
     let text = format!("Slurm has no {} '{}'", asked.what, name.escape_debug());
-    Some(InitError::wrong("", text, hint).suggesting(nearest.map(str::to_owned)))
+    Err(InitError::wrong("", text, hint))
 }

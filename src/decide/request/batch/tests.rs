@@ -74,7 +74,6 @@ fn tasks_with_different_requests_are_not_grouped() {
         sizes(&batches),
         [(true, 9), (true, 1), (true, 1), (true, 1)]
     );
-    assert_eq!(singles(&grouped(tasks(3), ArrayMode::Never, 1)), [("a", 3)]);
 }
 
 #[test]

@@ -30,13 +30,6 @@ pub(super) fn compare(
             },
         );
     }
-    if let Some(hold) = first("hold") {
-        let line = hold.at;
-        findings.warning(
-            format!("{shown} has '#SBATCH --hold' in line {line}: its jobs wait until somebody releases them"),
-            "remove it, unless somebody does",
-        );
-    }
     if let Some(clusters) = first("clusters") {
         let (value, line) = (value(clusters), clusters.at);
         findings.warning(
@@ -229,7 +222,6 @@ mod tests {
                 "--output=/x/%j (line 2)",
             ),
             ("#SBATCH --array=0-9", Level::Error, "--array=0-9"),
-            ("#SBATCH -H", Level::Warning, "--hold"),
             ("#SBATCH -M gpu", Level::Warning, "--clusters=gpu"),
         ] {
             let found = texts(script, true);

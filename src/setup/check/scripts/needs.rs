@@ -47,11 +47,8 @@ fn assigned<'a>(
     let Some((variable, default)) = inner.and_then(|inner| inner.split_once('-')) else {
         return (name, unquoted(value));
     };
-    let (variable, or_if_empty) = match variable.strip_suffix(':') {
-        Some(variable) => (variable, true),
-        None => (variable, false),
-    };
-    let set = env(variable).filter(|value| !(or_if_empty && value.is_empty()));
+    let variable = variable.trim_end_matches(':');
+    let set = env(variable).filter(|value| !value.is_empty());
     (variable, set.unwrap_or_else(|| unquoted(default)))
 }
 

@@ -48,20 +48,13 @@ fn wanted() -> Wanted {
     }
 }
 
-fn inquiry(canary: Option<&str>, wanted: Wanted) -> Inquiry {
-    Inquiry {
-        study: "memory@1".to_owned(),
-        wanted: vec![wanted],
-        questions: Questions {
-            canary: canary.map(JobId::new),
-            ..Questions::default()
-        },
-    }
+fn judged_with(canary: Option<&str>, text: &str, wanted: Wanted, report: &Report) -> Vec<Finding> {
+    let (study, config) = (("memory@1", canary), testing::config(text));
+    testing::judged(|out| judge(&config, study, &[wanted], report, out))
 }
 
 fn judged(text: &str, wanted: Wanted, report: &Report) -> Vec<Finding> {
-    let (inquiry, config) = (inquiry(Some("99"), wanted), testing::config(text));
-    testing::judged(|out| inquiry.judge(&config, report, out))
+    judged_with(Some("99"), text, wanted, report)
 }
 
 fn trouble(text: &str, wanted: Wanted, report: &Report) -> (Level, &'static str, String) {
@@ -187,8 +180,7 @@ fn queue_and_accounting() {
         assert_eq!((found, topic), (level, "accounting"), "{text}");
         assert!(text.contains(part), "{text}");
     }
-    let (inquiry, config) = (inquiry(None, wanted()), testing::config(""));
-    let none = testing::judged(|out| inquiry.judge(&config, &with(Ok(""), "300"), out));
+    let none = judged_with(None, "", wanted(), &with(Ok(""), "300"));
     assert!(
         none.iter().all(|f| f.level == Level::Ok),
         "no job is known yet"

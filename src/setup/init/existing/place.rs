@@ -84,13 +84,8 @@ impl Place {
             // The other apps create FreeSurfer's results, too.
             apps.sort_by_key(|app| app.name == "freesurfer");
             apps.truncate(1);
-            let is_its = |name: &str| {
-                apps.iter()
-                    .any(|app| fold(name).starts_with(&fold(app.name)))
-            };
-            let its = zips.iter().filter(|(name, _)| is_its(name));
-            let versions: BTreeSet<String> =
-                its.map(|(_, version)| version.replace('-', ".")).collect();
+            let versions = zips.iter().map(|(_, version)| version.replace('-', "."));
+            let versions: BTreeSet<String> = versions.collect();
             let versions: Vec<String> = versions.into_iter().collect();
             return Maker {
                 name: names.first().map(|name| (*name).to_owned()),

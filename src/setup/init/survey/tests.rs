@@ -1,7 +1,6 @@
 //! Valid and invalid data directories.
 
 use super::*;
-use crate::setup::catalogue;
 
 fn tree(entries: &[&str]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
@@ -21,10 +20,7 @@ fn tree(entries: &[&str]) -> tempfile::TempDir {
 fn layouts_of_dicom_roots_are_recognized() {
     let survey = |entries: &[&str]| dicom(tree(entries).path());
     let data = survey(&["sub-1/ses-1/1.dcm", "sub-1/ses-2/", "sub-2/ses-1/"]).unwrap();
-    assert_eq!(
-        (data.subjects, data.sessions, data.most_sessions),
-        (2, 3, 2)
-    );
+    assert_eq!((data.subjects, data.sessions), (2, 3));
     assert!(!data.is_sessionless && data.notes.is_empty());
     assert!(survey(&["sub-1/1.dcm"]).unwrap().is_sessionless);
     let data = survey(&[]).unwrap();
@@ -38,7 +34,7 @@ fn layouts_of_dicom_roots_are_recognized() {
 }
 
 #[test]
-fn datatypes_of_a_converted_dataset_are_counted() {
+fn sessions_of_a_converted_dataset_are_counted() {
     let dir = tree(&[
         "sub-1/ses-1/anat/x",
         "sub-1/ses-2/dwi/x",
@@ -46,11 +42,7 @@ fn datatypes_of_a_converted_dataset_are_counted() {
         "derivatives/a/",
     ]);
     let data = bids(dir.path(), true).unwrap();
-    assert_eq!((data.sessions, data.sampled), (3, 3));
-    assert_eq!(
-        data.datatypes,
-        [("anat".to_owned(), 2), ("dwi".to_owned(), 1)].into()
-    );
+    assert_eq!(data.sessions, 3);
     let error = bids(&dir.path().join("derivatives"), true).unwrap_err();
     assert!(error.hint().contains("--dicom-root"), "{error}");
     assert_eq!(
@@ -68,41 +60,9 @@ fn a_wrong_path_suggests_the_right_one() {
         hint("study/dicm"),
         format!("did you mean {}?", at("study/dicom").display())
     );
-    assert_eq!(hint("stdy/dicom"), hint("study/dicm"));
     assert!(hint("study/other").contains("mounted"));
     assert_eq!(hint("file"), "use a directory");
     assert!(target("--bids-root", &at("study/bids")).unwrap());
     assert!(!target("--bids-root", &at("study")).unwrap());
     assert!(target("--bids-root", &at("no/bids")).is_err());
-}
-
-fn named(name: &str) -> App {
-    catalogue::app(name).unwrap().clone()
-}
-
-#[test]
-fn apps_without_data_have_an_obstacle() {
-    let data = Data {
-        subjects: 2,
-        sessions: 2,
-        most_sessions: 1,
-        sampled: 2,
-        datatypes: [("anat".to_owned(), 2)].into(),
-        ..Data::default()
-    };
-    assert_eq!(data.obstacle(&named("mriqc")), None);
-    assert_eq!(data.obstacle(&named("dcm2niix")), None);
-    let obstacle = |name, data: &Data| data.obstacle(&named(name)).unwrap();
-    assert_eq!(obstacle("fmriprep", &data), "no session has func");
-    assert_eq!(obstacle("xcp_d", &data), "no session has func");
-    let sample = Data {
-        sessions: 300,
-        ..data.clone()
-    };
-    assert_eq!(
-        obstacle("qsiprep", &sample),
-        "none of 2 sampled sessions has dwi"
-    );
-    let unknown = Data { sampled: 0, ..data };
-    assert_eq!(unknown.obstacle(&named("qsiprep")), None);
 }
