@@ -83,9 +83,13 @@ impl Context {
             printer.warning(warning);
         }
         if self.config.file.is_none() {
+            let state = self.config.state_file.display();
+            // A user may expect it to be read.
+            let has_one = std::fs::symlink_metadata("config.yaml").is_ok();
+            let beside = "; config.yaml in this directory is not read automatically";
             printer.note(&format!(
-                "no configuration file (--config or SNBB_CONFIG): using the built-in defaults, with the state in {}",
-                self.config.state_file.display()
+                "no configuration file (--config or SNBB_CONFIG): using the built-in defaults, with the state in {state}{}",
+                if has_one { beside } else { "" }
             ));
         }
     }

@@ -78,7 +78,7 @@ pub fn main() -> ExitCode {
         return crate::executor::local::supervise(records, *job);
     }
     let mut printer = Printer::stdio(cli.global.color, cli.global.verbosity());
-    start_tracing(&cli);
+    start_tracing(&cli, &printer);
     let result = dispatch(&cli, &mut printer);
     let exit = match result {
         Ok(exit) => exit,
@@ -179,7 +179,7 @@ fn carry_out(
 }
 
 /// `-v` and `-vv` show the library's log on stderr.
-fn start_tracing(cli: &Cli) {
+fn start_tracing(cli: &Cli, printer: &Printer) {
     use tracing_subscriber::filter::LevelFilter;
     let level = match cli.global.verbosity() {
         output::Verbosity::Debug => LevelFilter::DEBUG,
@@ -189,6 +189,7 @@ fn start_tracing(cli: &Cli) {
     tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(std::io::stderr)
+        .with_ansi(printer.has_colored_messages())
         .with_target(false)
         .without_time()
         .init();

@@ -54,6 +54,10 @@ impl Printer {
         Self::new(Box::new(io::stdout()), Box::new(io::stderr()), options)
     }
 
+    pub fn has_colored_messages(&self) -> bool {
+        self.options.err_color
+    }
+
     pub fn new(
         out: Box<dyn Write + Send>,
         err: Box<dyn Write + Send>,

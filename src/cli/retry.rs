@@ -285,8 +285,15 @@ fn still_running(row: &TaskRow, config: &Config) -> String {
             row.key
         ),
         Some(id) => format!(
-            "{}: not cleared: job {id} may still be running; cancel it first: snbb-scheduler cancel --procedure {} --subject {}",
-            row.key, row.key.procedure, row.key.subject
+            "{}: not cleared: job {id} may still be running; cancel it first: snbb-scheduler cancel --procedure {} --subject {}{}",
+            row.key,
+            row.key.procedure,
+            row.key.subject,
+            maybe(
+                " --session ",
+                Some(&row.key.session).filter(|session| !session.is_empty()),
+                ""
+            )
         ),
         None => format!(
             "{}: not cleared: its submission is in doubt; `monitor` finds the job or releases the task",

@@ -81,6 +81,9 @@ fn repair(context: &Context, args: &RepairArgs, printer: &mut Printer) -> Result
             printer.note(note);
         }
         printer.info("nothing to repair");
+        if args.format != Format::Table {
+            printer.frame(&repair_frame(&[])?, args.format, &[], &[])?;
+        }
         return Ok(Exit::Done);
     }
     for damage in &rebuilt.damage {

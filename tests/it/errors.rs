@@ -48,6 +48,20 @@ fn a_configuration_that_is_not_there() {
 }
 
 #[test]
+fn a_configuration_that_is_there_and_not_named() {
+    let (study, _) = study();
+    let output = study
+        .program()
+        .env_remove("SNBB_CONFIG")
+        .current_dir(study.dir.path())
+        .args(["status"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("config.yaml"), "{said}");
+}
+
+#[test]
 fn a_configuration_that_is_no_yaml() {
     let (study, _) = study();
     study.write("config.yaml", "procedures: [\n");

@@ -156,7 +156,7 @@ const VERIFY: [&str; 2] = ["state", "verify"];
 /// Only a repair prints a table, though it may be empty.
 fn needs_repair(study: &Study, more: &[&str]) -> bool {
     let repair = ["state", "repair", "--format", "json"];
-    !study.ok(&[&repair[..], more].concat()).out.is_empty()
+    study.ok(&[&repair[..], more].concat()).out != "[]\n"
 }
 
 fn generation(study: &Study) -> u64 {

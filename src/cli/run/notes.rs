@@ -31,7 +31,8 @@ pub(crate) fn report_strays(
             job.scancel_line()
         ));
     }
-    for (key, id) in &strays.without_row {
+    let without_row: BTreeMap<_, _> = strays.without_row.iter().collect();
+    for (key, id) in without_row {
         let owner = state
             .rows()
             .iter()

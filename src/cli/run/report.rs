@@ -92,7 +92,7 @@ pub(super) fn report<'a>(
         let sent = submitted.accepted.len() + submitted.in_doubt.len();
         if sent > 0 && !matches!(error, StateError::Shared { .. }) {
             printer.note(&format!(
-                "the state file does not show the {sent} submissions of this run yet; the journal keeps them for the next run"
+                "the state file does not show the submissions of this run yet ({sent}); the journal keeps them for the next run"
             ));
         }
         exit = Exit::Error;
