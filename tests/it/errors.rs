@@ -6,6 +6,7 @@ use predicates::prelude::*;
 
 use crate::fake_slurm::FakeSlurm;
 use crate::harness::{Said, Study};
+use crate::pretty::pretty;
 
 const PIPELINE: &str = "\
 procedures:
@@ -58,12 +59,8 @@ fn a_configuration_that_lies_there_and_is_not_named() {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        said.contains(
-            "config.yaml is not read automatically: name it with --config or SNBB_CONFIG"
-        ),
-        "{said}"
-    );
+    let line = said.lines().find(|line| line.contains("/config.yaml"));
+    insta::assert_snapshot!(pretty(&study, line.unwrap()));
 }
 
 #[test]
