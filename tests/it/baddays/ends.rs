@@ -172,7 +172,8 @@ fn jobs_that_people_hold_are_shown_and_come_back() {
             .count()
             == 2
     });
-    assert!(said.err.contains("(Slurm: "), "{}", said.err);
+    let held = "(Slurm: job requeued in held state";
+    assert!(said.err.contains(held), "{}", said.err);
     study.write("go", "");
     cluster.scontrol(&["release", &id("sub-requeued")]);
     cluster.scontrol(&["release", &id("sub-special")]);
