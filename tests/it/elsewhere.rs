@@ -272,10 +272,12 @@ fn attack_retry_on_another_cluster_clears_nothing() {
     assert_eq!(study.statuses(), [""; 0]);
 }
 
-/// The problems that a call in a copy reported.
+/// The error that a call in a copy reported, and its hint.
 fn in_copy(copy: &Study, original: &Study, err: &str) -> String {
     let original = original.dir.path().display().to_string();
-    problems(copy, &err.replace(&original, "[original]"))
+    let text = problems(copy, &err.replace(&original, "[original]"));
+    let lines = text.lines().skip_while(|line| !line.starts_with("error: "));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// A run that was killed has left a journal.
