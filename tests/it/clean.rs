@@ -7,6 +7,7 @@ use std::time::UNIX_EPOCH;
 
 use crate::fake_slurm::FakeSlurm;
 use crate::harness::{Said, Study};
+use crate::pretty::problems;
 use snbb_scheduler::store::state_file::Store;
 
 const STEP: &str = "\
@@ -207,11 +208,7 @@ fn rows_stay_while_sessions_cannot_be_seen() {
     fs::create_dir(study.at("dicom")).unwrap();
     let said = study.call(&["clean", "--older-than", "0s", "--rows"]);
     assert_eq!(said.code, 6, "{}", said.err);
-    assert!(
-        said.err.contains("rows are not cleaned: dicom_root"),
-        "{}",
-        said.err
-    );
+    insta::assert_snapshot!(problems(&study, &said.err));
     assert_eq!(study.rows().len(), 4);
 }
 
@@ -336,12 +333,7 @@ fn purge_takes_a_subject_out_of_every_file_and_leaves_the_others() {
     study.ok(&["state", "verify"]);
     study.ok(&["run"]);
     assert_eq!(names(&study, "sub-02"), 1);
-    assert!(
-        study
-            .ok(&one)
-            .err
-            .contains("no file of the state mentions sub-02")
-    );
+    insta::assert_snapshot!("nothing_to_purge", study.ok(&one).err);
 }
 
 /// A forgotten `--purge` must not clean the whole study.

@@ -67,11 +67,7 @@ fn jobs_come_by_waste_in_each_format() {
         "--subject",
         "02",
     ]);
-    assert!(
-        none.err.contains("no job has been measured yet"),
-        "{}",
-        none.err
-    );
+    insta::assert_snapshot!("efficiency_of_nothing", none.err);
 }
 
 #[test]

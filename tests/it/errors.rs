@@ -6,6 +6,7 @@ use predicates::prelude::*;
 
 use crate::fake_slurm::FakeSlurm;
 use crate::harness::{Said, Study};
+use crate::pretty::pretty;
 
 const PIPELINE: &str = "\
 procedures:
@@ -58,7 +59,8 @@ fn a_configuration_that_is_there_and_not_named() {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("config.yaml"), "{said}");
+    let line = said.lines().find(|line| line.contains("config.yaml"));
+    insta::assert_snapshot!(pretty(&study, line.unwrap()));
 }
 
 #[test]

@@ -27,6 +27,22 @@ pub fn pretty(study: &Study, text: &str) -> String {
     MARKS.replace_all(&text, "snbb:[project]:[id]").into_owned()
 }
 
+/// The errors, warnings and hints among what a call said, each with its indented lines, as by [`pretty`]; without
+/// warnings about the study's configuration.
+pub fn problems(study: &Study, err: &str) -> String {
+    let text = pretty(study, err);
+    let lines = text.lines();
+    let lines = lines.filter(|line| !line.starts_with("warning: [study]/config.yaml:"));
+    let mut is_part = false;
+    let lines = lines.filter(|line| {
+        let starts = ["error: ", "warning: ", "hint: "];
+        is_part =
+            starts.iter().any(|word| line.starts_with(word)) || is_part && line.starts_with(' ');
+        is_part
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 /// Returns all files of a study but what the fake Slurm writes when it is asked.
 pub fn files(study: &Study) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files = study.snapshot();

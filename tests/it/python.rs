@@ -216,10 +216,8 @@ pq.write_table(table{change}, path, compression="gzip", use_dictionary=False)
     rewrite(".slice(0, 2)");
     let error = store.read().unwrap_err();
     assert!(matches!(error, StateError::Damaged { .. }), "{error}");
-    assert!(
-        error.to_string().contains("written by parquet-cpp"),
-        "{error}"
-    );
+    // The program that pyarrow writes into the file.
+    assert!(error.to_string().contains("parquet-cpp"), "{error}");
 }
 
 #[test]
@@ -319,10 +317,10 @@ fn a_codec_that_is_not_built_in_is_no_damage() {
     );
     let error = Store::at(&path).unwrap().read().unwrap_err();
     assert!(matches!(error, StateError::NotUnderstood { .. }), "{error}");
-    assert!(
-        error.to_string().contains("write it with snappy"),
-        "{error}"
-    );
+    let told = error
+        .to_string()
+        .replace(dir.path().to_str().unwrap(), "[dir]");
+    insta::assert_snapshot!("unknown_compression", told);
 }
 
 #[test]

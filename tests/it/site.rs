@@ -94,9 +94,11 @@ procedures:
     }
     study.ok(&["run"]);
     until(&study, &["monitor"], |statuses| {
-        ["sleeps", "cancelled"]
-            .iter()
-            .all(|who| statuses.contains(&format!("job sub-{who} ses-1: running running")))
+        ["sleeps", "cancelled"].iter().all(|who| {
+            statuses
+                .iter()
+                .any(|row| *row == format!("job sub-{who} ses-1: running running"))
+        })
     });
     let id = |subject: &str| {
         let rows = study.rows();
@@ -139,7 +141,7 @@ procedures:
     let said = study.ok(&["run"]);
     assert!(said.err.contains("1 due, 1 submitted"), "{}", said.err);
     until(&study, &["monitor"], |statuses| {
-        statuses.contains(&"job sub-sleeps ses-1: complete verified".to_owned())
+        statuses.last().unwrap() == "job sub-sleeps ses-1: complete verified"
     });
     assert_eq!(
         study.read("derivatives/job/sub-sleeps/ses-1/done"),

@@ -200,7 +200,7 @@ mod tests {
     fn an_empty_report_has_a_title() {
         let report = crate::show::audit::testing::bare(&crate::show::audit::testing::report());
         for text in [table(&report, None), markdown(&report)] {
-            assert!(text.contains("Audit of demo"), "{text}");
+            assert!(text.lines().next().unwrap().contains("demo"), "{text}");
         }
     }
 
@@ -210,7 +210,7 @@ mod tests {
         report.study.project = "1a32b9eb".to_owned();
         report.study.config = Some("/data/ageing/config.yaml".to_owned());
         let text = table(&report, None);
-        assert!(text.contains("Audit of ageing at"), "{text}");
+        assert!(text.lines().next().unwrap().contains(" ageing "), "{text}");
         assert!(
             text.contains("configuration: /data/ageing/config.yaml"),
             "{text}"

@@ -97,7 +97,7 @@ mod tests {
         );
         let time = remedy(&config, &killed(Reason::Timeout)).unwrap();
         assert!(
-            time.contains("increase `time` of p") && time.contains("`time_factor`"),
+            time.contains("`time`") && time.contains("`time_factor`"),
             "{time}"
         );
         assert_eq!(remedy(&config, &killed(Reason::ExitCode)), None);

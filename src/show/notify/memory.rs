@@ -235,7 +235,7 @@ mod tests {
         for text in ["", r#"{"sums": 3}"#, r#"{"sums": "#] {
             std::fs::write(&path, text).unwrap();
             let (mut memory, warning) = Memory::read(&path);
-            assert!(warning.unwrap().contains("starting a new one"), "{text}");
+            assert!(warning.is_some(), "{text}");
             memory.add(&call(Command::Run, Exit::Done));
             memory.save(&path).unwrap();
             assert_eq!(Memory::read(&path).1, None);

@@ -36,17 +36,13 @@ fn accounting_dies_freezes_and_breaks() {
     study.scan(&["sub-second/ses-1"]);
     let said = study.call(&["run"]);
     assert_eq!(said.code, 5, "{}", said.err);
-    assert!(
-        said.err
-            .contains("accounting is not responding: sacct ended with exit code 1"),
-        "{}",
-        said.err
-    );
+    assert!(names_only_sacct(&said), "{}", said.err);
     assert!(said.err.contains("1 submitted"), "{}", said.err);
     wait_until("the second job's end", || {
         study.at("go.sub-second").exists()
     });
     let second = job_id(&study, "job", "sub-second");
+    let second_task = "job sub-second ses-1";
     wait_until("a queue without it", || {
         let queue = cluster.run("squeue", &["-h", "--states=all", "-o", "%A"]);
         !queue.lines().any(|id| id == second)
@@ -56,17 +52,14 @@ fn accounting_dies_freezes_and_breaks() {
         assert_eq!(said.code, 5, "{}", said.err);
         let statuses = study.statuses();
         assert!(statuses.contains(&long), "{statuses:?}");
-        assert!(
-            !statuses
-                .iter()
-                .any(|s| s.contains("sub-second ses-1: complete")),
-            "{statuses:?}"
-        );
+        let is_complete = |s: &String| s.starts_with(&format!("{second_task}: complete"));
+        assert!(!statuses.iter().any(is_complete), "{statuses:?}");
         sleep(Duration::from_millis(1100));
     }
     cluster.restart("slurmdbd");
     until(&study, &["monitor"], |said, statuses| {
-        said.code == 0 && statuses.contains(&"job sub-second ses-1: complete verified".to_owned())
+        let is_complete = |s: &String| *s == format!("{second_task}: complete verified");
+        said.code == 0 && statuses.iter().any(is_complete)
     });
 
     // Frozen: sacct would wait for 45 s, and 30 s for a frozen database.
@@ -76,11 +69,7 @@ fn accounting_dies_freezes_and_breaks() {
         let said = study.call(&["monitor"]);
         cluster.signal(daemon, "CONT");
         assert_eq!(said.code, 5, "{daemon}: {}", said.err);
-        assert!(
-            said.err.contains("accounting is not responding"),
-            "{daemon}: {}",
-            said.err
-        );
+        assert!(names_only_sacct(&said), "{daemon}: {}", said.err);
         assert!(study.statuses().contains(&long), "{daemon}");
     }
     study.configure(&config("2m"));
@@ -109,12 +98,7 @@ fn accounting_dies_freezes_and_breaks() {
     for _ in 0..3 {
         let said = study.call(&["monitor"]);
         assert_eq!(said.code, 5, "{}", said.err);
-        assert!(
-            said.err
-                .contains("the accounting database may be incomplete"),
-            "{}",
-            said.err
-        );
+        assert!(names_only_sacct(&said), "{}", said.err);
         let statuses = study.statuses();
         assert!(statuses.contains(&long), "{statuses:?}");
         assert!(
@@ -141,4 +125,9 @@ fn accounting_dies_freezes_and_breaks() {
         ]
     );
     assert_eq!(row(&study, "job", "sub-fails")["exit_code"], "3:0");
+}
+
+/// Whether the reported problems are about accounting and not about the queue.
+fn names_only_sacct(said: &Said) -> bool {
+    said.err.contains("sacct") && !said.err.contains("squeue")
 }

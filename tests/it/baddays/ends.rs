@@ -106,7 +106,7 @@ fn each_end_and_each_hopeless_wait_is_told_apart() {
         "spread sub-a ses-1: pending held",
         "wide sub-a ses-1: pending held",
     ];
-    let is_there = |text: &str| may_spread || !text.contains("spread sub-a");
+    let is_there = |text: &str| may_spread || !text.contains("spread");
     let expected: Vec<&str> = expected.into_iter().filter(|text| is_there(text)).collect();
     assert_eq!(study.statuses(), expected);
     let reasons = [
@@ -172,13 +172,8 @@ fn jobs_that_people_hold_are_shown_and_come_back() {
             .count()
             == 2
     });
-    assert!(
-        said.err.contains(
-            "2 jobs will not start unless someone intervenes (Slurm: job requeued in held state"
-        ),
-        "{}",
-        said.err
-    );
+    let held = "(Slurm: job requeued in held state";
+    assert!(said.err.contains(held), "{}", said.err);
     study.write("go", "");
     cluster.scontrol(&["release", &id("sub-requeued")]);
     cluster.scontrol(&["release", &id("sub-special")]);

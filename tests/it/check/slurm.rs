@@ -200,7 +200,7 @@ fn cron_has_another_path_and_no_variables() {
         .env
         .push(("JOBS".into(), study.dir.path().display().to_string()));
     let found = among(&study, &["--cron"], "error", "cron", "JOBS");
-    assert!(found.advice.unwrap().contains("in the crontab"));
+    insta::assert_snapshot!("check_variable_in_cron", found.advice.unwrap());
 }
 
 #[test]

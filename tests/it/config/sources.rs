@@ -10,6 +10,7 @@ fn a_root_that_is_no_utf_8_is_refused() {
         let odd = || OsString::from_vec(b"/data/\xff".to_vec());
         (name == "ODD").then(odd).or_else(|| env(name))
     };
+    let mut told = Vec::new();
     for key in ["dicom_root", "bids_root", "derivatives_root"] {
         let text = format!("{key}: ${{ODD}}/x\n");
         let file = Path::new("/site/c.yaml");
@@ -23,11 +24,9 @@ fn a_root_that_is_no_utf_8_is_refused() {
             Path::new("/cwd"),
         );
         let error = read.expect_err(key).to_string();
-        assert!(
-            error.contains(key) && error.contains("is not UTF-8"),
-            "{error}"
-        );
+        told.push(error);
     }
+    insta::assert_snapshot!(told.join("\n"));
 }
 
 #[test]
@@ -73,10 +72,7 @@ fn a_file_without_content_is_an_error() {
         let error = interpret("c.yaml", text.as_bytes())
             .expect_err(text)
             .to_string();
-        assert!(
-            error.contains("the configuration is empty"),
-            "{text:?}: {error}"
-        );
+        insta::assert_snapshot!("no-content", error);
     }
 }
 
@@ -109,38 +105,19 @@ fn a_file_that_cannot_be_read_says_why_and_how_to_go_on() {
         let source = Source::File(path.to_path_buf());
         load(&source, &env, &Overrides::default(), dir.path()).unwrap_err()
     };
-    for (path, words, hint) in [
-        (
-            at("none.yaml"),
-            "the file does not exist",
-            "--config or SNBB_CONFIG",
-        ),
-        (
-            PathBuf::from("none.yaml"),
-            "the file does not exist",
-            "SNBB_CONFIG",
-        ),
-        (
-            dir.path().to_path_buf(),
-            "it is a directory",
-            "the YAML file in it",
-        ),
-        (at("large.yaml/x"), "Not a directory", "--config PATH"),
-        (
-            at("large.yaml"),
-            "it is larger than 1 MiB",
-            "this is the configuration",
-        ),
+    let mut told = Vec::new();
+    for path in [
+        at("none.yaml"),
+        PathBuf::from("none.yaml"),
+        dir.path().to_path_buf(),
+        at("large.yaml/x"),
+        at("large.yaml"),
     ] {
         let error = load(&path);
-        let shown = error.to_string();
-        assert!(
-            shown.contains(&format!("cannot read the configuration: {words}")),
-            "{shown}"
-        );
-        assert!(shown.starts_with(dir.path().to_str().unwrap()), "{shown}");
-        assert!(error.hint.unwrap().contains(hint), "{shown}");
+        let shown = format!("{error}\nhint: {}\n", error.hint.as_ref().unwrap());
+        told.push(shown.replace(dir.path().to_str().unwrap(), "[dir]"));
     }
+    insta::assert_snapshot!(told.concat());
 }
 
 #[test]

@@ -3,42 +3,30 @@
 
 use std::fs;
 
-use super::{STEP, control, events, files, finish, says, study};
+use super::{STEP, control, events, files, finish, reports, study};
+use crate::harness::Study;
+use crate::pretty::problems;
 
 #[test]
 fn ten_failures_in_a_row_pause_a_procedure_until_a_person_resumes_it() {
     let (study, slurm) = study(30, &format!("max_submit_per_run: 9\n{STEP}"));
     let run = |id: &str| {
-        let said = study.ok(&["run", "--procedure", "prep"]);
+        study.ok(&["run", "--procedure", "prep"]);
         slurm.set_all(id);
-        said
     };
     run("FAILED 1:0");
     // Nine failed: they are told of, and the next ones go.
-    let said = run("TIMEOUT 0:15");
-    assert!(!said.err.contains("paused"), "{}", said.err);
+    run("TIMEOUT 0:15");
+    assert!(control(&study).is_none());
     assert_eq!(slurm.jobs().len(), 18);
 
-    let said = study.ok(&["monitor"]);
-    says(
-        &said,
-        &[
-            "prep will be paused by the next `run`",
-            "18 consecutive jobs failed",
-        ],
-    );
+    reports(&study, &study.ok(&["monitor"]), "will_be_paused");
     assert!(control(&study).is_none(), "monitor only warns");
 
     // A dry run shows it, and writes nothing.
     let before = files(&study);
     let said = study.ok(&["run", "--dry-run", "-v"]);
-    says(
-        &said,
-        &[
-            "prep would be paused now: 18 consecutive jobs failed",
-            "12 due tasks held back",
-        ],
-    );
+    reports(&study, &said, "would_be_paused");
     assert!(!said.out.contains("prep_"), "{}", said.out);
     assert!(said.out.contains("--job-name=qc_sub-01"), "{}", said.out);
     let said = study.ok(&["session-status", "--format", "csv"]);
@@ -50,15 +38,7 @@ fn ten_failures_in_a_row_pause_a_procedure_until_a_person_resumes_it() {
     assert!(files(&study) == before, "nothing was written");
 
     let said = study.ok(&["run", "-q"]);
-    says(
-        &said,
-        &[
-            "warning: prep is now paused: 18 consecutive jobs failed (9 exit_code, 9 timeout; most recent: prep sub-",
-            "12 due tasks held back",
-            "logs/prep, fix the cause, then run `snbb-scheduler resume --procedure prep`",
-        ],
-    );
-    assert_eq!(said.err.lines().count(), 1, "{}", said.err);
+    reports(&study, &said, "is_paused");
     assert_eq!(slurm.jobs().len(), 27, "the other procedure goes on");
     let paused = control(&study).unwrap();
     let prep = &paused["procedures"]["prep"]["paused"];
@@ -75,18 +55,15 @@ fn ten_failures_in_a_row_pause_a_procedure_until_a_person_resumes_it() {
     let requeued = study.call(&["retry", "--subject", "01"]);
     assert_eq!(requeued.code, 1, "{}", requeued.err);
     let said = study.ok(&["retry", "--subject", "02"]);
-    says(&said, &["prep has been paused since"]);
+    reports(&study, &said, "retry_while_paused");
     finish(&study, "prep", "sub-02", "ses-01");
     let said = study.ok(&["run", "--force", "--subject", "03", "--procedure", "prep"]);
-    says(
-        &said,
-        &["prep has been paused since", "1 due task held back"],
-    );
+    reports(&study, &said, "force_while_paused");
     assert_eq!(slurm.calls("sbatch"), 27);
     assert_eq!(control(&study).unwrap(), paused);
     assert_eq!(events(&study, "paused").len(), 1);
-    says(&study.ok(&["status"]), &["prep has been paused since"]);
-    says(&study.ok(&["manifest"]), &["prep has been paused since"]);
+    reports(&study, &study.ok(&["status"]), "status_while_paused");
+    reports(&study, &study.ok(&["manifest"]), "manifest_while_paused");
     assert_eq!(
         study
             .ok(&["manifest", "--procedure", "prep", "--format", "json"])
@@ -95,20 +72,24 @@ fn ten_failures_in_a_row_pause_a_procedure_until_a_person_resumes_it() {
     );
 
     let said = study.ok(&["resume", "--procedure", "prep"]);
-    says(&said, &["prep is resumed", "`snbb-scheduler retry`"]);
+    reports(&study, &said, "resumed");
     assert_eq!(events(&study, "resumed")[0]["by"], "ada");
-    let said = study.ok(&["run", "--procedure", "prep"]);
-    assert!(!said.err.contains("paused"), "{}", said.err);
+    study.ok(&["run", "--procedure", "prep"]);
+    assert_eq!(events(&study, "paused").len(), 1);
     assert_eq!(slurm.jobs().len(), 36, "old failures do not count any more");
     // The next nine fail too, and one of the tenth: paused again.
     slurm.set_all("FAILED 1:0");
     study.ok(&["run", "--procedure", "prep", "--max-jobs", "1"]);
     slurm.set_all("FAILED 1:0");
-    let said = study.ok(&["run"]);
-    says(
-        &said,
-        &["prep is now paused: 10 consecutive jobs failed (10 exit_code"],
-    );
+    study.ok(&["run"]);
+    assert_eq!(failures(&study), (10, 2));
+}
+
+/// The failures in a row that paused `prep`, and how often something was paused so far.
+fn failures(study: &Study) -> (u64, usize) {
+    let cause = &control(study).unwrap()["procedures"]["prep"]["paused"]["cause"];
+    let count = cause["failures"]["count"].as_u64().unwrap();
+    (count, events(study, "paused").len())
 }
 
 #[test]
@@ -130,10 +111,11 @@ fn successes_and_other_peoples_cancels_break_the_row() {
     std::thread::sleep(std::time::Duration::from_millis(1100));
     finish(&study, "prep", "sub-03", "ses-01");
     study.ok(&["monitor"]);
-    assert!(
-        study
-            .statuses()
-            .contains(&"prep sub-03 ses-01: complete verified".to_owned())
+    let row = |row: &String| row.starts_with("prep sub-03 ");
+    let row = study.statuses().into_iter().find(row);
+    assert_eq!(
+        row.as_deref(),
+        Some("prep sub-03 ses-01: complete verified")
     );
     step("FAILED 1:0", "2");
     step("CANCELLED", "4");
@@ -144,32 +126,26 @@ fn successes_and_other_peoples_cancels_break_the_row() {
     // Cleared failures count as well: nothing that ran is forgotten.
     study.ok(&["retry"]);
     step("FAILED 1:0", "1");
-    let said = study.ok(&["run"]);
-    says(&said, &["prep is now paused: 3 consecutive jobs failed"]);
+    study.ok(&["run"]);
+    assert_eq!(failures(&study), (3, 1));
     study.configure(&format!("pause_after_failures: 0\n{STEP}"));
     study.ok(&["resume", "--procedure", "prep"]);
-    let said = study.ok(&["run"]);
-    assert!(!said.err.contains("paused"), "{}", said.err);
+    study.ok(&["run"]);
+    assert_eq!(events(&study, "paused").len(), 1);
 }
 
 #[test]
 fn a_person_pauses_the_study_or_a_procedure_and_everybody_is_told() {
     let (study, slurm) = study(2, STEP);
     let said = study.ok(&["resume"]);
-    says(&said, &["the study is not paused"]);
+    reports(&study, &said, "nothing_to_resume");
     assert!(control(&study).is_none());
 
     let said = study.ok(&["pause", "--note", "the file server\u{1b}[31m moves"]);
-    says(
-        &said,
-        &[
-            "the study has been paused by ada since",
-            "the file server\\u{1b}[31m moves",
-        ],
-    );
+    reports(&study, &said, "study_paused");
     let first = control(&study).unwrap();
     let said = study.ok(&["pause"]);
-    says(&said, &["the study is already paused", "the file server"]);
+    reports(&study, &said, "study_paused_again");
     assert_eq!(
         control(&study).unwrap(),
         first,
@@ -184,43 +160,24 @@ fn a_person_pauses_the_study_or_a_procedure_and_everybody_is_told() {
 
     let before = slurm.calls("sbatch");
     let said = study.ok(&["run"]);
-    says(
-        &said,
-        &[
-            "the study has been paused by ada since",
-            "longer than planned; 4 due tasks held back; run `snbb-scheduler resume` to continue",
-            "4 due, 0 submitted",
-            "4  paused",
-        ],
-    );
-    assert_eq!(
-        said.err.matches("paused by").count(),
-        1,
-        "one line: {}",
-        said.err
-    );
+    reports(&study, &said, "run_while_the_study_is_paused");
     assert_eq!(slurm.calls("sbatch"), before);
     assert_eq!(study.ok(&["run", "--dry-run"]).out, "");
     let said = study.ok(&["manifest", "--format", "csv"]);
     assert_eq!(said.out.lines().count(), 1, "{}", said.out);
     let said = study.ok(&["session-status", "--format", "json"]);
     assert!(said.out.contains("longer than planned"), "{}", said.out);
-    says(
-        &study.ok(&["status", "--format", "json"]),
-        &["the study has been paused"],
-    );
+    let said = study.ok(&["status", "--format", "json"]);
+    reports(&study, &said, "status_while_the_study_is_paused");
 
     study.ok(&["pause", "--procedure", "q*"]);
     let said = study.ok(&["resume"]);
-    says(
-        &said,
-        &["the study is resumed", "qc has been paused by ada"],
-    );
+    reports(&study, &said, "study_resumed");
     study.ok(&["run"]);
     let names: Vec<String> = slurm.jobs().into_iter().map(|(_, name)| name).collect();
     assert_eq!(names, ["prep_sub-01_ses-01", "prep_sub-02_ses-01"]);
     let said = study.ok(&["resume", "--procedure", "prep"]);
-    says(&said, &["prep is not paused", "qc has been paused by ada"]);
+    reports(&study, &said, "other_procedure_is_paused");
     study.ok(&["resume", "--procedure", "qc"]);
     assert!(control(&study).is_none(), "nothing is left to say");
     study.ok(&["run"]);
@@ -229,10 +186,7 @@ fn a_person_pauses_the_study_or_a_procedure_and_everybody_is_told() {
 
     let said = study.call(&["pause", "--procedure", "qv"]);
     assert_eq!(said.code, 2);
-    says(
-        &said,
-        &["--procedure 'qv' matches none of the procedures (prep, qc)"],
-    );
+    reports(&study, &said, "pause_misspelt");
 }
 
 #[test]
@@ -240,7 +194,8 @@ fn a_pause_of_a_procedure_that_left_the_configuration_can_be_ended() {
     let (study, _) = study(1, STEP);
     study.ok(&["pause", "--procedure", "qc"]);
     study.configure("procedures: [{name: prep, output_dir: prep, script: step.sh}]\n");
-    says(&study.ok(&["run"]), &["qc has been paused by ada"]);
+    let note = study.ok(&["run"]);
+    reports(&study, &note, "run_beside_a_removed_procedure");
     study.ok(&["resume", "--procedure", "qc"]);
     assert!(control(&study).is_none());
 }
@@ -264,12 +219,20 @@ fn a_damaged_control_file_stops_submission_and_is_not_touched() {
         ] {
             let said = study.call(command);
             assert_eq!(said.code, 1, "{command:?}: {}", said.err);
-            says(&said, &["cannot use ", "state.control.json: ", "hint: "]);
+            let told = problems(&study, &said.err);
+            assert!(
+                told.contains("state.control.json") && told.contains("\nhint: "),
+                "{told}"
+            );
         }
         // The jobs go on, and so does the look at them.
         for command in ["monitor", "status"] {
             let said = study.ok(&[command]);
-            says(&said, &["warning: cannot use ", "state.control.json: "]);
+            let told = problems(&study, &said.err);
+            assert!(
+                told.starts_with("warning: ") && told.contains("state.control.json"),
+                "{told}"
+            );
         }
         assert_eq!(study.read("state.control.json"), text);
     }

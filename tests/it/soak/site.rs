@@ -351,7 +351,7 @@ fn is_expected(command: &str, said: &Said) -> bool {
     match (command, said.code) {
         (_, Some(0)) => true,
         // Told to clear what may still be running or is in doubt.
-        ("retry", Some(1)) => said.err.contains("not cleared"),
+        ("retry", Some(1)) => !said.err.lines().any(|line| line.starts_with("error: ")),
         // The subject has no task on record yet.
         ("cancel", Some(2)) => said.err.contains("on record"),
         // Another call has the lock; Slurm cannot be reached.

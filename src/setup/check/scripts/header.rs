@@ -165,10 +165,9 @@ mod tests {
             assert_eq!(found.len(), usize::from(both.is_some()), "{found:?}");
             if let (Some((one, other)), [(level, text)]) = (both, &found[..]) {
                 assert_eq!(*level, Level::Error);
-                assert!(
-                    text.contains(&format!("#SBATCH --{one}' in /s conflicts with --{other}")),
-                    "{text}"
-                );
+                for option in [one, other] {
+                    assert!(text.contains(&format!("--{option}")), "{text}");
+                }
             }
         }
     }

@@ -194,11 +194,6 @@ fn failed_append_ends_the_journal() {
         error,
         JournalError::NotRecorded { .. } | JournalError::Replaced { .. }
     ));
-    assert!(
-        error
-            .to_string()
-            .contains("nothing was submitted after this")
-    );
     // Even if writing would work again.
     fs::write(&place.path, "").unwrap();
     for entries in [&[sending("c", 1)][..], &[]] {

