@@ -94,7 +94,6 @@ pub(super) fn run(
         project: &project,
         run_id: &context.run_id,
         now: sys::now(),
-        reader: sys::effective_uid(),
     };
     let mut explanations: Vec<Explanation> = tasks
         .iter()

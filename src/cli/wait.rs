@@ -14,7 +14,7 @@ use crate::base::sys;
 use crate::base::text::plural_of;
 use crate::decide::manifest::Selection;
 use crate::model::state::{Reason, State, TaskRow, TaskStatus};
-use crate::show::explain::all_awaiting;
+use crate::show::explain::awaiting;
 
 pub(super) fn run(
     context: &Context,
@@ -71,7 +71,7 @@ pub(super) fn run(
         if awaited
             .iter()
             .all(|row| row.reason == Some(Reason::AwaitingOutput))
-            && let Some(text) = all_awaiting(&context.config, awaited)
+            && let Some(text) = awaiting(&context.config, awaited)
         {
             printer.note(&text);
         }

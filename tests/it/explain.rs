@@ -222,7 +222,7 @@ fn retries_by_the_rules() {
     slurm.set("1001", "OUT_OF_MEMORY 0:125 10G 60 n1");
     study.ok(&["monitor", "-q"]);
     let text = explain(&study, &["01", "01", "bids"]);
-    assert!(text.contains("max_attempts is 1"), "{text}");
+    assert!(text.contains("no attempts left (1 allowed)"), "{text}");
     assert!(
         text.contains("once the cause is fixed: snbb-scheduler retry"),
         "{text}"
@@ -328,7 +328,7 @@ fn a_job_that_waits_for_its_outputs_says_until_when() {
     study.ok(&["monitor", "-q"]);
     let words = "finished; waiting for outputs until 20";
     let text = explain(&study, &["01", "01", "bids"]);
-    let words_here = "its job finished; waiting for outputs until [time] (output_grace 10m)";
+    let words_here = "1 job finished; waiting for outputs until [time] (output_grace 10m)";
     assert!(text.contains(&format!("why      {words_here}")), "{text}");
     assert!(
         text.contains(&format!("to do    nothing yet; {words_here}")),

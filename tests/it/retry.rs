@@ -112,7 +112,7 @@ fn a_spent_budget_waits_for_a_person_and_says_so() {
         standing(&study, "prep"),
         (
             "failed".into(),
-            "failed (timeout, attempt 3); all 3 attempts are used up; run `retry` to start over"
+            "failed (timeout, attempt 3); no attempts left (3 allowed); run `retry` to start over"
                 .into()
         )
     );
@@ -142,7 +142,7 @@ fn a_spent_budget_waits_for_a_person_and_says_so() {
     assert!(
         standing(&study, "prep")
             .1
-            .contains("2 retries after infrastructure failures, 2 allowed")
+            .contains("no retries after infrastructure failures left (2 allowed)")
     );
     study.ok(&["run", "--force", "--procedure", "prep"]);
     assert_eq!(asked(&slurm, "time")[7], "2:00:00");

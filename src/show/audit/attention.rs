@@ -15,7 +15,7 @@ use crate::executor::JobReport;
 use crate::gather::sessions::discover::Discovery;
 use crate::model::job::{JobId, is_same_study};
 use crate::model::procedure::{ProcedureDag, Scope};
-use crate::model::state::{Reason, TaskRow, TaskStatus};
+use crate::model::state::{TaskRow, TaskStatus};
 use crate::show::failures::{Likeness, alike, shared};
 
 /// Jobs that have been in flight for longer than `limit`, the oldest first.
@@ -32,9 +32,9 @@ pub fn stale<'a>(
             let is_stale = age.to_std().is_ok_and(|age| !age.is_zero() && age >= limit);
             is_stale.then(|| StaleJob {
                 key: row.key.clone(),
-                job_id: row.job_id.as_ref().map(|id| id.as_str().into()),
+                job_id: row.job_id.clone(),
                 status: row.status,
-                reason: row.reason.map(Reason::as_str),
+                reason: row.reason,
                 submitted_at,
                 hours: age.num_hours(),
             })
@@ -78,7 +78,7 @@ pub fn orphan_rows<'a>(
                 cause: cause(row)?,
                 key: row.key.clone(),
                 status: row.status,
-                job_id: row.job_id.as_ref().map(|id| id.as_str().into()),
+                job_id: row.job_id.clone(),
             })
         })
         .collect();
@@ -113,7 +113,7 @@ pub fn orphan_jobs(queue: &[JobReport], rows: &[TaskRow], project: &str) -> Vec<
         job.phase.is_live() && is_new && !ids.contains(&job.id)
     };
     let jobs = queue.iter().filter(is_unknown).map(|job| LiveJob {
-        job_id: job.id.as_str().into(),
+        job_id: job.id.clone(),
         name: job.name.clone(),
         slurm_state: job.facts.slurm_state.clone(),
     });
@@ -220,6 +220,7 @@ mod tests {
     use crate::model::bids::{Dicom, Session, SessionLabel, SubjectLabel};
     use crate::model::job::{JobId, JobTag};
     use crate::model::procedure::testing::procedure;
+    use crate::model::state::Reason;
     use crate::model::state::testing::{at, row};
     use crate::model::state::{JobFacts, TaskKey};
 
@@ -329,7 +330,7 @@ mod tests {
         ];
         let rows = [row("bids", TaskStatus::Running, Reason::Running)];
         let orphans = orphan_jobs(&queue, &rows, "p");
-        let ids: Vec<_> = orphans.iter().map(|job| &*job.job_id).collect();
+        let ids: Vec<_> = orphans.iter().map(|job| job.job_id.as_str()).collect();
         assert_eq!(ids, ["1"]);
     }
 

@@ -178,10 +178,7 @@ fn cell_of(task: &Planned, detail: Option<usize>, job: &dyn Fn(&Planned) -> Opti
     Cell {
         decision: TaskState::of(&task.decision),
         reason: reason(&task.decision),
-        job_id: (!needs_no_text)
-            .then(|| job(task))
-            .flatten()
-            .map(|id| id.as_str().into()),
+        job_id: Some(task).filter(|_| !needs_no_text).and_then(job),
         text: (!needs_no_text && detail.is_none()).then(|| decision_text(&task.decision).into()),
         detail,
     }

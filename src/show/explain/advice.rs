@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 
 use super::{Explanation, View, remedy};
 use crate::base::sys::local_time;
+use crate::base::text::plural;
 use crate::config::duration;
 use crate::decide::manifest::{Blocked, Decision, Limit, Outlook, Planned, Skip};
 use crate::decide::safety::hints;
@@ -14,6 +15,7 @@ use crate::executor::OtherExecutor;
 use crate::gather::completion::explain::Verdict;
 use crate::model::config::Config;
 use crate::model::state::{Reason, TaskKey, TaskRow};
+use crate::show::tables::words::outlook_text;
 
 const UNKNOWN: &str = "Slurm is not responding, so the job's state is unknown; \
      the next successful `run` will check it";
@@ -29,20 +31,13 @@ pub(super) fn todo(
     chain: &[&Planned],
     about: &Explanation,
 ) -> String {
-    let Decision::Skip(Skip::WaitingFor(_)) = planned.decision else {
-        let is_complete = about.outputs.verdict == Verdict::Complete;
-        let problem = about
-            .next
-            .as_ref()
-            .and_then(|n| n.script_problem.as_deref());
-        let reason = about
-            .job
-            .as_ref()
-            .and_then(|job| job.pending_reason.as_deref());
-        return of_task(view, planned, is_complete, problem, reason);
-    };
     let Some(root) = chain.last() else {
-        return "its dependencies must be complete first".to_owned();
+        let is_complete = about.outputs.verdict == Verdict::Complete;
+        let next = about.next.as_ref();
+        let problem = next.and_then(|next| next.script_problem.as_deref());
+        let job = about.job.as_ref();
+        let reason = job.and_then(|job| job.pending_reason.as_deref());
+        return of_task(view, planned, is_complete, problem, reason);
     };
     let key = &root.key;
     let outputs = view.outputs.findings(root.procedure, &root.session);
@@ -101,38 +96,27 @@ fn of_task(
             "nothing; to include it, change `include` or `exclude` in the configuration".to_owned()
         }
         Skip::NotApplicable => "nothing; the session lacks the input of this procedure".to_owned(),
-        Skip::InFlight { .. } => match row.and_then(|row| awaiting(view.config, row)) {
-            Some(text) => format!("nothing yet; {text}"),
-            None if let Some(other) = row.and_then(|row| of_other(view, row)) => other.remedy(),
-            None if view.queue.is_none() && !is_over(row) => UNKNOWN.to_owned(),
-            None => in_flight(row, pending_reason),
+        Skip::InFlight { .. } => match row.and_then(|row| of_other(view, row)) {
+            Some(other) => other.remedy(),
+            None => in_flight(view, row, pending_reason),
         },
         Skip::Failed { outlook, .. } => failed(view, key, row, *outlook, is_complete),
         Skip::JobWithoutRow(id) => {
             format!("job {id} must end first; to cancel it: scancel {id}")
         }
-        Skip::Renamed(removed_procedure) if removed_procedure.job_id.is_none() => {
-            IN_DOUBT.to_owned()
-        }
-        Skip::Renamed(removed_procedure) => {
-            let old = TaskKey::new(
-                &key.subject,
-                &removed_procedure.session,
-                &removed_procedure.procedure,
-            );
-            if removed_procedure.is_old_scope {
-                return format!(
-                    "nothing; that job must end first, even with --force. To cancel it: snbb-scheduler cancel{}",
-                    options(&old)
-                );
+        Skip::Renamed(removed) if removed.job_id.is_none() => IN_DOUBT.to_owned(),
+        Skip::Renamed(removed) => {
+            let old = TaskKey::new(&key.subject, &removed.session, &removed.procedure);
+            let (new, options) = (&key.procedure, options(&old));
+            let text = "that job must end first, even with --force.";
+            match removed.is_old_scope {
+                true => format!("nothing; {text} To cancel it: snbb-scheduler cancel{options}"),
+                false => format!(
+                    "nothing if {new} is the new name of {}: {text} \
+                     Otherwise wait for the job, or cancel it: snbb-scheduler cancel{options}",
+                    removed.procedure
+                ),
             }
-            format!(
-                "nothing if {} is the new name of {}: that job must end first, even with --force. \
-                 Otherwise wait for the job, or cancel it: snbb-scheduler cancel{}",
-                key.procedure,
-                removed_procedure.procedure,
-                options(&old)
-            )
         }
         Skip::NoDicom => match (view.dicom(planned), view.sessions_file()) {
             (Some(place), _) => format!("copy its DICOM files to {}", place.path),
@@ -176,17 +160,16 @@ fn of_task(
 
 /// The same for a row in flight whose task no longer exists.
 pub(super) fn of_removed_task(view: &View<'_>, row: &TaskRow) -> String {
-    if let Some(text) = awaiting(view.config, row) {
-        return format!("nothing yet; {text}");
+    if let Some(other) = of_other(view, row) {
+        return format!("{other}; {}", other.remedy());
     }
-    match row.reason {
-        _ if let Some(other) = of_other(view, row) => format!("{other}; {}", other.remedy()),
-        _ if view.queue.is_none() && !is_over(Some(row)) => UNKNOWN.to_owned(),
-        Some(Reason::Submitting | Reason::Unaccounted) => in_flight(Some(row), None),
-        _ => format!(
+    let text = in_flight(view, Some(row), None);
+    match text.starts_with("nothing; its job") {
+        true => format!(
             "nothing; `run` will track its job until it ends. To cancel it: snbb-scheduler cancel{}",
             options(&row.key)
         ),
+        false => text,
     }
 }
 
@@ -194,18 +177,15 @@ pub(super) fn of_other<'a>(view: &View<'_>, row: &'a TaskRow) -> Option<OtherExe
     OtherExecutor::of(row, view.config.executor)
 }
 
-/// True if its job has ended or was never seen, so that the queue has no more information.
-fn is_over(row: Option<&TaskRow>) -> bool {
-    let reason = row.and_then(|row| row.reason);
-    matches!(reason, Some(Reason::AwaitingOutput | Reason::Submitting))
-}
-
-fn in_flight(row: Option<&TaskRow>, pending_reason: Option<&str>) -> String {
-    let job = row
-        .and_then(|row| row.job_id.as_ref())
-        .map_or_else(|| "JOB".to_owned(), ToString::to_string);
+fn in_flight(view: &View<'_>, row: Option<&TaskRow>, pending_reason: Option<&str>) -> String {
+    if let Some(text) = awaiting(view.config, row) {
+        return format!("nothing yet; {text}");
+    }
+    let job = row.and_then(|row| row.job_id.as_ref());
+    let job = job.map_or("JOB", |id| id.as_str());
     match row.and_then(|row| row.reason) {
         Some(Reason::Submitting) => IN_DOUBT.to_owned(),
+        _ if view.queue.is_none() => UNKNOWN.to_owned(),
         Some(Reason::Held) => match pending_reason {
             Some("JobHeldAdmin") => format!(
                 "an administrator must release the job: scontrol release {job}"
@@ -216,38 +196,14 @@ fn in_flight(row: Option<&TaskRow>, pending_reason: Option<&str>) -> String {
             _ => format!("release the job: scontrol release {job}"),
         },
         Some(Reason::Suspended) => "nothing; Slurm has suspended its job".to_owned(),
-        Some(Reason::AwaitingOutput) => {
-            "nothing yet; its job finished, and its outputs may still appear (output_grace)".to_owned()
-        }
         Some(Reason::Unaccounted) => {
             "nothing yet; Slurm has not reported how its job ended. After lost_grace, its outputs decide".to_owned()
         }
         Some(Reason::Running) => "nothing; its job is running".to_owned(),
         _ => match pending_reason {
-            Some(reason) => format!("nothing; its job is waiting{} ({reason})", pending(reason)),
+            Some(reason) => format!("nothing; its job is waiting in the queue ({reason})"),
             None => "nothing; its job is in the queue".to_owned(),
         },
-    }
-}
-
-/// Slurm's reason for a pending job in words. Source: squeue(1), "Job reason codes".
-fn pending(reason: &str) -> &'static str {
-    match reason {
-        "Resources" => " until resources are free",
-        "Priority" => " behind jobs with higher priority",
-        "Dependency" => " for another job to end",
-        "BeginTime" => " for its begin time",
-        "Licenses" => " for a license",
-        "NodeDown" => " because its nodes are down or reserved",
-        "Reservation" => " for its reservation",
-        _ if reason.starts_with("ReqNodeNotAvail") => " because its nodes are down or reserved",
-        _ if reason.starts_with("QOS") || reason.starts_with("Assoc") => {
-            " because of a limit of the account or QOS"
-        }
-        _ if reason.starts_with("Partition") => {
-            " because its partition does not accept its request"
-        }
-        _ => " in the queue",
     }
 }
 
@@ -258,14 +214,8 @@ fn failed(
     outlook: Outlook,
     is_complete: bool,
 ) -> String {
-    if let Outlook::At(at) = outlook {
-        return format!(
-            "nothing; the first `run` after {} will retry it",
-            local_time(at)
-        );
-    }
-    if outlook == Outlook::Now {
-        return "nothing; the next `run` will retry it".to_owned();
+    if outlook.is_retry() {
+        return format!("nothing; it {}", outlook_text(outlook));
     }
     let words = key.words();
     let remedy = row.and_then(|row| remedy(view.config, row));
@@ -289,10 +239,6 @@ fn failed(
 
 fn over_limit(limit: &Limit, key: &TaskKey) -> String {
     match limit {
-        Limit::Warmup { failed: 1.., .. } => format!(
-            "the first jobs of {0} must succeed; see its failures: snbb-scheduler status --failed --procedure {0}",
-            key.procedure
-        ),
         Limit::Warmup { .. } => {
             format!("the first jobs of {} must succeed", key.procedure)
         }
@@ -305,37 +251,27 @@ fn over_limit(limit: &Limit, key: &TaskKey) -> String {
     }
 }
 
-/// A sentence about the wait for this task's outputs. `None` if the task is not waiting.
-pub fn awaiting(config: &Config, row: &TaskRow) -> Option<String> {
-    (row.reason == Some(Reason::AwaitingOutput))
-        .then(|| format!("its job finished; {}", waiting_text(until(config, row))))
-}
-
-/// The same for several rows.
-pub fn all_awaiting<'a>(
+/// A sentence about the wait for the outputs of these rows. `None` if none is waiting.
+pub fn awaiting<'a>(
     config: &Config,
     rows: impl IntoIterator<Item = &'a TaskRow>,
 ) -> Option<String> {
     let mut waiting: Vec<&TaskRow> = rows.into_iter().collect();
     waiting.retain(|row| row.reason == Some(Reason::AwaitingOutput));
-    let what = match &waiting[..] {
-        [] => return None,
-        [one] => format!("the job of {} finished", one.key),
-        all => format!("{} jobs finished", all.len()),
-    };
+    if waiting.is_empty() {
+        return None;
+    }
+    let jobs = plural(waiting.len(), "job");
     let last = waiting.iter().filter_map(|row| until(config, row)).max();
-    Some(format!("{what}; {}", waiting_text(last)))
-}
-
-fn waiting_text(until: Option<(DateTime<Utc>, Duration)>) -> String {
-    match until {
+    let text = match last {
         Some((at, grace)) => format!(
             "waiting for outputs until {} (output_grace {})",
             local_time(at),
             duration::format(grace)
         ),
         None => "the outputs could not be checked yet".to_owned(),
-    }
+    };
+    Some(format!("{jobs} finished; {text}"))
 }
 
 /// End and length of the wait. `None` if the outputs could not be read yet.

@@ -6,9 +6,8 @@ use super::{Graph, Node, paint};
 use crate::show::charts::px;
 use crate::show::tables::Group;
 
-/// Approximate width of a letter in a line and in a name.
-const LETTER: f64 = 6.5;
-const NAME_LETTER: f64 = 8.0;
+/// Approximate width of a letter.
+const LETTER: f64 = 8.0;
 const LINE: f64 = 17.0;
 const PADDING: f64 = 11.0;
 /// Height of the name and the bar.
@@ -64,7 +63,7 @@ fn labelled(node: &Node, place: Place) -> Markup {
                 @let full = width - 2.0 * PADDING;
                 rect class={ "g-" (group) } fill=(color) x=(px(left + from * full)) y=(y + 27.0) width=(px(share * full)) height="5" {}
             }
-            @for (number, text) in lines(node).iter().enumerate() {
+            @for (number, text) in node.lines().iter().skip(1).enumerate() {
                 text x=(left) y=(y + TOP + LINE * (number as f64 + 1.0) - 4.0) fill="#111" font-size="12" { (text) }
             }
         }
@@ -84,20 +83,6 @@ fn bar(node: &Node) -> Vec<(&'static str, Group, f64, f64)> {
     parts.collect()
 }
 
-/// The counts by group, two in a line.
-fn lines(node: &Node) -> Vec<String> {
-    let groups = Group::ALL.into_iter().filter_map(|group| {
-        let own = node
-            .counts
-            .iter()
-            .filter(|(one, _)| one.style().group == group);
-        let count: usize = own.map(|(_, count)| count).sum();
-        (count > 0).then(|| format!("{count} {}", group.title().to_lowercase()))
-    });
-    let groups: Vec<String> = groups.collect();
-    groups.chunks(2).map(|two| two.join(" · ")).collect()
-}
-
 /// A curve from the right side of a box to the left side of another.
 fn arrow(from: Place, to: Place, any_session: bool) -> Markup {
     let (x1, y1) = (from.x + from.width, from.y + from.height / 2.0);
@@ -114,13 +99,10 @@ fn arrow(from: Place, to: Place, any_session: bool) -> Markup {
 fn places(graph: &Graph) -> (Vec<Place>, f64, f64) {
     let layers = layers(graph);
     let size = |node: &Node| {
-        let lines = lines(node);
-        let letters = lines
-            .iter()
-            .map(|line| line.chars().count() as f64 * LETTER);
-        let name = node.name.chars().count() as f64 * NAME_LETTER;
-        let width = letters.fold(name, f64::max) + 2.0 * PADDING;
-        (width.round(), TOP + lines.len() as f64 * LINE + 6.0)
+        let lines = node.lines();
+        let longest = lines.iter().map(|line| line.chars().count()).max();
+        let width = longest.unwrap_or(0) as f64 * LETTER + 2.0 * PADDING;
+        (width.round(), TOP + node.counts.len() as f64 * LINE + 6.0)
     };
     let mut places = vec![Place::default(); graph.nodes.len()];
     let (mut x, mut height) = (2.0, 0.0_f64);
@@ -140,19 +122,6 @@ fn places(graph: &Graph) -> (Vec<Place>, f64, f64) {
         }
         height = height.max(y - DOWN + 2.0);
         x += widest + ACROSS;
-    }
-    // Center each layer vertically.
-    let bottom = |layer: usize| {
-        let own = layers.iter().zip(&places).filter(|(own, _)| **own == layer);
-        own.map(|(_, place)| place.y + place.height)
-            .fold(0.0, f64::max)
-    };
-    let offsets: Vec<f64> = layers
-        .iter()
-        .map(|layer| ((height - bottom(*layer)) / 2.0).floor())
-        .collect();
-    for (place, offset) in places.iter_mut().zip(offsets) {
-        place.y += offset;
     }
     (places, x - ACROSS + 2.0, height + 2.0)
 }

@@ -118,17 +118,12 @@ pub fn with_words(
     dag: &ProcedureDag,
     words: &[TaskState],
 ) -> Vec<Session> {
-    let mut has_word = vec![false; sessions.len()];
-    for (at, task) in places(sessions, manifest, dag) {
-        if let Some(has_word) = has_word.get_mut(at) {
-            *has_word |= words.contains(&TaskState::of(&task.decision));
-        }
-    }
-    let chosen = sessions.iter().zip(has_word);
-    chosen
-        .filter(|(_, has_word)| *has_word)
-        .map(|(session, _)| session.clone())
-        .collect()
+    let places = places(sessions, manifest, dag);
+    let chosen = places.filter(|(_, task)| words.contains(&TaskState::of(&task.decision)));
+    let chosen: HashSet<usize> = chosen.map(|(at, _)| at).collect();
+    let sessions = sessions.iter().enumerate();
+    let sessions = sessions.filter(|(at, _)| chosen.contains(at));
+    sessions.map(|(_, session)| session.clone()).collect()
 }
 
 /// Pairs each task with the sessions (by index) in whose rows it appears.

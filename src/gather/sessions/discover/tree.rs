@@ -52,18 +52,18 @@ pub(super) enum SessionLevel {
 
 /// Scans the root, then the subjects in parallel.
 pub(super) fn scan(tree: &Tree<'_>) -> Result<Discovery, DiscoverError> {
-    let key = tree.key;
-    let path = tree.root.to_owned();
+    let (key, path) = (tree.key, tree.root.to_owned());
     match tree.reader.raw_stat(tree.root) {
         Ok(root) if is_directory(&root) => {}
-        Ok(_) => return Err(DiscoverError::RootNotADirectory { key, path }),
+        Ok(_) => return Err(root_error(key, path, Errno::NOTDIR)),
         Err(errno) => return Err(root_error(key, path, errno)),
     }
     let top = match children(tree.reader, tree.root, SubjectLabel::PREFIX, &[tree.root]) {
         Ok(Some(children)) => children,
         Ok(None) => return Err(DiscoverError::RootMissing { key, path }),
-        Err(Unreadable { error, .. }) => {
-            return Err(DiscoverError::RootUnreadable { key, path, error });
+        Err(what) => {
+            let problem = format!("cannot be read: {}", what.error);
+            return Err(DiscoverError::Root { key, path, problem });
         }
     };
     let mut problems = top.problems;
@@ -122,15 +122,12 @@ pub(super) fn scan(tree: &Tree<'_>) -> Result<Discovery, DiscoverError> {
 }
 
 fn root_error(key: &'static str, path: PathBuf, errno: Errno) -> DiscoverError {
-    match errno {
-        Errno::NOENT | Errno::LOOP => DiscoverError::RootMissing { key, path },
-        Errno::NOTDIR => DiscoverError::RootNotADirectory { key, path },
-        _ => DiscoverError::RootUnreadable {
-            key,
-            path,
-            error: error_text(&errno.into()),
-        },
-    }
+    let problem = match errno {
+        Errno::NOENT | Errno::LOOP => return DiscoverError::RootMissing { key, path },
+        Errno::NOTDIR => "is not a directory".to_owned(),
+        _ => format!("cannot be read: {}", error_text(&errno.into())),
+    };
+    DiscoverError::Root { key, path, problem }
 }
 
 /// The content of one subject's directory.
