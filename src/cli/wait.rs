@@ -14,6 +14,7 @@ use crate::base::sys;
 use crate::base::text::plural_of;
 use crate::decide::manifest::Selection;
 use crate::model::state::{Reason, State, TaskRow, TaskStatus};
+use crate::show::audit::attention::orphan_jobs;
 use crate::show::explain::awaiting;
 
 pub(super) fn run(
@@ -43,9 +44,12 @@ pub(super) fn run(
         let counts = Counts::of(&state, &selection);
         if counts.in_flight == 0 {
             progress.finish();
-            let without_row = looked.map_or(0, |looked| {
-                looked.without_row(&state, &context.project(&state))
-            });
+            let queue = looked
+                .as_ref()
+                .and_then(|looked| looked.observation.queue.got());
+            let project = context.project(&state);
+            let without_row =
+                queue.map_or(0, |queue| orphan_jobs(queue, state.rows(), &project).len());
             if without_row > 0 && selection.is_everything() {
                 printer.warning(&format!(
                     "{without_row} jobs of this study are in the queue but have no row: the state was lost or rolled back"

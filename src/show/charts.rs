@@ -123,18 +123,6 @@ pub struct Bar<'a> {
     pub text: String,
 }
 
-/// The non-empty parts with the start of each.
-fn parts_of<'a>(
-    parts: &'a [(&'static str, usize)],
-) -> impl Iterator<Item = (&'static str, usize, usize)> + 'a {
-    let mut at = 0;
-    let parts = parts.iter().filter(|(_, size)| *size > 0);
-    parts.map(move |(class, size)| {
-        at += size;
-        (*class, at - size, *size)
-    })
-}
-
 /// Draws horizontal bars as a list, so that they fit any width.
 pub fn bars(bars: &[Bar<'_>], label: &str) -> Markup {
     let size = |bar: &Bar<'_>| bar.parts.iter().map(|(_, size)| *size).sum::<usize>();
@@ -150,9 +138,15 @@ pub fn bars(bars: &[Bar<'_>], label: &str) -> Markup {
 
 /// Draws the parts of a whole side by side over the available width.
 pub fn stack(parts: &[(&'static str, usize)], whole: usize) -> Markup {
+    let mut end = 0;
+    let parts = parts.iter().filter(|(_, size)| *size > 0);
+    let parts = parts.map(|(class, size)| {
+        end += size;
+        (class, end - size, size)
+    });
     html! {
         svg.stack viewBox={ "0 0 " (whole.max(1)) " 1" } preserveAspectRatio="none" aria-hidden="true" focusable="false" {
-            @for (class, from, size) in parts_of(parts) {
+            @for (class, from, size) in parts {
                 rect class={ "g-" (class) } x=(from) y="0" width=(size) height="1" {}
             }
         }

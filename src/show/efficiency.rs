@@ -200,15 +200,13 @@ const TIME: Measure = Measure {
 };
 
 fn usage(newest_first: &[&TaskRow], resource: &Measure) -> Option<Usage> {
-    let complete = newest_first
-        .iter()
-        .filter(|row| row.status == TaskStatus::Complete);
+    let all = newest_first.iter();
+    let complete = all.clone().filter(|row| row.status == TaskStatus::Complete);
     let measured: Vec<(i64, Option<i64>)> = complete
         .filter_map(|row| Some(((resource.used)(row)?, (resource.asked)(row))))
         .collect();
-    let short = newest_first
-        .iter()
-        .filter(|row| row.status == TaskStatus::Failed && row.reason == Some(resource.want));
+    let is_short = |row: &&&TaskRow| row.reason == Some(resource.want);
+    let short = all.filter(|row| row.status == TaskStatus::Failed && is_short(row));
     let under_asked = short.clone().count();
     if measured.is_empty() && under_asked == 0 {
         return None;
@@ -232,27 +230,19 @@ fn usage(newest_first: &[&TaskRow], resource: &Measure) -> Option<Usage> {
     let most = newest_first
         .iter()
         .filter(|row| row.reason != Some(Reason::Cancelled))
-        .filter(|row| row.reason != Some(resource.want) || (resource.asked)(row).is_none())
+        .filter(|row| !is_short(row) || (resource.asked)(row).is_none())
         .filter_map(|row| (resource.used)(row))
         .max();
-    let wanted = by_use
-        .max(by_want)
-        .max(
-            by_use
-                .or(by_want)
-                .and(most)
-                .map(|most| more(most, resource.above_max)),
-        )
-        .map(resource.round_up);
+    let above_most = most.filter(|_| by_use.or(by_want).is_some());
+    let above_most = above_most.map(|most| more(most, resource.above_max));
+    let wanted = by_use.max(by_want).max(above_most);
+    let wanted = wanted.map(resource.round_up);
     let is_near = asked.zip(most).is_some_and(|(asked, most)| {
         most.saturating_mul(100) >= asked.saturating_mul(NEAR_PERCENT)
     });
-    let is_short = under_asked > 0 && !is_rare || is_near;
     // The margin alone does not justify a larger request.
-    let wanted = match asked {
-        Some(asked) if !is_short => wanted.map(|wanted| wanted.min(asked)),
-        _ => wanted,
-    };
+    let most = asked.filter(|_| !is_near && (under_asked == 0 || is_rare));
+    let wanted = wanted.map(|wanted| wanted.min(most.unwrap_or(i64::MAX)));
     let would_kill = |wanted: &i64| killed_at.is_some_and(|killed_at| *wanted <= killed_at);
     let suggested = wanted.filter(|wanted| !would_kill(wanted));
     let verdict = match (asked, wanted) {

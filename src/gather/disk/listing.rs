@@ -1,14 +1,10 @@
-//! The entries of directories, as plain data.
-//!
-//! A listing is one buffer of sorted names. System calls are made in [`super::reader`].
+//! The entries of directories, as plain data. System calls are made in [`super::reader`].
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
-
-use rustix::io::Errno;
 
 use super::Unreadable;
 
@@ -23,10 +19,7 @@ pub enum Dir {
 
 /// The names in a directory, sorted by bytes, with their types; without `.` and `..`.
 #[derive(Debug, Default)]
-pub struct Listing {
-    names: Box<[u8]>,
-    slots: Box<[Slot]>,
-}
+pub struct Listing(Box<[(Box<OsStr>, EntryKind)]>);
 
 /// One entry of a [`Listing`].
 #[derive(Debug, Clone, Copy)]
@@ -45,86 +38,42 @@ pub enum EntryKind {
     Other,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Slot {
-    start: u32,
-    len: u16,
-    kind: EntryKind,
-}
-
 impl Listing {
+    pub(super) fn new(mut entries: Vec<(Box<OsStr>, EntryKind)>) -> Self {
+        entries.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        Self(entries.into())
+    }
+
     pub fn len(&self) -> usize {
-        self.slots.len()
+        self.0.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.0.is_empty()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
-        self.slots.iter().map(|slot| self.entry(slot))
+        self.entries_from(0)
     }
 
-    fn entry(&self, slot: &Slot) -> Entry<'_> {
-        Entry {
-            name: OsStr::from_bytes(bytes(&self.names, slot)),
-            kind: slot.kind,
-        }
+    fn entries_from(&self, first: usize) -> impl Iterator<Item = Entry<'_>> {
+        let entries = self.0.iter().skip(first);
+        entries.map(|(name, kind)| Entry { name, kind: *kind })
     }
 
     /// The entries whose names begin with `prefix`: one subject's results in a directory shared by all subjects.
     pub fn beginning_with(&self, prefix: &str) -> impl Iterator<Item = Entry<'_>> {
         let prefix = prefix.as_bytes();
-        let first = self
-            .slots
-            .partition_point(|slot| bytes(&self.names, slot) < prefix);
-        let rest = self.slots.get(first..).unwrap_or_default().iter();
-        rest.map(|slot| self.entry(slot))
+        let first = self.0.partition_point(|(name, _)| name.as_bytes() < prefix);
+        self.entries_from(first)
             .take_while(move |entry| entry.name.as_bytes().starts_with(prefix))
     }
 
     /// Finds an entry by its exact name.
     pub fn get(&self, name: &OsStr) -> Option<Entry<'_>> {
-        let at = self
-            .slots
-            .binary_search_by(|slot| bytes(&self.names, slot).cmp(name.as_bytes()))
-            .ok()?;
-        self.slots.get(at).map(|slot| self.entry(slot))
+        let at = self.0.binary_search_by(|(own, _)| (**own).cmp(name));
+        self.entries_from(at.ok()?).next()
     }
-}
-
-/// Builds a [`Listing`] from names in any order.
-#[derive(Default)]
-pub(super) struct Builder {
-    names: Vec<u8>,
-    slots: Vec<Slot>,
-}
-
-impl Builder {
-    pub(super) fn add(&mut self, name: &[u8], kind: EntryKind) -> Result<(), Errno> {
-        let start = u32::try_from(self.names.len()).map_err(|_| Errno::OVERFLOW)?;
-        let len = u16::try_from(name.len()).map_err(|_| Errno::OVERFLOW)?;
-        self.names.extend_from_slice(name);
-        self.slots.push(Slot { start, len, kind });
-        Ok(())
-    }
-
-    pub(super) fn finish(mut self) -> Listing {
-        let names = &self.names;
-        self.slots
-            .sort_unstable_by(|a, b| bytes(names, a).cmp(bytes(names, b)));
-        Listing {
-            names: self.names.into(),
-            slots: self.slots.into(),
-        }
-    }
-}
-
-fn bytes<'a>(names: &'a [u8], slot: &Slot) -> &'a [u8] {
-    let start = slot.start as usize;
-    names
-        .get(start..start + usize::from(slot.len))
-        .unwrap_or_default()
 }
 
 /// Directories by path.

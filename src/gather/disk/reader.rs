@@ -17,7 +17,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, openat, statat};
 use rustix::io::Errno;
 
-use super::listing::{Builder, Dir, Dirs, EntryKind, Listing};
+use super::listing::{Dir, Dirs, EntryKind, Listing};
 use super::{Unreadable, is_absence};
 use crate::model::annex::Annex;
 use hidden::Hidden;
@@ -255,7 +255,7 @@ fn list(path: &Path) -> Result<Listing, Errno> {
     let fd = open(path, OFlags::DIRECTORY)?;
     let mut buffer = [MaybeUninit::<u8>::uninit(); BUFFER];
     let mut dir = RawDir::new(fd.as_fd(), &mut buffer);
-    let mut listing = Builder::default();
+    let mut entries = Vec::new();
     while let Some(entry) = dir.next() {
         let entry = match entry {
             Ok(entry) => entry,
@@ -267,25 +267,23 @@ fn list(path: &Path) -> Result<Listing, Errno> {
             continue;
         }
         if let Some(kind) = kind(entry.file_type(), &fd, name)? {
-            listing.add(name, kind)?;
+            entries.push((OsStr::from_bytes(name).into(), kind));
         }
     }
-    Ok(listing.finish())
+    Ok(Listing::new(entries))
 }
 
 /// The entry's type, by a call of its own on file systems that do not include it. `None` if the entry was removed
 /// meanwhile.
 fn kind(file_type: FileType, dir: &OwnedFd, name: &[u8]) -> Result<Option<EntryKind>, Errno> {
-    let file_type = match file_type {
-        FileType::Unknown => {
-            match statat(dir, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(stat) => FileType::from_raw_mode(stat.st_mode),
-                Err(Errno::NOENT) => return Ok(None),
-                Err(errno) => return Err(errno),
-            }
+    let mut file_type = file_type;
+    if file_type == FileType::Unknown {
+        match statat(dir, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => file_type = FileType::from_raw_mode(stat.st_mode),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(errno),
         }
-        known => known,
-    };
+    }
     Ok(Some(match file_type {
         FileType::RegularFile => EntryKind::File,
         FileType::Directory => EntryKind::Directory,

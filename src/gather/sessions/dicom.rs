@@ -34,35 +34,27 @@ pub fn hold_session(
     bids_root: &Path,
     now: DateTime<Utc>,
 ) -> Option<Hold> {
-    let held = match &session.dicom {
-        Dicom::At(path) => hold_directory(gate, reader, path, now),
-        Dicom::Missing => Ok(None),
-        Dicom::NotNeeded => {
-            let directory = bids_root.join(&session.subject).join(&session.session);
-            gate.settle?;
-            dicom_files(reader, &directory).map(|(_, newest)| settling(gate, newest, now))
-        }
+    let held = || {
+        let (directory, needed) = match &session.dicom {
+            // A session needs at least one file.
+            Dicom::At(path) => (path.to_path_buf(), gate.min_files.max(1)),
+            Dicom::NotNeeded if gate.settle.is_some() => {
+                let subject = bids_root.join(&session.subject);
+                (subject.join(&session.session), 0)
+            }
+            Dicom::NotNeeded | Dicom::Missing => return Ok(None),
+        };
+        let (files, newest) = match gate.settle {
+            // Finding the newest file requires all of them.
+            Some(_) => dicom_files(reader, &directory)?,
+            None => (count_files(reader, &directory, needed)?, None),
+        };
+        Ok(match files < needed {
+            true => Some(Hold::TooFewFiles { files, needed }),
+            false => settling(gate, newest, now),
+        })
     };
-    held.unwrap_or_else(|unreadable| Some(Hold::Unreadable(unreadable)))
-}
-
-/// A session needs at least one file.
-fn hold_directory(
-    gate: &Gate,
-    reader: &Reader,
-    directory: &Path,
-    now: DateTime<Utc>,
-) -> Result<Option<Hold>, Unreadable> {
-    let needed = gate.min_files.max(1);
-    let (files, newest) = match gate.settle {
-        // Finding the newest file requires all of them.
-        Some(_) => dicom_files(reader, directory)?,
-        None => (count_files(reader, directory, needed)?, None),
-    };
-    Ok(match files < needed {
-        true => Some(Hold::TooFewFiles { files, needed }),
-        false => settling(gate, newest, now),
-    })
+    held().unwrap_or_else(|unreadable| Some(Hold::Unreadable(unreadable)))
 }
 
 fn settling(gate: &Gate, newest: Option<DateTime<Utc>>, now: DateTime<Utc>) -> Option<Hold> {

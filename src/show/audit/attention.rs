@@ -13,6 +13,7 @@ use super::report::{
 };
 use crate::executor::JobReport;
 use crate::gather::sessions::discover::Discovery;
+use crate::model::job::array::split_task_id;
 use crate::model::job::{JobId, is_same_study};
 use crate::model::procedure::{ProcedureDag, Scope};
 use crate::model::state::{TaskRow, TaskStatus};
@@ -105,6 +106,9 @@ pub fn orphan_jobs(queue: &[JobReport], rows: &[TaskRow], project: &str) -> Vec<
     let ids = rows.iter().filter_map(|row| row.job_id.as_ref());
     let ids: HashSet<&JobId> = ids.collect();
     let submissions = rows.iter().filter_map(|row| row.submission_id.as_deref());
+    // A live array may be listed in place of its tasks.
+    let array = |id| split_task_id(id).map(|(array, _)| array);
+    let submissions = submissions.flat_map(|id| [Some(id), array(id)]).flatten();
     let submissions: HashSet<&str> = submissions.collect();
     let is_unknown = |job: &&JobReport| {
         let tag = job.tag.as_ref();

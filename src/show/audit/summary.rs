@@ -98,17 +98,13 @@ pub fn totals(selected: &Selected<'_>) -> Totals {
 /// Counts per procedure: the selected ones of the configuration, then removed ones that have rows.
 pub fn procedures(selected: &Selected<'_>) -> Vec<ProcedureCounts> {
     let known = selected.dag.iter();
-    let known = known.filter(|(_, p)| selected.selection.contains_procedure(&p.name));
-    let mut names: Vec<(&Arc<str>, Option<&'static str>)> = known
-        .map(|(_, procedure)| (&procedure.name, Some(procedure.scope.as_str())))
-        .collect();
+    let known = known.map(|(_, procedure)| (&procedure.name, Some(procedure.scope.as_str())));
+    let known = known.filter(|(name, _)| selected.selection.contains_procedure(name));
     let left: BTreeSet<&Arc<str>> = selected.rows.iter().map(|row| &row.key.procedure).collect();
-    let left = left
-        .into_iter()
-        .filter(|name| names.iter().all(|(known, _)| known != name));
-    let left: Vec<_> = left.map(|name| (name, None)).collect();
-    names.extend(left);
-    let counts = names.into_iter().map(|(name, scope)| {
+    let left = left.into_iter();
+    let left = left.filter(|name| selected.dag.find(name).is_none());
+    let names = known.chain(left.map(|name| (name, None)));
+    let counts = names.map(|(name, scope)| {
         let tasks = selected.tasks.iter().copied();
         let tasks = tasks.filter(|task| selected.dag.get(task.procedure).name == *name);
         let rows = selected.rows.iter().copied();

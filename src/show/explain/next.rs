@@ -15,6 +15,7 @@ use crate::gather::completion::explain::{Findings, Verdict};
 use crate::model::procedure::Resources;
 use crate::model::procedure::options::Arguments;
 use crate::model::state::TaskRow;
+use crate::show::tables::words::pause_text;
 use crate::show::tables::{TaskState, decision_text};
 
 /// The submission that `run` would make next.
@@ -146,11 +147,10 @@ impl View<'_> {
             .collect();
         if let Some(pause) = self.control.pause_of(procedure) {
             let what = match &self.control.study.paused {
-                Some(_) => "the study is ",
-                None => "the procedure is ",
+                Some(_) => "study",
+                None => "procedure",
             };
-            let paused = Decision::Skip(Skip::Paused(Box::new(pause.clone())));
-            held.push(format!("{what}{}", decision_text(&paused)));
+            held.push(format!("the {what} is {}", pause_text(pause)));
         }
         // Limits on jobs in flight are reported below, with their numbers.
         if let Decision::Skip(Skip::OverLimit(limit)) = &planned.decision

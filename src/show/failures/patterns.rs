@@ -178,8 +178,10 @@ impl Patterns {
         let mut found = self.scan(tail);
         found.retain(|found| !found.is_note());
         found.into_iter().min_by_key(Found::weight).or_else(|| {
-            let mut lines = tail.lines().collect::<Vec<_>>().into_iter().rev();
-            let (at, line) = lines.find(|(_, line)| !line.trim_ascii().is_empty())?;
+            let lines = tail.lines();
+            let (at, line) = lines
+                .filter(|(_, line)| !line.trim_ascii().is_empty())
+                .last()?;
             Some(Found {
                 meaning: None,
                 line: shown(line),

@@ -308,7 +308,7 @@ fn stale_text(sessions: &[SessionLabel]) -> String {
     )
 }
 
-fn pause_text(pause: &Pause) -> String {
+pub fn pause_text(pause: &Pause) -> String {
     let since = local_time(pause.since);
     match &pause.cause {
         PauseCause::Person { by, note } => {

@@ -25,16 +25,6 @@ const GROUPS: usize = 6;
 /// Tasks that a folded group names.
 const NAMED: usize = 4;
 
-/// Two lists, side by side on wide screens.
-pub(super) fn pair(report: &Report, lists: [fn(&Report) -> List; 2]) -> Markup {
-    let lists = lists.map(|list| list(report));
-    html! {
-        @if lists.iter().any(|list| !list.is_empty()) {
-            div.pair { @for list in &lists { div { (table(list)) } } }
-        }
-    }
-}
-
 fn folded(title: &str, content: Markup) -> Markup {
     html! { details.data { summary { (title) } (content) } }
 }
@@ -83,7 +73,8 @@ pub(super) fn failures(report: &Report) -> Markup {
         @if groups.len() > super::ROWS {
             p.hint { "To see all of them, choose the status “failed” in the sessions below." }
         }
-        (pair(report, [tasks::by_reason, tasks::by_node]))
+        (table(&tasks::by_reason(report)))
+        (table(&tasks::by_node(report)))
         (table(&tasks::by_pattern(report)))
         (table(&tasks::findings(report)))
     }
