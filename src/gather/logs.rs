@@ -4,7 +4,6 @@
 
 mod follow;
 
-use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -150,12 +149,16 @@ pub fn safe_line(line: &[u8]) -> String {
 
 /// [`safe_line`] with at most `longest` characters.
 pub fn safe(line: &[u8], longest: usize) -> String {
+    // Terminal colours (ECMA-48 control sequences).
+    static COLORS: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new("\x1b\\[[0-?]*[ -/]*[@-~]").ok());
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let line = line.rsplit(|&byte| byte == b'\r').next().unwrap_or(line);
     // Enough for the characters that are shown and their colours.
     let line = line.get(..longest * 8).unwrap_or(line);
     let text = String::from_utf8_lossy(line);
-    let text = without_colors(&text);
+    let plain = COLORS.as_ref().map(|colors| colors.replace_all(&text, ""));
+    let text = plain.as_deref().unwrap_or(&text);
     let mut safe = String::with_capacity(text.len());
     for (count, c) in text.chars().enumerate() {
         if count >= longest {
@@ -172,16 +175,6 @@ pub fn safe(line: &[u8], longest: usize) -> String {
         }
     }
     safe
-}
-
-/// Removes terminal colours (ECMA-48 control sequences); other control characters stay.
-pub fn without_colors(text: &str) -> Cow<'_, str> {
-    static SEQUENCES: LazyLock<Option<Regex>> =
-        LazyLock::new(|| Regex::new("\x1b\\[[0-?]*[ -/]*[@-~]").ok());
-    match SEQUENCES.as_ref() {
-        Some(sequences) => sequences.replace_all(text, ""),
-        None => Cow::Borrowed(text),
-    }
 }
 
 #[cfg(test)]

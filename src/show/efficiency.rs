@@ -120,24 +120,19 @@ pub fn efficiency<'a>(
             .or_default()
             .push(attempt);
     }
-    groups
-        .into_iter()
-        .filter_map(|((_, procedure), mut attempts)| {
-            attempts.sort_by_key(|row| Reverse(row.submitted_at));
-            let result = Efficiency {
-                procedure,
-                memory: usage(&attempts, &MEMORY),
-                time: usage(&attempts, &TIME),
-                cpu: cpu(&attempts),
-                // `sum` of no numbers would be -0.0.
-                waste_h: attempts
-                    .iter()
-                    .filter_map(|row| Job::new(row)?.waste_h)
-                    .fold(0.0, |sum, waste| sum + waste),
-            };
-            let measured = result.memory.is_some() || result.time.is_some() || result.cpu.is_some();
-            measured.then_some(result)
-        })
+    let all = groups.into_iter().map(|((_, procedure), mut attempts)| {
+        attempts.sort_by_key(|row| Reverse(row.submitted_at));
+        let waste = attempts.iter().filter_map(|row| Job::new(row)?.waste_h);
+        Efficiency {
+            procedure,
+            memory: usage(&attempts, &MEMORY),
+            time: usage(&attempts, &TIME),
+            cpu: cpu(&attempts),
+            // `sum` of no numbers would be -0.0.
+            waste_h: waste.fold(0.0, |sum, waste| sum + waste),
+        }
+    });
+    all.filter(|one| one.memory.is_some() || one.time.is_some() || one.cpu.is_some())
         .collect()
 }
 
@@ -286,16 +281,13 @@ fn cpu(newest_first: &[&TaskRow]) -> Option<CpuUse> {
         .collect();
     let (_, alloc_cpus) = measured.first()?;
     // In millionths, so that `percentiles` can be used.
-    let mut shares: Vec<i64> = measured
-        .iter()
-        .map(|(busy, _)| (busy * 1e6) as i64)
-        .collect();
-    let shares = percentiles(&mut shares)?;
-    let mut busy: Vec<i64> = measured
-        .iter()
-        .map(|(share, cpus)| (share * *cpus as f64 * 1e6) as i64)
-        .collect();
-    let busy = percentiles(&mut busy).filter(|_| measured.len() >= ENOUGH);
+    let millionths = |of: fn(&(f64, i64)) -> f64| {
+        let mut all: Vec<i64> = measured.iter().map(|one| (of(one) * 1e6) as i64).collect();
+        percentiles(&mut all)
+    };
+    let shares = millionths(|(share, _)| *share)?;
+    let busy = millionths(|(share, cpus)| share * *cpus as f64);
+    let busy = busy.filter(|_| measured.len() >= ENOUGH);
     let wanted = busy.map(|busy| up_to(more(busy.p95, CPU_MARGIN_PERCENT), 1_000_000) / 1_000_000);
     // Jobs that keep all their CPUs busy might not keep more busy.
     let suggested = wanted.map(|cpus| cpus.clamp(1, (*alloc_cpus).max(1)));

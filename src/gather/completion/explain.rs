@@ -165,11 +165,6 @@ struct Collector<'a> {
 }
 
 impl Observer for Collector<'_> {
-    fn begin(&mut self, _: &Rule<'_>) {
-        self.finding = Finding::default();
-        self.misses.clear();
-    }
-
     fn matched(
         &mut self,
         reader: &Reader,
@@ -206,6 +201,7 @@ impl Observer for Collector<'_> {
             },
             ..std::mem::take(&mut self.finding)
         };
+        let mut misses = std::mem::take(&mut self.misses);
         let is_forbidden = matches!(rule, Rule::Forbidden(_));
         finding.state = match outcome {
             Err(_) => FindingState::Unreadable,
@@ -217,7 +213,7 @@ impl Observer for Collector<'_> {
         };
         finding.note = note(subject, task, rule, outcome);
         if finding.state == FindingState::Missing {
-            finding.matches.append(&mut self.misses);
+            finding.matches.append(&mut misses);
             finding.matches.truncate(KEPT);
             if finding.matches.is_empty() {
                 finding.nearest = nearest(subject, task, rule, &finding.rule, self.explainer.names);

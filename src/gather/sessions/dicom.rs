@@ -186,7 +186,17 @@ mod tests {
     use chrono::Duration;
 
     use super::*;
+    use crate::model::bids::{SessionLabel, SubjectLabel};
     use std::fs;
+
+    fn hold_below(gate: &Gate, directory: &Path, now: DateTime<Utc>) -> Option<Hold> {
+        let session = Session {
+            subject: SubjectLabel::new("sub-01").unwrap(),
+            session: SessionLabel::none(),
+            dicom: Dicom::At(directory.into()),
+        };
+        hold_session(gate, &Reader::default(), &session, Path::new(""), now)
+    }
 
     #[test]
     fn a_session_is_held_back_while_it_arrives_and_while_it_is_too_small() {
@@ -200,7 +210,7 @@ mod tests {
         };
         let hold = |gate: Gate, minutes| {
             let now = written + Duration::minutes(minutes);
-            hold_directory(&gate, &Reader::default(), tmp.path(), now).unwrap()
+            hold_below(&gate, tmp.path(), now)
         };
         assert_eq!(hold(gate(0, 0), 0), None);
         let until = written + Duration::minutes(30);
@@ -218,8 +228,8 @@ mod tests {
     fn attack_a_session_below_bids_root_settles_but_needs_no_minimum() {
         let tmp = tempfile::tempdir().unwrap();
         let session = Session {
-            subject: crate::model::bids::SubjectLabel::new("sub-01").unwrap(),
-            session: crate::model::bids::SessionLabel::new("ses-01").unwrap(),
+            subject: SubjectLabel::new("sub-01").unwrap(),
+            session: SessionLabel::new("ses-01").unwrap(),
             dicom: Dicom::NotNeeded,
         };
         let anat = tmp.path().join("sub-01/ses-01/anat");
@@ -308,18 +318,11 @@ mod tests {
     #[test]
     fn b4_a_directory_without_a_real_file_is_held_without_any_gate() {
         let tmp = tempfile::tempdir().unwrap();
-        let hold = || {
-            hold_directory(
-                &Gate::default(),
-                &Reader::default(),
-                tmp.path(),
-                DateTime::UNIX_EPOCH,
-            )
-        };
-        let empty = Ok(Some(Hold::TooFewFiles {
+        let hold = || hold_below(&Gate::default(), tmp.path(), DateTime::UNIX_EPOCH);
+        let empty = Some(Hold::TooFewFiles {
             files: 0,
             needed: 1,
-        }));
+        });
         assert_eq!(hold(), empty);
         for name in [".DS_Store", "Thumbs.db", ".nfs0001"] {
             fs::write(tmp.path().join(name), "x").unwrap();
@@ -327,8 +330,8 @@ mod tests {
         fs::create_dir(tmp.path().join("series")).unwrap();
         assert_eq!(hold(), empty);
         symlink("/nonexistent/1.dcm", tmp.path().join("series/1.dcm")).unwrap();
-        assert!(hold().is_err());
+        assert!(matches!(hold(), Some(Hold::Unreadable(_))));
         fs::write(tmp.path().join("series/2.dcm"), "x").unwrap();
-        assert_eq!(hold(), Ok(None));
+        assert_eq!(hold(), None);
     }
 }

@@ -76,26 +76,24 @@ pub fn discover(search: &Search<'_>) -> Result<Discovery, DiscoverError> {
 /// # Errors
 /// As [`discover`].
 pub fn discover_by(reader: &Reader, search: &Search<'_>) -> Result<Discovery, DiscoverError> {
+    let scan = |key, root, level, is_source| {
+        tree::scan(&tree::Tree {
+            key,
+            root,
+            level,
+            is_source,
+            threads: search.threads,
+            reader,
+        })
+    };
+    let level = match search.sessionless {
+        true => tree::SessionLevel::Optional,
+        false => tree::SessionLevel::Required,
+    };
+    let by_datatype = tree::SessionLevel::OrDatatypes;
     match search.source {
-        SessionSource::Dicom => tree::scan(&tree::Tree {
-            key: "dicom_root",
-            root: search.dicom_root,
-            level: match search.sessionless {
-                true => tree::SessionLevel::Optional,
-                false => tree::SessionLevel::Required,
-            },
-            is_source: true,
-            threads: search.threads,
-            reader,
-        }),
-        SessionSource::Bids => tree::scan(&tree::Tree {
-            key: "bids_root",
-            root: search.bids_root,
-            level: tree::SessionLevel::OrDatatypes,
-            is_source: false,
-            threads: search.threads,
-            reader,
-        }),
+        SessionSource::Dicom => scan("dicom_root", search.dicom_root, level, true),
+        SessionSource::Bids => scan("bids_root", search.bids_root, by_datatype, false),
         SessionSource::Csv {
             file,
             subject_col,

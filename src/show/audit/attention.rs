@@ -18,6 +18,7 @@ use crate::model::job::{JobId, is_same_study};
 use crate::model::procedure::{ProcedureDag, Scope};
 use crate::model::state::{TaskRow, TaskStatus};
 use crate::show::failures::{Likeness, alike, shared};
+use crate::show::tables::exit::node;
 
 /// Jobs that have been in flight for longer than `limit`, the oldest first.
 pub fn stale<'a>(
@@ -181,10 +182,9 @@ pub fn groups(tasks: &[TaskDetail]) -> Vec<FailureGroup> {
 
 fn by_node<'a>(attempts: impl Iterator<Item = &'a TaskRow>) -> Vec<NodeFailures> {
     // By node: the number of attempts, and the reasons of failed ones.
-    let mut nodes: HashMap<&Arc<str>, (usize, BTreeMap<&'static str, usize>)> = HashMap::new();
+    let mut nodes: HashMap<&str, (usize, BTreeMap<&'static str, usize>)> = HashMap::new();
     for attempt in attempts.filter(|row| !row.is_in_flight()) {
-        let name = attempt.facts.node_list.as_ref();
-        let Some(name) = name.filter(|name| is_node(name)) else {
+        let Some(name) = node(&attempt.facts) else {
             continue;
         };
         let (jobs, reasons) = nodes.entry(name).or_default();
@@ -199,7 +199,7 @@ fn by_node<'a>(attempts: impl Iterator<Item = &'a TaskRow>) -> Vec<NodeFailures>
         let mut reasons: Vec<Count> = reasons.map(|(word, n)| Count::new(word, *n)).collect();
         reasons.sort_by_key(|count| Reverse(count.count));
         NodeFailures {
-            node: Arc::clone(name),
+            node: name.into(),
             jobs,
             failed,
             share: failed as f64 / jobs as f64,
@@ -209,11 +209,6 @@ fn by_node<'a>(attempts: impl Iterator<Item = &'a TaskRow>) -> Vec<NodeFailures>
     let mut nodes: Vec<NodeFailures> = nodes.collect();
     nodes.sort_by_cached_key(|node| (Reverse(node.failed), node.jobs, Arc::clone(&node.node)));
     nodes
-}
-
-/// sacct writes `None assigned` for a job that never started.
-fn is_node(name: &str) -> bool {
-    !name.is_empty() && !name.contains(' ') && name != "(null)"
 }
 
 #[cfg(test)]

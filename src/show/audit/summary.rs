@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::health;
 use super::report::{Cell, Count, Matrix, MatrixRow, ProcedureCounts, StatusCounts, Totals};
 use crate::decide::manifest::{Decision, Due, Planned, Selection, Skip};
-use crate::model::bids::{Session, SubjectLabel};
+use crate::model::bids::{Session, SessionLabel, SubjectLabel};
 use crate::model::job::JobId;
 use crate::model::procedure::{Procedure, ProcedureDag, ProcedureId, Scope};
 use crate::model::state::{Reason, TaskRow, TaskStatus};
@@ -32,29 +32,24 @@ impl<'a> Selected<'a> {
         tasks: &'a [Planned],
         rows: &'a [TaskRow],
     ) -> Self {
-        let sessions: Vec<&Session> = sessions
-            .iter()
-            .filter(|session| {
-                selection.contains_subject(session.subject.as_str())
-                    && selection.contains_session(session.session.as_str())
-            })
-            .collect();
+        let is_chosen = |subject: &SubjectLabel, session: &SessionLabel| {
+            selection.contains_subject(subject.as_str())
+                && selection.contains_session(session.as_str())
+        };
+        let sessions = sessions.iter();
+        let sessions = sessions.filter(|session| is_chosen(&session.subject, &session.session));
+        let sessions: Vec<&Session> = sessions.collect();
         let subjects: HashSet<&SubjectLabel> = sessions.iter().map(|s| &s.subject).collect();
-        let tasks = tasks
-            .iter()
-            .filter(|task| {
-                let procedure = dag.get(task.procedure);
-                !matches!(task.decision, Decision::Skip(Skip::NotSelected))
-                    && selection.contains_procedure(&procedure.name)
-                    && match procedure.scope {
-                        Scope::Subject => subjects.contains(&task.subject),
-                        Scope::Session => {
-                            selection.contains_subject(task.subject.as_str())
-                                && selection.contains_session(task.session.as_str())
-                        }
-                    }
-            })
-            .collect();
+        let tasks = tasks.iter().filter(|task| {
+            let procedure = dag.get(task.procedure);
+            !matches!(task.decision, Decision::Skip(Skip::NotSelected))
+                && selection.contains_procedure(&procedure.name)
+                && match procedure.scope {
+                    Scope::Subject => subjects.contains(&task.subject),
+                    Scope::Session => is_chosen(&task.subject, &task.session),
+                }
+        });
+        let tasks = tasks.collect();
         let mut selected = Self {
             dag,
             selection,

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 
 use super::{Explanation, View, remedy};
 use crate::base::sys::local_time;
-use crate::base::text::plural;
+use crate::base::text::{maybe, plural};
 use crate::config::duration;
 use crate::decide::manifest::{Blocked, Decision, Limit, Outlook, Planned, Skip};
 use crate::decide::safety::hints;
@@ -33,16 +33,12 @@ pub(super) fn todo(
 ) -> String {
     let Some(root) = chain.last() else {
         let is_complete = about.outputs.verdict == Verdict::Complete;
-        let next = about.next.as_ref();
-        let problem = next.and_then(|next| next.script_problem.as_deref());
-        let job = about.job.as_ref();
-        let reason = job.and_then(|job| job.pending_reason.as_deref());
-        return of_task(view, planned, is_complete, problem, reason);
+        return of_task(view, planned, is_complete, Some(about));
     };
     let key = &root.key;
     let outputs = view.outputs.findings(root.procedure, &root.session);
     let is_complete = outputs.verdict == Verdict::Complete;
-    let advice = of_task(view, root, is_complete, None, None);
+    let advice = of_task(view, root, is_complete, None);
     match advice.strip_prefix("nothing; ") {
         Some(why) => format!("nothing; {key} must be complete first: {why}"),
         None => format!("{key} must be complete first: {advice}"),
@@ -53,9 +49,10 @@ fn of_task(
     view: &View<'_>,
     planned: &Planned,
     is_complete: bool,
-    script_problem: Option<&str>,
-    pending_reason: Option<&str>,
+    about: Option<&Explanation>,
 ) -> String {
+    let script_problem = about.and_then(|about| about.next.as_ref()?.script_problem.as_deref());
+    let pending_reason = about.and_then(|about| about.job.as_ref()?.pending_reason.as_deref());
     let key = &planned.key;
     let row = view.state.get(key);
     let skip = match &planned.decision {
@@ -71,16 +68,9 @@ fn of_task(
         Decision::Skip(skip) => skip,
     };
     match skip {
-        Skip::Complete
-            if !is_complete && row.is_some_and(|row| view.trust.check_times(row).is_some()) =>
-        {
-            "nothing; its outputs are no longer complete, which the next check will find. \
-             To check now: snbb-scheduler run --recheck"
-                .to_owned()
-        }
         Skip::Complete if !is_complete => {
-            "nothing yet; another login node verified its outputs less than a minute \
-             ago, and a network file system may not show them on this host yet"
+            "nothing; its outputs are not complete on this host now, and the next check will decide. \
+             To check now: snbb-scheduler run --recheck"
                 .to_owned()
         }
         Skip::Complete => "nothing; its outputs are complete".to_owned(),
@@ -129,13 +119,10 @@ fn of_task(
             "nothing; if no more files arrive, the first `run` after {} will submit it",
             local_time(*until)
         ),
-        Skip::TooFewFiles { .. } => match view.dicom(planned) {
-            Some(place) => format!(
-                "copy the missing DICOM files to {}, or lower dicom_min_files (audit)",
-                place.path
-            ),
-            None => "more DICOM files are required".to_owned(),
-        },
+        Skip::TooFewFiles { .. } => format!(
+            "copy the missing DICOM files{}, or lower dicom_min_files (audit)",
+            maybe(" to ", view.dicom(planned).map(|place| place.path), "")
+        ),
         Skip::WaitingFor(waiting) if waiting.blocked == Some(Blocked::NotApplicable) => format!(
             "nothing, unless a session with input for {} arrives; to make {} not applicable too, add \
              `when` to its markers",
@@ -147,13 +134,11 @@ fn of_task(
             what.path.display()
         ),
         Skip::OverLimit(limit) => over_limit(limit, key),
-        Skip::Paused(_) => match &view.control.study.paused {
-            Some(_) => "to end the pause of the study: snbb-scheduler resume".to_owned(),
-            None => format!(
-                "to end the pause: snbb-scheduler resume --procedure {}",
-                key.procedure
-            ),
-        },
+        Skip::Paused(_) => {
+            let own = Some(&key.procedure).filter(|_| view.control.study.paused.is_none());
+            let own = maybe(" --procedure ", own, "");
+            format!("to end the pause: snbb-scheduler resume{own}")
+        }
         Skip::NotSelected => "add it to the selection".to_owned(),
     }
 }
@@ -288,15 +273,13 @@ fn until(config: &Config, row: &TaskRow) -> Option<(DateTime<Utc>, Duration)> {
 
 /// The options that select a task, each after a space.
 pub(super) fn options(key: &TaskKey) -> String {
-    let mut options = String::new();
-    for (option, value) in [
-        ("--subject", &key.subject),
-        ("--session", &key.session),
-        ("--procedure", &key.procedure),
-    ] {
-        if !value.is_empty() {
-            options.push_str(&format!(" {option} {value}"));
-        }
-    }
-    options
+    let options = [
+        (" --subject ", &key.subject),
+        (" --session ", &key.session),
+        (" --procedure ", &key.procedure),
+    ];
+    let given = options.map(|(option, value)| (option, Some(value).filter(|v| !v.is_empty())));
+    given
+        .map(|(option, value)| maybe(option, value, ""))
+        .concat()
 }

@@ -211,7 +211,7 @@ fn on_node(text: &str, facts: &JobFacts) -> String {
 }
 
 /// The node, unless Slurm has not assigned one yet.
-fn node(facts: &JobFacts) -> Option<&str> {
+pub fn node(facts: &JobFacts) -> Option<&str> {
     let node = facts.node_list.as_deref();
     node.filter(|node| !["", "None assigned", "(null)"].contains(node))
 }

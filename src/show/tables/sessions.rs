@@ -53,13 +53,11 @@ pub fn session_status_json(
     }
     let mut lines = Vec::with_capacity(sessions.len());
     for (session, tasks) in sessions.iter().zip(cells) {
-        let procedures: Map<String, Value> = tasks
-            .into_iter()
-            .map(|task| {
-                let name = dag.get(task.procedure).name.to_string();
-                (name, decision_json(&task.decision))
-            })
-            .collect();
+        let procedures = tasks.into_iter().map(|task| {
+            let name = dag.get(task.procedure).name.to_string();
+            (name, decision_json(&task.decision))
+        });
+        let procedures: Map<String, Value> = procedures.collect();
         lines.push(serde_json::to_vec(&json!({
             "subject": session.subject.as_str(),
             "session": session.session.as_str(),
@@ -154,14 +152,12 @@ pub(super) fn places<'a>(
 
 /// The procedures' names. A name that is also a fixed column gets a suffix.
 fn column_titles(dag: &ProcedureDag) -> Vec<String> {
-    dag.iter()
-        .map(|(_, procedure)| match &*procedure.name {
-            name @ ("subject" | "session" | "decision" | "total") => {
-                format!("{name} (procedure)")
-            }
-            name => name.to_owned(),
-        })
-        .collect()
+    let names = dag.iter().map(|(_, procedure)| &*procedure.name);
+    let titles = names.map(|name| match name {
+        "subject" | "session" | "decision" | "total" => format!("{name} (procedure)"),
+        name => name.to_owned(),
+    });
+    titles.collect()
 }
 
 fn decision_json(decision: &Decision) -> Value {

@@ -25,7 +25,7 @@ fn what_holds_a_due_task_back() {
     study.ok(&["pause", "-q"]);
     let text = explain(&study, &["01", "02", "bids"]);
     assert!(
-        text.contains("to end the pause of the study: snbb-scheduler resume"),
+        text.contains("to end the pause: snbb-scheduler resume\n"),
         "{text}"
     );
 

@@ -87,7 +87,6 @@ impl SubjectProbe<'_> {
         rule: &Rule<'_>,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, Unreadable> {
-        observer.begin(rule);
         let search = Search::new(observer, self.reader());
         let outcome = match rule {
             Rule::Anything => self.anything(&task.output, search),

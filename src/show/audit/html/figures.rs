@@ -13,7 +13,7 @@ use crate::show::audit::report::{
     Efficiency, FailureGroup, Progress, Report, Usage, count_of, count_of_group,
 };
 use crate::show::audit::text::sections::figures::{self as lists, so_far};
-use crate::show::audit::text::sections::{List, tasks};
+use crate::show::audit::text::sections::tasks;
 use crate::show::charts::safe::{plural, safe, spaced, thousands};
 use crate::show::charts::{self, Bar};
 use crate::show::tables::Group;

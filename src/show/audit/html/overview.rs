@@ -204,24 +204,12 @@ pub(super) fn upkeep(report: &Report) -> Markup {
     }
 }
 
-/// The footer with the sources of the report.
+/// The footer.
 pub(super) fn about(report: &Report) -> Markup {
-    let study = &report.study;
-    let parts: Vec<&str> = study.parts.iter().map(|part| part.as_str()).collect();
-    let config = study.config.as_deref().unwrap_or("built-in defaults");
-    let logs = study.log_dir.as_deref().unwrap_or("not configured");
-    let facts = [
-        ("Configuration", config),
-        ("DICOM", &study.dicom_root),
-        ("BIDS", &study.bids_root),
-        ("Derivatives", &study.derivatives_root),
-        ("State", &study.state_file),
-        ("Audit log", &study.log_file),
-        ("Job logs", logs),
-    ];
+    let parts = report.study.parts.iter();
+    let parts: Vec<&str> = parts.map(|part| part.as_str()).collect();
     html! {
         footer #about aria-label="About this report" {
-            dl { @for (name, value) in facts { div { dt { (name) } dd { (safe(value)) } } } }
             p { @if let Some(rows) = head(report).1.last() { (rows) ". " } "Parts of this report: " (parts.join(", ")) "." }
         }
     }

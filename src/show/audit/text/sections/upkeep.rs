@@ -87,14 +87,14 @@ pub(crate) fn unknown_jobs(report: &Report) -> List {
 pub(crate) fn scripts(report: &Report) -> List {
     let rows = report.scripts.iter().map(|script| {
         let lines = script.lines.iter();
-        let lines: Vec<String> = lines
-            .map(|line| format!("line {}: {}", line.number, line.text))
-            .collect();
-        let text = match lines.is_empty() {
-            true => script.text.clone(),
-            false => format!("{} ({})", script.text, lines.join(", ")),
-        };
-        row![script.procedure, script.script, text]
+        let lines = lines.map(|line| format!("line {}: {}", line.number, line.text));
+        let lines = lines.collect::<Vec<_>>().join(", ");
+        let lines = maybe(" (", Some(lines).filter(|lines| !lines.is_empty()), ")");
+        row![
+            script.procedure,
+            script.script,
+            script.text.clone() + &lines
+        ]
     });
     List::new("job scripts", "procedure | $script | problem", rows)
 }
