@@ -103,8 +103,10 @@ impl Patterns {
 
     /// Patterns of the configuration, which are known to compile, and the built-in ones.
     pub fn for_config(config: &Config) -> Self {
-        let all = Self::new(&config.audit.log_patterns);
-        let mut all = all.unwrap_or_else(|_| Self::builtin().clone());
+        // Compiling takes time, so the built-in ones are compiled once.
+        let site = Some(&config.audit.log_patterns).filter(|site| !site.is_empty());
+        let all = site.and_then(|site| Self::new(site).ok());
+        let mut all = all.unwrap_or_else(|| Self::builtin().clone());
         if config.executor == ExecutorKind::Local {
             let mut meanings = all.meanings.iter_mut();
             if let Some(found) =
