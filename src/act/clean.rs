@@ -60,31 +60,28 @@ pub fn log_names(
         .iter()
         .filter(|row| complete.contains_key(&row.key) && !row.is_in_flight());
     for row in complete.values().copied().chain(earlier) {
-        let Some(output) = log_path(row, "") else {
-            continue;
-        };
-        // A name with a `/` in it matches no file.
-        let prefix = format!("/{}/", row.key.procedure);
-        let Some(stem) = output
-            .strip_prefix(&prefix)
-            .and_then(|name| name.strip_suffix(".out"))
-        else {
-            continue;
-        };
         let of_procedure = names.entry(row.key.procedure.to_string()).or_default();
-        of_procedure.extend([format!("{stem}.out"), format!("{stem}.err")]);
+        of_procedure.extend(own_logs(row));
     }
+    names.retain(|_, names| !names.is_empty());
     // Logs of live jobs are kept, even if an old attempt has the same log name.
     for row in state.rows().iter().filter(|row| row.is_in_flight()) {
-        if let (Some(output), Some(names)) = (log_path(row, ""), names.get_mut(&*row.key.procedure))
-        {
-            let name = output.rsplit_once('/').map_or("", |(_, name)| name);
-            let stem = name.strip_suffix(".out").unwrap_or(name);
-            names.remove(&format!("{stem}.out"));
-            names.remove(&format!("{stem}.err"));
+        if let Some(names) = names.get_mut(&*row.key.procedure) {
+            own_logs(row).for_each(|name| _ = names.remove(&name));
         }
     }
     names
+}
+
+/// The names of an attempt's logs. A name with a `/` in it matches no file.
+fn own_logs(row: &TaskRow) -> impl Iterator<Item = String> {
+    let output = log_path(row, "");
+    let stem = output.and_then(|output| {
+        let name = output.strip_prefix(&format!("/{}/", row.key.procedure))?;
+        Some(name.strip_suffix(".out")?.to_owned())
+    });
+    let names = stem.map(|stem| [format!("{stem}.out"), format!("{stem}.err")]);
+    names.into_iter().flatten()
 }
 
 /// False for a row without any time: its age is unknown.

@@ -22,7 +22,7 @@ use chrono::{DateTime, Duration, Utc};
 
 pub use adopt::{AttemptNumbers, adopt};
 pub use arrays::{clean as clean_arrays, listings};
-use decide::{Basis, Decisions, Queue};
+use decide::{Basis, Queue};
 pub use disk::Disk;
 pub use look::{Looked, look, queue_question};
 pub use lost::newest_submission;
@@ -199,27 +199,22 @@ impl Pass<'_> {
             now: (self.clock)(),
         };
         let now = basis.now;
-        let Decisions {
-            manifest,
-            counts,
-            trust,
-            pauses,
-            attempts,
-        } = basis.decide(tick)?;
-        events.extend(pauses.events(now));
-        let history = match manifest.due().next() {
-            Some(_) => AttemptNumbers::new(&attempts, state),
+        let found = basis.decide(tick)?;
+        events.extend(found.pauses.events(now));
+        let history = match found.manifest.due().next() {
+            Some(_) => AttemptNumbers::new(&found.attempts, state),
             None => AttemptNumbers::default(),
         };
-        let (tasks, missing_scripts) = self.prepare(&manifest, &history, state, options.is_preview);
+        let is_preview = options.is_preview;
+        let (tasks, missing_scripts) = self.prepare(&found.manifest, &history, state, is_preview);
         Ok(Decided {
             strays,
-            manifest,
-            counts,
-            trust,
+            manifest: found.manifest,
+            counts: found.counts,
+            trust: found.trust,
             batches: self.group(tasks, &store.paths.arrays),
             missing_scripts,
-            pauses,
+            pauses: found.pauses,
             events,
         })
     }

@@ -132,19 +132,19 @@ impl Submitter<'_> {
         let mut progress = Progress::new(self.state);
         if !batches.is_empty() {
             let left = batches.iter().map(Cow::Borrowed).collect();
-            self.submit_all(left, &mut progress);
+            progress.out.stopped = self.submit_all(left, &mut progress).err();
         }
         progress.out
     }
 
-    fn submit_all(&mut self, mut left: VecDeque<Cow<'_, Batch>>, progress: &mut Progress) {
-        let mut run = match self.open(&left) {
-            Ok(run) => run,
-            Err(error) => {
-                progress.out.stopped = Some((Halt::Journal(error), count(&left)));
-                return;
-            }
-        };
+    /// The error is why the run stopped, and the number of tasks left.
+    fn submit_all(
+        &mut self,
+        mut left: VecDeque<Cow<'_, Batch>>,
+        progress: &mut Progress,
+    ) -> Result<(), (Halt, usize)> {
+        let mut run = self.open(&left)?;
+        let mut stopped = Ok(());
         while let Some(batch) = left.pop_front() {
             match self.submit_batch(&batch, &mut run, progress) {
                 Ok(Next::Done) => batch.tasks.iter().for_each(|_| (self.tick)()),
@@ -158,43 +158,38 @@ impl Submitter<'_> {
                 Err(stop) => {
                     let was_tried = matches!(stop, Halt::NoAnswers(_));
                     let own = if was_tried { 0 } else { batch.tasks.len() };
-                    progress.out.stopped = Some((stop, count(&left) + own));
+                    stopped = Err((stop, count(&left) + own));
                     break;
                 }
             }
             let now = (self.clock)();
             if (now - run.folded_at).num_seconds() >= FOLD_EVERY_S && !left.is_empty() {
                 if let Err(error) = self.fold(&mut run, progress) {
-                    progress.out.stopped = Some((Halt::Unsaved, count(&left)));
                     progress.out.unsaved = Some(error);
-                    return;
+                    return Err((Halt::Unsaved, count(&left)));
                 }
-                run = match self.open(&left) {
-                    Ok(next) => next,
-                    Err(error) => {
-                        progress.out.stopped = Some((Halt::Journal(error), count(&left)));
-                        return;
-                    }
-                };
+                run = self.open(&left)?;
             }
         }
         progress.out.unsaved = self.fold(&mut run, progress).err();
+        stopped
     }
 
     /// Opens the journal and syncs the intents of all tasks.
-    fn open(&self, batches: &VecDeque<Cow<'_, Batch>>) -> Result<Run, StateError> {
-        self.store.check_unchanged(self.state)?;
-        let mut run = Run {
-            journal: self.store.journal()?,
-            unsynced: batches
-                .iter()
-                .flat_map(|batch| self.intents(batch))
-                .collect(),
-            done: Vec::new(),
-            folded_at: (self.clock)(),
+    fn open(&self, left: &VecDeque<Cow<'_, Batch>>) -> Result<Run, (Halt, usize)> {
+        let open = || {
+            self.store.check_unchanged(self.state)?;
+            let intents = left.iter().flat_map(|batch| self.intents(batch));
+            let mut run = Run {
+                journal: self.store.journal()?,
+                unsynced: intents.collect(),
+                done: Vec::new(),
+                folded_at: (self.clock)(),
+            };
+            run.flush()?;
+            Ok(run)
         };
-        run.flush()?;
-        Ok(run)
+        open().map_err(|error: StateError| (Halt::Journal(error), count(left)))
     }
 
     /// Submits a batch, and tries again after a transient refusal.

@@ -123,7 +123,7 @@ fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<
         .then(|| context.probe())
         .transpose()?;
     let progress = printer.progress(None, "checking tasks, logs and DICOM files");
-    let report = collect(Input {
+    let input = Input {
         config,
         project: &project,
         now: sys::now(),
@@ -139,10 +139,10 @@ fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<
         probe: probe.as_ref(),
         queue: queue.as_deref(),
         patterns: &Patterns::for_config(config),
-        find_script: &|script| executor.find_script(script),
         unreadable,
         tick: &|| progress.inc(1),
-    });
+    };
+    let report = collect(input, &|script| executor.find_script(script));
     progress.finish();
     Ok(report)
 }

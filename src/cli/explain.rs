@@ -97,7 +97,6 @@ pub(super) fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) 
         project: &project,
         run_id: &context.run_id,
         now: sys::now(),
-        reader: sys::effective_uid(),
     };
     let mut explanations: Vec<Explanation> = tasks
         .iter()

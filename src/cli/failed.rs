@@ -23,7 +23,7 @@ use crate::show::failures::patterns::Patterns;
 use crate::show::failures::{Likeness, alike, excerpt, shared, silence};
 use crate::show::tables::tasks::FailureNote;
 use crate::show::tables::words::outlook_text;
-use crate::show::tables::{failure_text_with_log, failures_frame, used_text};
+use crate::show::tables::{failure_text, failures_frame, used_text};
 
 /// Missing outputs named per task.
 const MISSING_SHOWN: usize = 3;
@@ -220,12 +220,7 @@ fn describe(block: &mut Block, group: &[&Failed], missing: &[String]) {
             block.entry(label, &text);
         }
     };
-    let reader = Some(sys::effective_uid());
-    entry(
-        block,
-        "why",
-        shared(&|(row, note)| failure_text_with_log(row, reader, note.line.as_deref())),
-    );
+    entry(block, "why", shared(&|(row, _)| failure_text(row)));
     block.entries("", missing);
     entry(block, "used", shared(&|(row, _)| used_text(row)));
     let ended = |row: &TaskRow| row.facts.ended_at.or(row.updated_at);
@@ -265,7 +260,7 @@ fn note(context: &Context, row: &TaskRow, state: &State, patterns: &Patterns) ->
     let outlook = retry::outlook(rules, row, state.meta.owner_uid, sys::now());
     let remedy = remedy(&context.config, row).filter(|_| !outlook.is_retry());
     let note = FailureNote {
-        outlook: outlook_text(outlook, row.attempt.unwrap_or(1)),
+        outlook: outlook_text(outlook),
         remedy,
         ..FailureNote::default()
     };

@@ -96,14 +96,11 @@ pub(super) fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Re
 /// Reads a new configuration as every other command will, so that nothing is written that would not load.
 fn load(text: &str, file: &Path, dir: &Path) -> Result<Config> {
     let none = Overrides::default();
-    Ok(interpret(
-        text.as_bytes(),
-        Some(file),
-        false,
-        &sys::env,
-        &none,
-        dir,
-    )?)
+    let config = interpret(text.as_bytes(), Some(file), false, &sys::env, &none, dir);
+    Ok(config.map_err(|error| {
+        let text = format!("the options make no valid configuration: {error}");
+        InitError::wrong("", text, "correct the option; nothing was written")
+    })?)
 }
 
 fn print_catalogue(printer: &mut Printer) {

@@ -42,10 +42,7 @@ pub(super) fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) ->
         return Ok(Exit::Done);
     }
     let outputs = context.outputs(&state, printer)?;
-    let disk = Disk {
-        config: &context.config,
-        completions: outputs.as_ref(),
-    };
+    let disk = Disk::new(&context.config, outputs.as_ref());
     let looked = update(context, &mut state, outputs.as_ref(), printer)?;
     let outcome = clear(&mut state, &chosen, &looked, &disk, args.accept_outputs);
     for why in &outcome.kept {

@@ -13,7 +13,7 @@ use crate::decide::manifest::{Selection, stale_rows};
 use crate::decide::safety;
 use crate::gather::sessions::lists;
 use crate::model::state::{State, TaskRow, TaskStatus};
-use crate::show::explain::all_awaiting;
+use crate::show::explain::awaiting;
 
 pub(super) fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Result<Exit> {
     let (state, selection) = context.select_rows(&args.select, printer)?;
@@ -43,7 +43,7 @@ pub(super) fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -
                     .is_none_or(|since| row.submitted_at.max(row.updated_at) >= Some(since))
         })
         .collect();
-    if let Some(text) = all_awaiting(&context.config, rows.iter().copied()) {
+    if let Some(text) = awaiting(&context.config, rows.iter().copied()) {
         printer.note(&text);
     }
     let view = RowsView {

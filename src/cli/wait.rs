@@ -14,7 +14,8 @@ use crate::base::sys;
 use crate::base::text::plural_of;
 use crate::decide::manifest::Selection;
 use crate::model::state::{Reason, State, TaskRow, TaskStatus};
-use crate::show::explain::all_awaiting;
+use crate::show::audit::attention::orphan_jobs;
+use crate::show::explain::awaiting;
 
 pub(super) fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<Exit> {
     // Problems are reported once, not every half minute.
@@ -39,9 +40,12 @@ pub(super) fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> 
         let counts = Counts::of(&state, &selection);
         if counts.in_flight == 0 {
             progress.finish();
-            let without_row = looked.map_or(0, |looked| {
-                looked.without_row(&state, &context.project(&state))
-            });
+            let queue = looked
+                .as_ref()
+                .and_then(|looked| looked.observation.queue.got());
+            let project = context.project(&state);
+            let without_row =
+                queue.map_or(0, |queue| orphan_jobs(queue, state.rows(), &project).len());
             if without_row > 0 && selection.is_everything() {
                 printer.warning(&format!(
                     "{without_row} jobs of this study are in the queue but have no row: the state was lost or rolled back"
@@ -66,7 +70,7 @@ pub(super) fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> 
         if awaited
             .iter()
             .all(|row| row.reason == Some(Reason::AwaitingOutput))
-            && let Some(text) = all_awaiting(&context.config, awaited)
+            && let Some(text) = awaiting(&context.config, awaited)
         {
             printer.note(&text);
         }

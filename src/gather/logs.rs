@@ -4,7 +4,6 @@
 
 mod follow;
 
-use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -20,8 +19,6 @@ use crate::store::state_file::Store;
 
 pub use follow::Follower;
 
-/// The size of one read.
-const BLOCK: u64 = 64 * 1024;
 /// The most that is read of a log in total, and per requested line.
 const MOST: u64 = 64 * 1024 * 1024;
 const MOST_PER_LINE: u64 = 16 * 1024;
@@ -95,70 +92,76 @@ pub fn files_of(config: &Config, store: &Store, row: &TaskRow) -> Option<LogFile
 /// # Errors
 /// A file that exists and cannot be read.
 pub fn tail(path: &Path, lines: usize) -> io::Result<Option<Tail>> {
-    match read_tail(path, lines) {
-        Ok(tail) => Ok(Some(tail)),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
-}
-
-fn read_tail(path: &Path, lines: usize) -> io::Result<Tail> {
-    // A named pipe would wait for its writer.
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    let mut file = File::open(path)?;
-    let size = file.seek(SeekFrom::End(0))?;
-    let mut start = size;
     let most = (lines as u64)
         .saturating_mul(MOST_PER_LINE)
         .clamp(LEAST, MOST);
-    let mut breaks = 0;
-    let mut blocks: Vec<Vec<u8>> = Vec::new();
-    // Including the line end of the last line and the one before the first line.
-    while start > 0 && breaks <= lines && size - start < most {
-        let length = start.min(BLOCK);
-        start -= length;
-        file.seek(SeekFrom::Start(start))?;
-        let mut block = Vec::new();
-        file.by_ref().take(length).read_to_end(&mut block)?;
-        breaks += block.iter().filter(|&&byte| byte == b'\n').count();
-        blocks.push(block);
-    }
-    blocks.reverse();
-    let bytes = blocks.concat();
+    let Some((bytes, size)) = end_of(path, most)? else {
+        return Ok(None);
+    };
     let text = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
     let mut all: Vec<&[u8]> = text
         .rsplit(|&byte| byte == b'\n')
         .take(lines.saturating_add(1))
         .collect();
-    let is_cut = start > 0 || all.len() > lines;
+    let is_cut = (bytes.len() as u64) < size || all.len() > lines;
     all.truncate(lines);
     all.reverse();
     if text.is_empty() && size <= 1 {
-        all.retain(|line| !line.is_empty());
+        all.clear();
     }
-    Ok(Tail {
+    Ok(Some(Tail {
         lines: all.into_iter().map(safe_line).collect(),
         size,
         is_cut,
+    }))
+}
+
+/// The last bytes of a file, at most `most`, and its size; `None` if it does not exist.
+///
+/// # Errors
+/// A file that exists and cannot be read; `InvalidInput` if it is not a regular file.
+pub fn end_of(path: &Path, most: u64) -> io::Result<Option<(Vec<u8>, u64)>> {
+    let read = || {
+        // Opening a named pipe would wait for its writer, so its type is checked first.
+        if !std::fs::metadata(path)?.is_file() {
+            let text = "it is not a regular file";
+            return Err(io::Error::new(ErrorKind::InvalidInput, text));
+        }
+        let mut file = File::open(path)?;
+        // The size comes from seeking, because the file may grow.
+        let size = file.seek(SeekFrom::End(0))?;
+        file.seek(SeekFrom::Start(size.saturating_sub(most)))?;
+        let mut bytes = Vec::new();
+        file.take(size.min(most)).read_to_end(&mut bytes)?;
+        Ok(Some((bytes, size)))
+    };
+    read().or_else(|error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => Ok(None),
+        _ => Err(error),
     })
 }
 
 /// A line as a terminal would show it, but safe: without text that a progress bar has overwritten and without colours;
 /// other control characters are escaped, and bytes that are not UTF-8 replaced.
 pub fn safe_line(line: &[u8]) -> String {
+    safe(line, LONGEST)
+}
+
+/// [`safe_line`] with at most `longest` characters.
+pub fn safe(line: &[u8], longest: usize) -> String {
+    // Terminal colours (ECMA-48 control sequences).
+    static COLORS: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new("\x1b\\[[0-?]*[ -/]*[@-~]").ok());
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let line = line.rsplit(|&byte| byte == b'\r').next().unwrap_or(line);
     // Enough for the characters that are shown and their colours.
-    let line = line.get(..LONGEST * 8).unwrap_or(line);
+    let line = line.get(..longest * 8).unwrap_or(line);
     let text = String::from_utf8_lossy(line);
-    let text = without_colors(&text);
+    let plain = COLORS.as_ref().map(|colors| colors.replace_all(&text, ""));
+    let text = plain.as_deref().unwrap_or(&text);
     let mut safe = String::with_capacity(text.len());
     for (count, c) in text.chars().enumerate() {
-        if count >= LONGEST {
+        if count >= longest {
             safe.push('…');
             break;
         }
@@ -172,16 +175,6 @@ pub fn safe_line(line: &[u8]) -> String {
         }
     }
     safe
-}
-
-/// Removes terminal colours (ECMA-48 control sequences); other control characters stay.
-pub fn without_colors(text: &str) -> Cow<'_, str> {
-    static SEQUENCES: LazyLock<Option<Regex>> =
-        LazyLock::new(|| Regex::new("\x1b\\[[0-?]*[ -/]*[@-~]").ok());
-    match SEQUENCES.as_ref() {
-        Some(sequences) => sequences.replace_all(text, ""),
-        None => Cow::Borrowed(text),
-    }
 }
 
 #[cfg(test)]

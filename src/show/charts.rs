@@ -13,8 +13,8 @@ const WIDTH: f64 = 640.0;
 /// Width of the labels next to an axis.
 const SIDE: f64 = 44.0;
 const FOOT: f64 = 22.0;
-/// Approximate width of a letter.
-const LETTER: f64 = 7.0;
+/// Width of the names of rows.
+const NAMES: f64 = 182.0;
 /// Longer names are cut; the table has the full names.
 const NAME: usize = 24;
 
@@ -123,18 +123,6 @@ pub struct Bar<'a> {
     pub text: String,
 }
 
-/// The non-empty parts with the start of each.
-fn parts_of<'a>(
-    parts: &'a [(&'static str, usize)],
-) -> impl Iterator<Item = (&'static str, usize, usize)> + 'a {
-    let mut at = 0;
-    let parts = parts.iter().filter(|(_, size)| *size > 0);
-    parts.map(move |(class, size)| {
-        at += size;
-        (*class, at - size, *size)
-    })
-}
-
 /// Draws horizontal bars as a list, so that they fit any width.
 pub fn bars(bars: &[Bar<'_>], label: &str) -> Markup {
     let size = |bar: &Bar<'_>| bar.parts.iter().map(|(_, size)| *size).sum::<usize>();
@@ -150,9 +138,15 @@ pub fn bars(bars: &[Bar<'_>], label: &str) -> Markup {
 
 /// Draws the parts of a whole side by side over the available width.
 pub fn stack(parts: &[(&'static str, usize)], whole: usize) -> Markup {
+    let mut end = 0;
+    let parts = parts.iter().filter(|(_, size)| *size > 0);
+    let parts = parts.map(|(class, size)| {
+        end += size;
+        (class, end - size, size)
+    });
     html! {
         svg.stack viewBox={ "0 0 " (whole.max(1)) " 1" } preserveAspectRatio="none" aria-hidden="true" focusable="false" {
-            @for (class, from, size) in parts_of(parts) {
+            @for (class, from, size) in parts {
                 rect class={ "g-" (class) } x=(from) y="0" width=(size) height="1" {}
             }
         }
@@ -169,8 +163,7 @@ pub fn usage(rows: &[(&str, &Usage)], unit: f64, axis: &str, label: &str) -> Mar
         [used, usage.asked, usage.suggested].into_iter().flatten()
     });
     let most = most.max().unwrap_or(1).max(1) as f64 / unit * 1.06;
-    let names = names_width(rows.iter().map(|(name, _)| *name));
-    let right = WIDTH - 16.0;
+    let (names, right) = (NAMES, WIDTH - 16.0);
     let x = |value: f64| px(names + (right - names) * value / most);
     let place = |value: i64| x(value as f64 / unit);
     svg(
@@ -185,7 +178,7 @@ pub fn usage(rows: &[(&str, &Usage)], unit: f64, axis: &str, label: &str) -> Mar
             text.middle x=(px((names + right) / 2.0)) y=(height - 6.0) { (axis) }
             @for (row, (procedure, usage)) in rows.iter().enumerate() {
                 @let y = row as f64 * 34.0 + 19.0;
-                (name(procedure, names, y))
+                text.end x=(names - 8.0) y=(y + 4.0) { (shown(procedure)) }
                 @if let Some(used) = usage.used {
                     @let (p50, p95, max) = (place(used.p50), place(used.p95), place(used.max));
                     path.used d={ "M" (p50) " " (y) "H" (max) "M" (max) " " (y - 5.0) "v10" } {}
@@ -206,14 +199,4 @@ fn shown(name: &str) -> String {
         return name;
     }
     name.chars().take(NAME - 1).chain(['…']).collect()
-}
-
-fn names_width<'a>(names: impl Iterator<Item = &'a str>) -> f64 {
-    let longest = names.map(|name| shown(name).chars().count()).max();
-    longest.unwrap_or(0) as f64 * LETTER + 14.0
-}
-
-/// Draws the name of a row, right-aligned in its margin.
-fn name(name: &str, width: f64, middle: f64) -> Markup {
-    html! { text.end x=(width - 8.0) y=(middle + 4.0) { (shown(name)) } }
 }

@@ -120,24 +120,19 @@ pub fn efficiency<'a>(
             .or_default()
             .push(attempt);
     }
-    groups
-        .into_iter()
-        .filter_map(|((_, procedure), mut attempts)| {
-            attempts.sort_by_key(|row| Reverse(row.submitted_at));
-            let result = Efficiency {
-                procedure,
-                memory: usage(&attempts, &MEMORY),
-                time: usage(&attempts, &TIME),
-                cpu: cpu(&attempts),
-                // `sum` of no numbers would be -0.0.
-                waste_h: attempts
-                    .iter()
-                    .filter_map(|row| Job::new(row)?.waste_h)
-                    .fold(0.0, |sum, waste| sum + waste),
-            };
-            let measured = result.memory.is_some() || result.time.is_some() || result.cpu.is_some();
-            measured.then_some(result)
-        })
+    let all = groups.into_iter().map(|((_, procedure), mut attempts)| {
+        attempts.sort_by_key(|row| Reverse(row.submitted_at));
+        let waste = attempts.iter().filter_map(|row| Job::new(row)?.waste_h);
+        Efficiency {
+            procedure,
+            memory: usage(&attempts, &MEMORY),
+            time: usage(&attempts, &TIME),
+            cpu: cpu(&attempts),
+            // `sum` of no numbers would be -0.0.
+            waste_h: waste.fold(0.0, |sum, waste| sum + waste),
+        }
+    });
+    all.filter(|one| one.memory.is_some() || one.time.is_some() || one.cpu.is_some())
         .collect()
 }
 
@@ -200,15 +195,13 @@ const TIME: Measure = Measure {
 };
 
 fn usage(newest_first: &[&TaskRow], resource: &Measure) -> Option<Usage> {
-    let complete = newest_first
-        .iter()
-        .filter(|row| row.status == TaskStatus::Complete);
+    let all = newest_first.iter();
+    let complete = all.clone().filter(|row| row.status == TaskStatus::Complete);
     let measured: Vec<(i64, Option<i64>)> = complete
         .filter_map(|row| Some(((resource.used)(row)?, (resource.asked)(row))))
         .collect();
-    let short = newest_first
-        .iter()
-        .filter(|row| row.status == TaskStatus::Failed && row.reason == Some(resource.want));
+    let is_short = |row: &&&TaskRow| row.reason == Some(resource.want);
+    let short = all.filter(|row| row.status == TaskStatus::Failed && is_short(row));
     let under_asked = short.clone().count();
     if measured.is_empty() && under_asked == 0 {
         return None;
@@ -232,27 +225,19 @@ fn usage(newest_first: &[&TaskRow], resource: &Measure) -> Option<Usage> {
     let most = newest_first
         .iter()
         .filter(|row| row.reason != Some(Reason::Cancelled))
-        .filter(|row| row.reason != Some(resource.want) || (resource.asked)(row).is_none())
+        .filter(|row| !is_short(row) || (resource.asked)(row).is_none())
         .filter_map(|row| (resource.used)(row))
         .max();
-    let wanted = by_use
-        .max(by_want)
-        .max(
-            by_use
-                .or(by_want)
-                .and(most)
-                .map(|most| more(most, resource.above_max)),
-        )
-        .map(resource.round_up);
+    let above_most = most.filter(|_| by_use.or(by_want).is_some());
+    let above_most = above_most.map(|most| more(most, resource.above_max));
+    let wanted = by_use.max(by_want).max(above_most);
+    let wanted = wanted.map(resource.round_up);
     let is_near = asked.zip(most).is_some_and(|(asked, most)| {
         most.saturating_mul(100) >= asked.saturating_mul(NEAR_PERCENT)
     });
-    let is_short = under_asked > 0 && !is_rare || is_near;
     // The margin alone does not justify a larger request.
-    let wanted = match asked {
-        Some(asked) if !is_short => wanted.map(|wanted| wanted.min(asked)),
-        _ => wanted,
-    };
+    let most = asked.filter(|_| !is_near && (under_asked == 0 || is_rare));
+    let wanted = wanted.map(|wanted| wanted.min(most.unwrap_or(i64::MAX)));
     let would_kill = |wanted: &i64| killed_at.is_some_and(|killed_at| *wanted <= killed_at);
     let suggested = wanted.filter(|wanted| !would_kill(wanted));
     let verdict = match (asked, wanted) {
@@ -296,16 +281,13 @@ fn cpu(newest_first: &[&TaskRow]) -> Option<CpuUse> {
         .collect();
     let (_, alloc_cpus) = measured.first()?;
     // In millionths, so that `percentiles` can be used.
-    let mut shares: Vec<i64> = measured
-        .iter()
-        .map(|(busy, _)| (busy * 1e6) as i64)
-        .collect();
-    let shares = percentiles(&mut shares)?;
-    let mut busy: Vec<i64> = measured
-        .iter()
-        .map(|(share, cpus)| (share * *cpus as f64 * 1e6) as i64)
-        .collect();
-    let busy = percentiles(&mut busy).filter(|_| measured.len() >= ENOUGH);
+    let millionths = |of: fn(&(f64, i64)) -> f64| {
+        let mut all: Vec<i64> = measured.iter().map(|one| (of(one) * 1e6) as i64).collect();
+        percentiles(&mut all)
+    };
+    let shares = millionths(|(share, _)| *share)?;
+    let busy = millionths(|(share, cpus)| share * *cpus as f64);
+    let busy = busy.filter(|_| measured.len() >= ENOUGH);
     let wanted = busy.map(|busy| up_to(more(busy.p95, CPU_MARGIN_PERCENT), 1_000_000) / 1_000_000);
     // Jobs that keep all their CPUs busy might not keep more busy.
     let suggested = wanted.map(|cpus| cpus.clamp(1, (*alloc_cpus).max(1)));

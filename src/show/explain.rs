@@ -16,7 +16,6 @@ use std::path::Path;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use crate::act::pass::AttemptNumbers;
 use crate::base::sys::local_time;
 use crate::decide::manifest::{Decision, Outlook, Planned, Skip};
 use crate::decide::request::Batch;
@@ -28,14 +27,14 @@ use crate::model::bids::{Dicom, Session, SessionLabel, SessionSource, SubjectLab
 use crate::model::config::Config;
 use crate::model::job::JobId;
 use crate::model::procedure::{ProcedureId, Scope, SessionsRule};
-use crate::model::state::{State, TaskKey, TaskRow};
+use crate::model::state::{Reason, State, TaskKey, TaskRow};
 use crate::show::failures::silence;
 use crate::show::tables::words::outlook_text;
-use crate::show::tables::{TaskState, decision_cell, decision_text, failure_text_for};
+use crate::show::tables::{TaskState, decision_cell, decision_text, failure_text, job_of};
 use crate::store::control::Control;
 use crate::store::state_file::Store;
 
-pub use advice::{all_awaiting, awaiting};
+pub use advice::awaiting;
 pub use attempts::{Attempt, Retry};
 pub use next::{Next, asks};
 pub use remedy::remedy;
@@ -67,8 +66,6 @@ pub struct View<'a> {
     pub project: &'a str,
     pub run_id: &'a str,
     pub now: DateTime<Utc>,
-    /// Uid of the user who runs `explain`.
-    pub reader: u32,
 }
 
 /// The explanation of one task.
@@ -158,7 +155,7 @@ impl View<'_> {
             todo: String::new(),
             dicom: self.dicom(planned),
             dependencies: self.dependencies(planned),
-            row: row.map(|row| self.newest(row)),
+            row: row.map(|row| self.attempt(row)),
             silence: row
                 .and_then(|row| silence(row, &logs::files_of(self.config, self.store, row)?)),
             attempts: self.attempts_of(key),
@@ -176,52 +173,40 @@ impl View<'_> {
     /// The decision in a sentence, with details that only `explain` knows.
     fn why(&self, planned: &Planned) -> String {
         let row = self.state.get(&planned.key);
-        let failure = row.and_then(|row| failure_text_for(row, Some(self.reader)));
-        match (&planned.decision, failure) {
-            (
-                Decision::Skip(Skip::Failed {
-                    reason,
-                    attempt,
-                    outlook,
-                }),
-                Some(failure),
-            ) => {
-                let reason = reason.map_or("reason unknown", |reason| reason.as_str());
+        let text = decision_text(&planned.decision);
+        match &planned.decision {
+            Decision::Skip(Skip::Failed {
+                reason,
+                attempt,
+                outlook,
+            }) if let Some(failure) = row.and_then(failure_text) => {
+                let reason = reason.map_or("reason unknown", Reason::as_str);
                 let text = format!("failed ({reason}, attempt {attempt}): {failure}");
                 match row.and_then(|row| remedy(self.config, row)) {
                     // `todo` already has the remedy.
                     Some(_) if *outlook == Outlook::None => text,
-                    _ => format!("{text}; {}", outlook_text(*outlook, *attempt)),
+                    _ => format!("{text}; {}", outlook_text(*outlook)),
                 }
             }
-            (Decision::Skip(Skip::InFlight { .. }), _)
-                if let Some(text) = row.and_then(|row| awaiting(self.config, row)) =>
-            {
-                text
+            Decision::Skip(Skip::InFlight { .. }) => {
+                if let Some(text) = awaiting(self.config, row) {
+                    return text;
+                }
+                match row.and_then(|row| advice::of_other(self, row)) {
+                    Some(other) => format!("{text}, when last seen: {other}"),
+                    None if self.queue.is_none() => {
+                        format!("{text}, when last seen; Slurm is not responding")
+                    }
+                    None => text,
+                }
             }
-            (Decision::Skip(Skip::InFlight { .. }), _)
-                if let Some(other) = row.and_then(|row| advice::of_other(self, row)) =>
-            {
-                format!(
-                    "{}, when last seen: {other}",
-                    decision_text(&planned.decision)
-                )
-            }
-            (Decision::Skip(Skip::InFlight { .. }), _) if self.queue.is_none() => format!(
-                "{}, when last seen; Slurm is not responding",
-                decision_text(&planned.decision)
-            ),
-            (Decision::Skip(Skip::Complete), _)
+            Decision::Skip(Skip::Complete)
                 if let Some((last, next)) = row.and_then(|row| self.trust.check_times(row)) =>
             {
-                format!(
-                    "{}; outputs last checked at {}, next check after {}",
-                    decision_text(&planned.decision),
-                    local_time(last),
-                    local_time(next)
-                )
+                let (last, next) = (local_time(last), local_time(next));
+                format!("{text}; outputs last checked at {last}, next check after {next}")
             }
-            _ => decision_text(&planned.decision),
+            _ => text,
         }
     }
 
@@ -256,10 +241,8 @@ impl View<'_> {
     }
 
     fn dicom(&self, planned: &Planned) -> Option<DicomPlace> {
-        let session = self
-            .sessions
-            .iter()
-            .find(|session| session.session == planned.session)?;
+        let mut sessions = self.sessions.iter();
+        let session = sessions.find(|session| session.session == planned.session)?;
         let (path, exists) = match &session.dicom {
             Dicom::At(path) => (path.to_path_buf(), path.symlink_metadata().is_ok()),
             // The list of sessions does not give the expected path.
@@ -316,9 +299,7 @@ impl View<'_> {
             ready: is_complete,
             decision: TaskState::of(&task.decision),
             text: self.why(task),
-            because: self
-                .chain(task)
-                .iter()
+            because: (self.chain(task).iter())
                 .map(|link| self.link(link))
                 .collect(),
             any_session,
@@ -327,25 +308,14 @@ impl View<'_> {
 
     /// True if dependent tasks may start.
     fn is_ready(&self, task: &Planned) -> bool {
-        matches!(
-            TaskState::of(&task.decision),
-            TaskState::Complete | TaskState::NotApplicable
-        )
+        let state = TaskState::of(&task.decision);
+        matches!(state, TaskState::Complete | TaskState::NotApplicable)
     }
 
     fn live_job(&self, planned: &Planned, row: Option<&TaskRow>) -> Option<LiveJob> {
-        let (id, cluster) = match &planned.decision {
-            Decision::Skip(Skip::InFlight { job_id, .. }) => (
-                job_id.as_ref()?,
-                row.and_then(|row| row.facts.cluster.as_deref()),
-            ),
-            Decision::Skip(Skip::JobWithoutRow(id)) => (id, None),
-            Decision::Skip(Skip::Renamed(removed_procedure)) => {
-                (removed_procedure.job_id.as_ref()?, None)
-            }
-            _ => return None,
-        };
-        self.job(id, cluster)
+        let row = row.filter(|_| matches!(planned.decision, Decision::Skip(Skip::InFlight { .. })));
+        let cluster = row.and_then(|row| row.facts.cluster.as_deref());
+        self.job(job_of(&planned.decision)?, cluster)
     }
 
     fn job(&self, id: &JobId, cluster: Option<&str>) -> Option<LiveJob> {
@@ -362,9 +332,5 @@ impl View<'_> {
             pending_reason: job.pending_reason.clone().filter(|reason| reason != "None"),
             node_list: text(&job.facts.node_list),
         })
-    }
-
-    fn history(&self) -> AttemptNumbers {
-        AttemptNumbers::new(self.attempts, self.state)
     }
 }

@@ -4,6 +4,7 @@ pub mod patterns;
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::gather::logs;
@@ -100,14 +101,17 @@ pub fn excerpt<'f, 'p>(
 
 /// What missing or empty logs of a failed job may mean. `None` if there is a log, or if that is unknown.
 pub fn silence(row: &TaskRow, files: &LogFiles) -> Option<String> {
-    if row.status != TaskStatus::Failed {
-        return None;
+    let reason = row.reason.filter(|_| row.status == TaskStatus::Failed)?;
+    let mut sizes = Vec::new();
+    for (_, path) in files.iter() {
+        match path.metadata() {
+            Ok(metadata) => sizes.push(metadata.len()),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(_) => return None,
+        }
     }
-    let sizes = files.iter().map(|(_, path)| size(path));
-    let sizes = sizes.collect::<Option<Vec<_>>>()?;
-    let sizes: Vec<u64> = sizes.into_iter().flatten().collect();
     let dir = files.output.parent().unwrap_or(&files.output).display();
-    match row.reason? {
+    match reason {
         _ if sizes.is_empty() && row.facts.started_at.is_none() => {
             Some("no log exists, because the job never ran".to_owned())
         }
@@ -126,16 +130,6 @@ pub fn silence(row: &TaskRow, files: &LogFiles) -> Option<String> {
             ))
         }
         _ => None,
-    }
-}
-
-/// A file's size, `Some(None)` if it does not exist, `None` if that is unknown.
-#[expect(clippy::option_option, reason = "an error is not an absence")]
-fn size(path: &Path) -> Option<Option<u64>> {
-    match path.metadata() {
-        Ok(metadata) => Some(Some(metadata.len())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(None),
-        Err(_) => None,
     }
 }
 

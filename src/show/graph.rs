@@ -144,18 +144,14 @@ impl Node {
 
 /// Light fill and dark line for the most urgent state of a box. Only failures are red, as on the page of the audit.
 fn paint(state: Option<TaskState>) -> (&'static str, &'static str) {
-    let Some(state) = state else {
-        return ("#eeeeee", "#666666");
-    };
-    match state.style().color {
-        _ if state == TaskState::Blocked => ("#fdeac6", "#b06f10"),
-        AnsiColor::Green | AnsiColor::BrightGreen => ("#dcf5e0", "#1a7f37"),
-        AnsiColor::Red | AnsiColor::BrightRed => ("#ffe2e0", "#b3261e"),
-        AnsiColor::Cyan | AnsiColor::BrightCyan | AnsiColor::Blue | AnsiColor::BrightBlue => {
-            ("#ddf0ff", "#0a5ca8")
-        }
-        AnsiColor::Yellow | AnsiColor::BrightYellow => ("#fff3cd", "#8a6100"),
-        AnsiColor::Magenta | AnsiColor::BrightMagenta => ("#f5e1fa", "#7b1fa2"),
+    let color = state.map_or(AnsiColor::BrightBlack, |state| state.style().color);
+    match color {
+        _ if state == Some(TaskState::Blocked) => ("#fdeac6", "#b06f10"),
+        AnsiColor::Green => ("#dcf5e0", "#1a7f37"),
+        AnsiColor::Red => ("#ffe2e0", "#b3261e"),
+        AnsiColor::Cyan | AnsiColor::Blue => ("#ddf0ff", "#0a5ca8"),
+        AnsiColor::Yellow => ("#fff3cd", "#8a6100"),
+        AnsiColor::Magenta => ("#f5e1fa", "#7b1fa2"),
         _ => ("#eeeeee", "#666666"),
     }
 }

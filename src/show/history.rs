@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use polars::prelude::DataFrame;
 use serde_json::{Map, Value};
 
+use crate::base::text::maybe;
 use crate::model::job::JobId;
 use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
 use crate::show::tables::{TableError, failure_text, frame, numbers, texts, used_text};
@@ -76,12 +77,10 @@ fn entry_of(record: &Record, attempts: &[&TaskRow]) -> Entry {
     });
     let detail = detail.filter(|text| !text.starts_with("asked for by "));
     let facts = match (record.kind, record.new_status) {
-        (EventKind::StatusChange | EventKind::ReasonChange, Some(TaskStatus::Failed)) => {
-            failure_and_use(&row)
-        }
-        (EventKind::StatusChange | EventKind::ReasonChange, Some(TaskStatus::Complete)) => {
-            used_text(&row)
-        }
+        (
+            EventKind::StatusChange | EventKind::ReasonChange,
+            Some(TaskStatus::Failed | TaskStatus::Complete),
+        ) => failure_and_use(&row),
         (EventKind::Submitted, _) => cause(&record.fields),
         _ => None,
     };
@@ -106,15 +105,10 @@ fn cause(fields: &Map<String, Value>) -> Option<String> {
     let text = |key: &str| fields.get(key).and_then(Value::as_str);
     if let Some(reason) = text("retry_of") {
         let changes = fields.get("changes").and_then(Value::as_array);
-        let changes: Vec<&str> = changes
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
-        return Some(match changes.as_slice() {
-            [] => format!("retry after {reason}"),
-            changes => format!("retry after {reason}: {}", changes.join(", ")),
-        });
+        let changes = changes.into_iter().flatten().filter_map(Value::as_str);
+        let changes = changes.collect::<Vec<_>>().join(", ");
+        let changes = Some(changes).filter(|changes| !changes.is_empty());
+        return Some(format!("retry after {reason}{}", maybe(": ", changes, "")));
     }
     Some(match text("cause")? {
         "outputs_gone" => "it was complete, but its outputs were missing".to_owned(),
@@ -189,10 +183,7 @@ fn end_of(row: &TaskRow) -> Entry {
         event: EventKind::StatusChange,
         new_status: Some(row.status),
         reason: row.reason,
-        detail: match row.status {
-            TaskStatus::Failed => failure_and_use(row),
-            _ => used_text(row),
-        },
+        detail: failure_and_use(row),
         ..begin_of(row)
     }
 }

@@ -166,7 +166,7 @@ pub fn send_within(
     let work = move || {
         let sent = transport.send(&mail);
         // After the time limit, the receiver is gone.
-        let _ = done.send(sent.map_err(|error| (explain(&config, &error), words(&config, &error))));
+        let _ = done.send(sent.map_err(|error| explain(&config, &error)));
     };
     // A thread, because neither a name lookup nor a slow but active server has a time limit.
     // It ends with the process.
@@ -296,8 +296,8 @@ fn host_name() -> Option<String> {
     (!name.is_empty() && name.chars().all(is_plain)).then_some(name)
 }
 
-/// The problem behind an error.
-fn explain(config: &AuditConfig, error: &lettre::transport::smtp::Error) -> Problem {
+/// The problem behind an error, and its message.
+fn explain(config: &AuditConfig, error: &lettre::transport::smtp::Error) -> (Problem, String) {
     let words = words(config, error);
     let sources = std::iter::successors(std::error::Error::source(error), |error| error.source());
     let io = sources
@@ -308,7 +308,7 @@ fn explain(config: &AuditConfig, error: &lettre::transport::smtp::Error) -> Prob
         io,
         Some(io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
     );
-    match error.status().map(u16::from) {
+    let problem = match error.status().map(u16::from) {
         Some(530) => Problem::LoginRequired,
         Some(432 | 454 | 534 | 535 | 538) if config.smtp_username.is_some() => Problem::Login,
         Some(400..500) => Problem::NotNow,
@@ -329,7 +329,8 @@ fn explain(config: &AuditConfig, error: &lettre::transport::smtp::Error) -> Prob
             ) => Problem::Broken,
             _ => Problem::Unreachable,
         },
-    }
+    };
+    (problem, words)
 }
 
 /// The error's message without secrets, which a server may repeat.

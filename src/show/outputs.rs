@@ -6,22 +6,13 @@ use std::path::{Path, PathBuf};
 
 use walkdir::WalkDir;
 
+use crate::base::regular::FileError;
 use crate::decide::manifest::Planned;
-use crate::gather::disk::Unreadable;
 use crate::gather::disk::cached::SharedListings;
 use crate::gather::disk::listing::Dir;
 use crate::gather::disk::reader::Reader;
 use crate::model::config::Config;
 use crate::model::procedure::{Check, Procedure};
-
-/// An output that could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum OutputError {
-    #[error("cannot read {}: {source}", .path.display())]
-    Io { path: PathBuf, source: io::Error },
-    #[error("cannot read {}: {}", .0.path.display(), .0.error)]
-    Unreadable(Unreadable),
-}
 
 /// Lists the outputs of tasks. Shared by all threads.
 pub struct Outputs<'a> {
@@ -48,7 +39,7 @@ impl<'a> Outputs<'a> {
 
     /// The existing output directories (or single files) of a task, or with `files` the files and links in them.
     /// Includes link targets below the data roots.
-    pub fn list(&self, task: &Planned, files: bool) -> Result<BTreeSet<PathBuf>, OutputError> {
+    pub fn list(&self, task: &Planned, files: bool) -> Result<BTreeSet<PathBuf>, FileError> {
         let procedure = self.config.procedures.get(task.procedure);
         let mut found = BTreeSet::new();
         for place in self.places(procedure, task)? {
@@ -59,7 +50,7 @@ impl<'a> Outputs<'a> {
 
     /// The task's directory, and entries with its name next to it: reports, and FreeSurfer's run of each session
     /// (`<sub>_<ses>`, `<sub>_<ses>.long.<sub>`). QSIRecon has a separate dataset for each workflow.
-    fn places(&self, procedure: &Procedure, task: &Planned) -> Result<Vec<PathBuf>, OutputError> {
+    fn places(&self, procedure: &Procedure, task: &Planned) -> Result<Vec<PathBuf>, FileError> {
         let (subject, session) = (task.subject.as_str(), task.session.as_str());
         let roots = self.config.output_roots();
         let top = roots.top(procedure);
@@ -102,7 +93,7 @@ impl<'a> Outputs<'a> {
         &self,
         directory: &Path,
         is_wanted: impl Fn(&[u8]) -> bool,
-    ) -> Result<Vec<PathBuf>, OutputError> {
+    ) -> Result<Vec<PathBuf>, FileError> {
         match &*self.shared.get(&self.reader, directory) {
             Dir::There(listing) => Ok(listing
                 .iter()
@@ -110,7 +101,10 @@ impl<'a> Outputs<'a> {
                 .map(|entry| directory.join(entry.name))
                 .collect()),
             Dir::Absent => Ok(Vec::new()),
-            Dir::Failed(unreadable) => Err(OutputError::Unreadable(unreadable.clone())),
+            Dir::Failed(what) => {
+                let error = io::Error::other(what.error.clone());
+                Err(FileError::of("read", &what.path)(error))
+            }
         }
     }
 
@@ -119,7 +113,7 @@ impl<'a> Outputs<'a> {
         place: PathBuf,
         files: bool,
         found: &mut BTreeSet<PathBuf>,
-    ) -> Result<(), OutputError> {
+    ) -> Result<(), FileError> {
         if found.contains(&place) {
             return Ok(());
         }
@@ -136,9 +130,9 @@ impl<'a> Outputs<'a> {
             .follow_root_links(true);
         let mut targets = Vec::new();
         for entry in walk {
-            let entry = entry.map_err(|error| OutputError::Io {
-                path: error.path().unwrap_or(&place).to_owned(),
-                source: error.into(),
+            let entry = entry.map_err(|error| {
+                let path = error.path().unwrap_or(&place).to_owned();
+                FileError::of("read", &path)(error.into())
             })?;
             let kind = entry.file_type();
             if kind.is_symlink() {

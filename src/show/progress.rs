@@ -33,7 +33,7 @@ pub struct ProcedureProgress {
 }
 
 /// One day (UTC).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Day {
     pub date: NaiveDate,
     pub submitted: usize,
@@ -71,9 +71,6 @@ fn maybe_time<S: Serializer>(at: &Option<DateTime<Utc>>, serializer: S) -> Resul
         None => serializer.serialize_none(),
     }
 }
-
-/// Longest forecast.
-const FARTHEST_DAYS: f64 = 36_500.0;
 
 /// Sums up the events. `backlog` is the number of tasks by procedure that will run automatically.
 pub fn progress<'a>(
@@ -129,8 +126,8 @@ pub fn progress<'a>(
 
 #[derive(Debug, Default)]
 struct Series {
-    /// Submitted, completed, failed.
-    days: BTreeMap<NaiveDate, [usize; 3]>,
+    /// Without dates and sums.
+    days: BTreeMap<NaiveDate, Day>,
     completed_at: Vec<DateTime<Utc>>,
     first: Option<DateTime<Utc>>,
 }
@@ -139,36 +136,32 @@ impl Series {
     /// Ignores rows that a repair restored, because the log already has their events.
     fn add(&mut self, event: &Record) {
         let is_new = event.old_status != event.new_status;
-        let happened = match (event.kind, event.new_status.filter(|_| is_new)) {
-            (EventKind::Repaired, _) => return,
-            (EventKind::Submitted, _) => [1, 0, 0],
-            (_, Some(TaskStatus::Complete)) => {
-                self.completed_at.push(event.at);
-                [0, 1, 0]
-            }
-            (_, Some(TaskStatus::Failed)) => [0, 0, 1],
-            _ => return,
-        };
-        let day = self.days.entry(event.at.date_naive()).or_default();
-        for (sum, more) in day.iter_mut().zip(happened) {
-            *sum += more;
-        }
+        let count: fn(&mut Day) -> &mut usize =
+            match (event.kind, event.new_status.filter(|_| is_new)) {
+                (EventKind::Repaired, _) => return,
+                (EventKind::Submitted, _) => |day| &mut day.submitted,
+                (_, Some(TaskStatus::Complete)) => {
+                    self.completed_at.push(event.at);
+                    |day| &mut day.completed
+                }
+                (_, Some(TaskStatus::Failed)) => |day| &mut day.failed,
+                _ => return,
+            };
+        *count(self.days.entry(event.at.date_naive()).or_default()) += 1;
         self.first = Some(self.first.map_or(event.at, |first| first.min(event.at)));
     }
 
     fn days(&self) -> Vec<Day> {
         let (mut completed_so_far, mut failed_so_far) = (0, 0);
         let days = self.days.iter();
-        days.map(|(date, [submitted, completed, failed])| {
-            completed_so_far += completed;
-            failed_so_far += failed;
+        days.map(|(date, day)| {
+            completed_so_far += day.completed;
+            failed_so_far += day.failed;
             Day {
                 date: *date,
-                submitted: *submitted,
-                completed: *completed,
-                failed: *failed,
                 completed_so_far,
                 failed_so_far,
+                ..*day
             }
         })
         .collect()
@@ -193,10 +186,9 @@ impl Series {
 
 fn expected_end(tasks: usize, rate: Rate, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     let rate = rate.last_7_days.filter(|rate| *rate > 0.0)?;
-    let days = tasks as f64 / rate;
-    (tasks > 0 && days <= FARTHEST_DAYS)
-        .then(|| now.checked_add_signed(Duration::seconds((days * 86_400.0) as i64)))
-        .flatten()
+    let seconds = tasks as f64 / rate * 86_400.0;
+    let left = Duration::try_seconds(seconds as i64).filter(|_| tasks > 0)?;
+    now.checked_add_signed(left)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use polars_io::SerWriter;
 use polars_io::csv::write::{CsvWriter, QuoteStyle};
 use polars_io::json::{JsonFormat, JsonWriter};
 
-pub use exit::{failure_text, failure_text_for, failure_text_with_log, row_text, used_text};
+pub use exit::{failure_text, row_text, used_text};
 pub use order::{RowOrder, SessionOrder, sort_rows, sort_sessions};
 pub use sessions::{
     decision_counts, in_sessions, selected, session_status, session_status_json, with_words,
@@ -33,7 +33,7 @@ pub use tasks::{
 pub use words::{decision_cell, decision_text, job_of, reason_of, reason_summary};
 
 use crate::base::threads;
-use crate::decide::manifest::{Decision, Manifest, Planned};
+use crate::decide::manifest::{Manifest, Planned};
 use crate::model::procedure::ProcedureDag;
 
 /// Why a table could not be made. No cause is the user's.
@@ -50,39 +50,31 @@ pub enum TableError {
 
 /// Due tasks: `subject, session, procedure, priority` (0 is first).
 pub fn manifest_frame(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFrame, TableError> {
-    let due: Vec<_> = manifest
-        .tasks
-        .iter()
-        .filter(|task| matches!(task.decision, Decision::Submit(_)))
-        .collect();
-    frame(vec![
-        texts("subject", due.iter().map(|t| Some(t.subject.as_str()))),
-        texts("session", due.iter().map(|t| Some(t.session.as_str()))),
-        texts(
-            "procedure",
-            due.iter().map(|t| Some(&*dag.get(t.procedure).name)),
-        ),
-        numbers(
-            "priority",
-            due.iter().map(|t| Some(t.procedure.index() as i64)),
-        ),
-    ])
+    let due: Vec<&Planned> = manifest.due().collect();
+    let priorities = due.iter().map(|t| Some(t.procedure.index() as i64));
+    let mut columns = task_columns(due.iter().copied(), dag);
+    columns.push(numbers("priority", priorities));
+    frame(columns)
 }
 
 /// One row per path of a task's outputs.
 pub fn outputs(rows: &[(&Planned, &Path)], dag: &ProcedureDag) -> Result<DataFrame, TableError> {
-    let text = |name: &str, get: &dyn Fn(&Planned) -> String| {
-        texts(name, rows.iter().map(|(task, _)| Some(get(task))))
-    };
     let paths = rows.iter().map(|(_, path)| Some(path.to_string_lossy()));
-    frame(vec![
-        text("subject", &|task| task.subject.as_str().to_owned()),
-        text("session", &|task| task.session.as_str().to_owned()),
-        text("procedure", &|task| {
-            dag.get(task.procedure).name.to_string()
-        }),
-        texts("path", paths),
-    ])
+    let mut columns = task_columns(rows.iter().map(|(task, _)| *task), dag);
+    columns.push(texts("path", paths));
+    frame(columns)
+}
+
+fn task_columns<'a>(
+    tasks: impl Iterator<Item = &'a Planned> + Clone,
+    dag: &ProcedureDag,
+) -> Vec<Column> {
+    let procedures = tasks.clone().map(|t| Some(&*dag.get(t.procedure).name));
+    vec![
+        texts("subject", tasks.clone().map(|t| Some(t.subject.as_str()))),
+        texts("session", tasks.clone().map(|t| Some(t.session.as_str()))),
+        texts("procedure", procedures),
+    ]
 }
 
 /// Writes a frame as CSV (RFC 4180 quoting, line ends `\n`) with a line of column names. A missing

@@ -153,10 +153,9 @@ fn kept(study: &Study) -> Vec<PathBuf> {
 
 const VERIFY: [&str; 2] = ["state", "verify"];
 
-/// Only a repair prints a table, though it may be empty.
 fn needs_repair(study: &Study, more: &[&str]) -> bool {
-    let repair = ["state", "repair", "--format", "json"];
-    study.ok(&[&repair[..], more].concat()).out != "[]\n"
+    let said = study.ok(&[&["state", "repair"], more].concat());
+    !said.err.contains("nothing to repair")
 }
 
 fn generation(study: &Study) -> u64 {

@@ -17,35 +17,36 @@ use crate::model::state::TaskKey;
 /// The outputs of the configured procedures.
 pub struct Disk<'a> {
     pub config: &'a Config,
-    pub completions: &'a dyn Completions,
+    completions: &'a dyn Completions,
+    /// Outputs that were read in advance.
+    known: HashMap<(TaskKey, bool), Outputs>,
 }
 
 /// A recorder of the outputs that are asked for, and whether their age matters; reports all as missing.
 #[derive(Debug, Default)]
 pub(super) struct Asked(RefCell<BTreeSet<(TaskKey, bool)>>);
 
-/// Outputs that were read in advance; the disk for the rest.
-pub(super) struct Ahead<'a> {
-    disk: &'a Disk<'a>,
-    known: HashMap<(TaskKey, bool), Outputs>,
-}
+impl<'a> Disk<'a> {
+    pub fn new(config: &'a Config, completions: &'a dyn Completions) -> Self {
+        Self {
+            config,
+            completions,
+            known: HashMap::new(),
+        }
+    }
 
-impl Disk<'_> {
     /// Reads all outputs that were asked for, several subjects in parallel.
-    pub(super) fn ahead(&self, asked: Asked, threads: usize) -> Ahead<'_> {
+    pub(super) fn read_ahead(&mut self, asked: Asked) {
         let asked: Vec<(TaskKey, bool)> = asked.0.into_inner().into_iter().collect();
         // Tasks of one subject share what is read.
         let subjects: Vec<&[(TaskKey, bool)]> = asked
             .chunk_by(|(a, _), (b, _)| a.subject == b.subject)
             .collect();
-        let found = parallel::map(&subjects, threads, |tasks| {
+        let found = parallel::map(&subjects, self.config.scan_threads, |tasks| {
             let look = |(key, wants_age): &(TaskKey, bool)| self.outputs(key, *wants_age);
             tasks.iter().map(look).collect::<Vec<_>>()
         });
-        Ahead {
-            disk: self,
-            known: asked.into_iter().zip(found.into_iter().flatten()).collect(),
-        }
+        self.known = asked.into_iter().zip(found.into_iter().flatten()).collect();
     }
 
     /// `None` if the key names nothing in the current configuration.
@@ -58,6 +59,9 @@ impl Disk<'_> {
 
 impl OutputSource for Disk<'_> {
     fn outputs(&self, key: &TaskKey, wants_age: bool) -> Outputs {
+        if let Some(outputs) = self.known.get(&(key.clone(), wants_age)) {
+            return *outputs;
+        }
         let Some((procedure, subject, session)) = self.task(key) else {
             return Outputs::NoRule;
         };
@@ -101,22 +105,5 @@ impl OutputSource for Asked {
 
     fn output_grace(&self, _: &TaskKey) -> Duration {
         Duration::zero()
-    }
-}
-
-impl OutputSource for Ahead<'_> {
-    fn outputs(&self, key: &TaskKey, wants_age: bool) -> Outputs {
-        match self.known.get(&(key.clone(), wants_age)) {
-            Some(outputs) => *outputs,
-            None => self.disk.outputs(key, wants_age),
-        }
-    }
-
-    fn output_grace(&self, key: &TaskKey) -> Duration {
-        self.disk.output_grace(key)
-    }
-
-    fn rules(&self, key: &TaskKey) -> Option<&SubmitRules> {
-        self.disk.rules(key)
     }
 }

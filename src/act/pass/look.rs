@@ -2,7 +2,6 @@
 //!
 //! In memory only: nothing here submits or saves.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
@@ -10,12 +9,13 @@ use chrono::{DateTime, Duration, Utc};
 use super::disk::{Asked, Disk};
 use super::lost::may_lack_rows;
 use super::{Pass, chrono_duration};
+use crate::base::text::maybe;
 use crate::decide::reconcile;
 use crate::decide::reconcile::{OutputSource, Patience};
-use crate::executor::{Answer, Executor, JobReport, Observation, OtherExecutor, Phase, Question};
+use crate::executor::{Answer, Executor, Observation, OtherExecutor, Phase, Question};
 use crate::gather::completion::Completions;
 use crate::model::config::Config;
-use crate::model::job::{JobId, array, is_same_study};
+use crate::model::job::{JobId, array};
 use crate::model::procedure::options;
 use crate::model::state::transition::{Cause, Change, Outcome};
 use crate::model::state::{Reason, State, TaskKey, TaskRow, TaskStatus, transition};
@@ -49,23 +49,6 @@ impl Looked {
         }
     }
 
-    /// The number of live jobs with the study's tag but without a row.
-    pub fn without_row(&self, state: &State, project: &str) -> usize {
-        let rows = state.rows().iter();
-        let ids = rows.filter_map(|row| row.submission_id.as_deref());
-        let whole = |id| array::split_task_id(id).map(|(array, _)| array);
-        let known: HashSet<&str> = ids.flat_map(|id| [Some(id), whole(id)]).flatten().collect();
-        let jobs = self.observation.queue.got().into_iter().flatten();
-        let is_lost = |job: &&JobReport| {
-            let tag = job
-                .tag
-                .as_ref()
-                .filter(|tag| is_same_study(&tag.project, project));
-            job.phase.is_live() && tag.is_some_and(|tag| !known.contains(&*tag.submission_id))
-        };
-        jobs.filter(is_lost).count()
-    }
-
     /// True if queue and accounting both answered, neither lists the row's job, and it was not submitted just now.
     /// One such look does not prove an end, since a queue can miss a job for a moment; with a person's request it is
     /// enough.
@@ -75,12 +58,10 @@ impl Looked {
         else {
             return false;
         };
-        let Some(id) = &row.job_id else {
+        let others = &self.observation.of_other_executor;
+        let Some(id) = row.job_id.as_ref().filter(|id| !others.contains(*id)) else {
             return false;
         };
-        if self.observation.of_other_executor.contains(id) {
-            return false;
-        }
         // An array may be listed in place of its tasks.
         let array = array::split_job_id(id).map(|(array, _)| array);
         let is_known = queue.iter().chain(records).any(|job| {
@@ -108,34 +89,25 @@ pub fn look(
 ) -> Looked {
     // The time between two clean answers counts from the start of the second.
     let asked_at = clock();
-    let question = question(config, state, asked_at);
+    let mut question = reconcile::question(state, asked_at);
+    question.everywhere |= may_lack_rows(config, state);
+    add_clusters(config, &mut question);
     executor.set_deadline(config.deadline);
-    let mut observation = executor.observe(&question);
-    note_cluster(state, &observation);
-    reconcile::complete_tags(&mut observation, state);
-    let disk = Disk {
-        config,
-        completions,
-    };
+    let mut looked = observe(state, executor, &question);
+    let mut disk = Disk::new(config, completions);
     let patience = Patience {
         lost_grace: chrono_duration(config.lost_grace),
         absence_grace: chrono_duration(config.absence_grace),
         settle_time: settle_time(config),
     };
     let judge = |outputs: &dyn OutputSource| {
-        reconcile::reconcile(state, &observation, outputs, &patience, asked_at)
+        reconcile::reconcile(state, &looked.observation, outputs, &patience, asked_at)
     };
     // The first time only finds out which outputs it asks for, to read them all in parallel.
     let asked = Asked::default();
     judge(&asked);
-    let found = judge(&disk.ahead(asked, config.scan_threads));
-    let mut looked = Looked {
-        queue_failed: failure(&observation.queue),
-        accounting_failed: failure(&observation.accounting),
-        warnings: observation.warnings.clone(),
-        observation,
-        ..Looked::default()
-    };
+    disk.read_ahead(asked);
+    let found = judge(&disk);
     for change in found.changes {
         looked.apply(state, change, asked_at);
     }
@@ -167,15 +139,23 @@ impl Pass<'_> {
         let mut question = queue_question(self.config, state);
         question.identify = Some(state.meta.project.clone().unwrap_or_default());
         question.everywhere = may_lack_rows(self.config, state);
-        let mut observation = self.executor.observe(&question);
-        note_cluster(state, &observation);
-        reconcile::complete_tags(&mut observation, state);
         Looked {
-            queue_failed: failure(&observation.queue),
-            warnings: observation.warnings.clone(),
-            observation,
-            ..Looked::default()
+            accounting_failed: None,
+            ..observe(state, self.executor, &question)
         }
+    }
+}
+
+fn observe(state: &mut State, executor: &mut dyn Executor, question: &Question) -> Looked {
+    let mut observation = executor.observe(question);
+    note_cluster(state, &observation);
+    reconcile::complete_tags(&mut observation, state);
+    Looked {
+        queue_failed: failure(&observation.queue),
+        accounting_failed: failure(&observation.accounting),
+        warnings: observation.warnings.clone(),
+        observation,
+        ..Looked::default()
     }
 }
 
@@ -189,14 +169,6 @@ fn note_cluster(state: &mut State, observation: &Observation) {
     if state.is_stored() && state.meta.cluster.is_some() {
         state.mark_changed();
     }
-}
-
-/// The question of a pass, about every cluster where a job of this configuration may be.
-fn question(config: &Config, state: &State, now: DateTime<Utc>) -> Question {
-    let mut question = reconcile::question(state, now);
-    question.everywhere |= may_lack_rows(config, state);
-    add_clusters(config, &mut question);
-    question
 }
 
 /// The question for the queue alone.
@@ -224,36 +196,26 @@ fn of_other_executor(config: &Config, state: &State) -> Option<String> {
     let rows = state.rows().iter();
     let mut others = rows.filter_map(|row| OtherExecutor::of(row, config.executor));
     let first = others.next()?;
-    let more = match others.count() {
-        0 => String::new(),
-        count => format!(" (and {count} more such jobs)"),
-    };
+    let more = Some(others.count()).filter(|count| *count > 0);
+    let more = maybe(" (and ", more, " more such jobs)");
     let remedy = first.remedy();
     Some(format!("{first}{more}; no status is changed: {remedy}"))
 }
 
 fn held(state: &State, observation: &Observation) -> Vec<(TaskKey, JobId, String)> {
-    let reasons: HashMap<(&JobId, Option<&str>), &str> = observation
-        .queue
-        .got()
-        .into_iter()
-        .flatten()
-        .filter(|job| job.phase == Phase::Held)
-        .map(|job| {
-            let place = (&job.id, job.facts.cluster.as_deref());
-            (place, job.pending_reason.as_deref().unwrap_or("held"))
-        })
-        .collect();
-    state
-        .rows()
-        .iter()
-        .filter(|row| row.reason == Some(Reason::Held))
-        .filter_map(|row| {
-            let id = row.job_id.as_ref()?;
-            let reason = reasons.get(&(id, row.facts.cluster.as_deref()))?;
-            Some((row.key.clone(), id.clone(), (*reason).to_owned()))
-        })
-        .collect()
+    let rows = state.rows().iter();
+    let held = rows.filter(|row| row.reason == Some(Reason::Held));
+    held.filter_map(|row| {
+        let id = row.job_id.as_ref()?;
+        let mut queue = observation.queue.got()?.iter();
+        let job = queue.find(|job| {
+            let is_own = job.id == *id && job.facts.cluster == row.facts.cluster;
+            is_own && job.phase == Phase::Held
+        })?;
+        let reason = job.pending_reason.as_deref().unwrap_or("held");
+        Some((row.key.clone(), id.clone(), reason.to_owned()))
+    })
+    .collect()
 }
 
 fn failure<T>(answer: &Answer<T>) -> Option<String> {

@@ -132,8 +132,7 @@ impl Explainer<'_> {
     pub fn findings(&self, procedure: ProcedureId, session: &SessionLabel) -> Findings {
         let task = self.subject.task(procedure, session);
         let mut collector = Collector {
-            most: self.most,
-            names: self.names,
+            explainer: self,
             required: Vec::new(),
             forbidden: Vec::new(),
             finding: Finding::default(),
@@ -155,9 +154,8 @@ impl Explainer<'_> {
 }
 
 /// Collects what each rule finds.
-struct Collector {
-    most: usize,
-    names: usize,
+struct Collector<'a> {
+    explainer: &'a Explainer<'a>,
     required: Vec<Finding>,
     forbidden: Vec<Finding>,
     /// The finding of the current rule.
@@ -166,12 +164,7 @@ struct Collector {
     misses: Vec<Match>,
 }
 
-impl Observer for Collector {
-    fn begin(&mut self, _: &Rule<'_>) {
-        self.finding = Finding::default();
-        self.misses.clear();
-    }
-
+impl Observer for Collector<'_> {
     fn matched(
         &mut self,
         reader: &Reader,
@@ -182,7 +175,7 @@ impl Observer for Collector {
         if self.finding.matches.len() < KEPT {
             self.finding.matches.push(describe(reader, path, None));
         }
-        Ok(self.finding.count >= self.most)
+        Ok(self.finding.count >= self.explainer.most)
     }
 
     fn missed(&mut self, reader: &Reader, rule: &Rule<'_>, path: &Path) {
@@ -208,6 +201,7 @@ impl Observer for Collector {
             },
             ..std::mem::take(&mut self.finding)
         };
+        let mut misses = std::mem::take(&mut self.misses);
         let is_forbidden = matches!(rule, Rule::Forbidden(_));
         finding.state = match outcome {
             Err(_) => FindingState::Unreadable,
@@ -219,10 +213,10 @@ impl Observer for Collector {
         };
         finding.note = note(subject, task, rule, outcome);
         if finding.state == FindingState::Missing {
-            finding.matches.append(&mut self.misses);
+            finding.matches.append(&mut misses);
             finding.matches.truncate(KEPT);
             if finding.matches.is_empty() {
-                finding.nearest = nearest(subject, task, rule, &finding.rule, self.names);
+                finding.nearest = nearest(subject, task, rule, &finding.rule, self.explainer.names);
             }
         }
         match is_forbidden {
@@ -282,7 +276,7 @@ fn note(
         }
         (Ok(Outcome::Missing), Rule::Run(run)) => {
             let path = subject.top(task).join(run).join(freesurfer::DONE);
-            let text = subject.reader().first_line(&path, freesurfer::HEAD);
+            let text = subject.reader().head(&path, freesurfer::HEAD, true);
             let text = text.ok()??;
             let text = String::from_utf8_lossy(&text);
             Some(match text.lines().next().unwrap_or_default().trim() {
@@ -293,7 +287,10 @@ fn note(
         (Ok(Outcome::Missing), Rule::TimePoints { template, runs }) => {
             let path = subject.top(task).join(template);
             let path = path.join(freesurfer::TIME_POINTS);
-            let text = subject.reader().head(&path, freesurfer::HEAD).ok()??;
+            let text = subject
+                .reader()
+                .head(&path, freesurfer::HEAD, false)
+                .ok()??;
             let text = String::from_utf8_lossy(&text);
             let named: Vec<&str> = text.split_whitespace().collect();
             let missing = runs.iter().filter(|run| !named.contains(&run.as_str()));
@@ -313,22 +310,18 @@ fn nearest(
     names: usize,
 ) -> Option<Nearest> {
     match rule {
-        Rule::Anything => nearest::to_directory(subject, &task.output, names),
+        Rule::Anything => nearest::nearest(subject, &task.output, None, names),
         Rule::Marker(marker) => {
             let session = task.session.as_str();
             let pattern = marker.pattern.filled(subject.subject.as_str(), session);
             let base = subject.base(task, marker.base);
-            nearest::along_pattern(
-                subject,
-                base.as_deref().unwrap_or(&task.output),
-                &pattern,
-                names,
-            )
+            let base = base.as_ref().unwrap_or(&task.output);
+            nearest::nearest(subject, base, Some(&pattern), names)
         }
         Rule::Images(_) | Rule::Forbidden(_) => None,
         Rule::Run(_) | Rule::TimePoints { .. } | Rule::Report(_) => {
             let pattern = Pattern::parse(name).ok()?;
-            nearest::along_pattern(subject, &subject.top(task), &pattern, names)
+            nearest::nearest(subject, &subject.top(task), Some(&pattern), names)
         }
     }
 }

@@ -15,25 +15,12 @@ use crate::model::procedure::marker::{Component, Pattern};
 pub type Visit<'v> = dyn FnMut(&Path, EntryKind) -> Result<bool, Unreadable> + 'v;
 
 /// Calls `visit` for every match of `pattern` below `base`, until it returns true; true if it did. Dangling links are
-/// visited too, so that the caller can report them as unreadable.
+/// visited too, so that the caller can report them as unreadable. With shared listings, `base` is read once for all
+/// subjects, with the directories below it up to the first component with a label.
 ///
 /// # Errors
 /// The first path that could not be read, if `visit` never returned true.
 pub fn find(
-    listings: &Listings<'_>,
-    base: &Path,
-    pattern: &Pattern,
-    visit: &mut Visit<'_>,
-) -> Result<bool, Unreadable> {
-    find_in((listings, None), base, pattern, visit)
-}
-
-/// [`find`] in a `base` shared by all subjects: it is read once for all of them, with the directories below it up to
-/// the first component with a label.
-///
-/// # Errors
-/// As [`find`].
-pub fn find_in(
     (listings, shared): (&Listings<'_>, Option<&SharedListings>),
     base: &Path,
     pattern: &Pattern,
@@ -54,16 +41,6 @@ pub fn find_in(
         return Ok(true);
     }
     search.error.map_or(Ok(false), Err)
-}
-
-/// True if something matches.
-///
-/// # Errors
-/// As [`find`]; also if only a dangling link matches.
-pub fn any(listings: &Listings<'_>, base: &Path, pattern: &Pattern) -> Result<bool, Unreadable> {
-    find(listings, base, pattern, &mut |path, kind| {
-        is_there(listings.reader, path, kind)
-    })
 }
 
 /// False for a file of git-annex that counts as absent. A dangling link is an error.

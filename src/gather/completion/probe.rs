@@ -30,7 +30,7 @@ use crate::model::config::Config;
 use crate::model::procedure::marker::Base;
 use crate::model::procedure::{Check, OutputRoots, Procedure, ProcedureDag, ProcedureId};
 
-/// At most this many subjects are kept in memory (some 100 MB); the others are read again.
+/// At most this many subjects are kept in memory (some 200 MB); the others are read again.
 const MOST_KEPT: usize = 20_000;
 
 /// The completions on disk, for one pass. Each pass needs a new one, because it caches.

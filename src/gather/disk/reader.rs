@@ -108,28 +108,19 @@ impl Reader {
         attempt(path, || statat(CWD, path, AtFlags::empty()))
     }
 
-    /// Reads at most `limit` bytes of a file; `None` if it does not exist or is a directory. Never waits for the
-    /// other end of a pipe.
-    pub fn head(&self, path: &Path, limit: usize) -> Result<Option<Vec<u8>>, Unreadable> {
-        self.beginning(path, limit, &|_| false)
-    }
-
-    /// [`Self::head`] that may stop after the first line.
-    pub fn first_line(&self, path: &Path, limit: usize) -> Result<Option<Vec<u8>>, Unreadable> {
-        self.beginning(path, limit, &|text| text.contains(&b'\n'))
-    }
-
-    fn beginning(
+    /// Reads at most `limit` bytes of a file; `None` if it does not exist or is a directory. May stop after the
+    /// first line if only that is needed. Never waits for the other end of a pipe.
+    pub fn head(
         &self,
         path: &Path,
         limit: usize,
-        is_enough: &dyn Fn(&[u8]) -> bool,
+        first_line: bool,
     ) -> Result<Option<Vec<u8>>, Unreadable> {
         let text = attempt(path, || {
             let file = File::open(path)?;
             let mut text = Vec::new();
             while text.len() < limit
-                && !is_enough(&text)
+                && !(first_line && text.contains(&b'\n'))
                 && file.read_more(&mut text, limit.min(4096))?
             {}
             text.truncate(limit);
@@ -285,16 +276,14 @@ fn list(path: &Path) -> Result<Listing, Errno> {
 /// The entry's type, by a call of its own on file systems that do not include it. `None` if the entry was removed
 /// meanwhile.
 fn kind(file_type: FileType, dir: &OwnedFd, name: &[u8]) -> Result<Option<EntryKind>, Errno> {
-    let file_type = match file_type {
-        FileType::Unknown => {
-            match statat(dir, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(stat) => FileType::from_raw_mode(stat.st_mode),
-                Err(Errno::NOENT) => return Ok(None),
-                Err(errno) => return Err(errno),
-            }
+    let mut file_type = file_type;
+    if file_type == FileType::Unknown {
+        match statat(dir, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => file_type = FileType::from_raw_mode(stat.st_mode),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(errno),
         }
-        known => known,
-    };
+    }
     Ok(Some(match file_type {
         FileType::RegularFile => EntryKind::File,
         FileType::Directory => EntryKind::Directory,

@@ -34,35 +34,27 @@ pub fn hold_session(
     bids_root: &Path,
     now: DateTime<Utc>,
 ) -> Option<Hold> {
-    let held = match &session.dicom {
-        Dicom::At(path) => hold_directory(gate, reader, path, now),
-        Dicom::Missing => Ok(None),
-        Dicom::NotNeeded => {
-            let directory = bids_root.join(&session.subject).join(&session.session);
-            gate.settle?;
-            dicom_files(reader, &directory).map(|(_, newest)| settling(gate, newest, now))
-        }
+    let held = || {
+        let (directory, needed) = match &session.dicom {
+            // A session needs at least one file.
+            Dicom::At(path) => (path.to_path_buf(), gate.min_files.max(1)),
+            Dicom::NotNeeded if gate.settle.is_some() => {
+                let subject = bids_root.join(&session.subject);
+                (subject.join(&session.session), 0)
+            }
+            Dicom::NotNeeded | Dicom::Missing => return Ok(None),
+        };
+        let (files, newest) = match gate.settle {
+            // Finding the newest file requires all of them.
+            Some(_) => dicom_files(reader, &directory)?,
+            None => (count_files(reader, &directory, needed)?, None),
+        };
+        Ok(match files < needed {
+            true => Some(Hold::TooFewFiles { files, needed }),
+            false => settling(gate, newest, now),
+        })
     };
-    held.unwrap_or_else(|unreadable| Some(Hold::Unreadable(unreadable)))
-}
-
-/// A session needs at least one file.
-fn hold_directory(
-    gate: &Gate,
-    reader: &Reader,
-    directory: &Path,
-    now: DateTime<Utc>,
-) -> Result<Option<Hold>, Unreadable> {
-    let needed = gate.min_files.max(1);
-    let (files, newest) = match gate.settle {
-        // Finding the newest file requires all of them.
-        Some(_) => dicom_files(reader, directory)?,
-        None => (count_files(reader, directory, needed)?, None),
-    };
-    Ok(match files < needed {
-        true => Some(Hold::TooFewFiles { files, needed }),
-        false => settling(gate, newest, now),
-    })
+    held().unwrap_or_else(|unreadable| Some(Hold::Unreadable(unreadable)))
 }
 
 fn settling(gate: &Gate, newest: Option<DateTime<Utc>>, now: DateTime<Utc>) -> Option<Hold> {
@@ -194,7 +186,17 @@ mod tests {
     use chrono::Duration;
 
     use super::*;
+    use crate::model::bids::{SessionLabel, SubjectLabel};
     use std::fs;
+
+    fn hold_below(gate: &Gate, directory: &Path, now: DateTime<Utc>) -> Option<Hold> {
+        let session = Session {
+            subject: SubjectLabel::new("sub-01").unwrap(),
+            session: SessionLabel::none(),
+            dicom: Dicom::At(directory.into()),
+        };
+        hold_session(gate, &Reader::default(), &session, Path::new(""), now)
+    }
 
     #[test]
     fn a_session_is_held_back_while_it_arrives_and_while_it_is_too_small() {
@@ -208,7 +210,7 @@ mod tests {
         };
         let hold = |gate: Gate, minutes| {
             let now = written + Duration::minutes(minutes);
-            hold_directory(&gate, &Reader::default(), tmp.path(), now).unwrap()
+            hold_below(&gate, tmp.path(), now)
         };
         assert_eq!(hold(gate(0, 0), 0), None);
         let until = written + Duration::minutes(30);
@@ -226,8 +228,8 @@ mod tests {
     fn attack_a_session_below_bids_root_settles_but_needs_no_minimum() {
         let tmp = tempfile::tempdir().unwrap();
         let session = Session {
-            subject: crate::model::bids::SubjectLabel::new("sub-01").unwrap(),
-            session: crate::model::bids::SessionLabel::new("ses-01").unwrap(),
+            subject: SubjectLabel::new("sub-01").unwrap(),
+            session: SessionLabel::new("ses-01").unwrap(),
             dicom: Dicom::NotNeeded,
         };
         let anat = tmp.path().join("sub-01/ses-01/anat");
@@ -316,18 +318,11 @@ mod tests {
     #[test]
     fn b4_a_directory_without_a_real_file_is_held_without_any_gate() {
         let tmp = tempfile::tempdir().unwrap();
-        let hold = || {
-            hold_directory(
-                &Gate::default(),
-                &Reader::default(),
-                tmp.path(),
-                DateTime::UNIX_EPOCH,
-            )
-        };
-        let empty = Ok(Some(Hold::TooFewFiles {
+        let hold = || hold_below(&Gate::default(), tmp.path(), DateTime::UNIX_EPOCH);
+        let empty = Some(Hold::TooFewFiles {
             files: 0,
             needed: 1,
-        }));
+        });
         assert_eq!(hold(), empty);
         for name in [".DS_Store", "Thumbs.db", ".nfs0001"] {
             fs::write(tmp.path().join(name), "x").unwrap();
@@ -335,8 +330,8 @@ mod tests {
         fs::create_dir(tmp.path().join("series")).unwrap();
         assert_eq!(hold(), empty);
         symlink("/nonexistent/1.dcm", tmp.path().join("series/1.dcm")).unwrap();
-        assert!(hold().is_err());
+        assert!(matches!(hold(), Some(Hold::Unreadable(_))));
         fs::write(tmp.path().join("series/2.dcm"), "x").unwrap();
-        assert_eq!(hold(), Ok(None));
+        assert_eq!(hold(), None);
     }
 }

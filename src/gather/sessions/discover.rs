@@ -40,13 +40,12 @@ pub fn invalid_names(count: usize, place: &str) -> String {
 pub enum DiscoverError {
     #[error("{key} {} does not exist", .path.display())]
     RootMissing { key: &'static str, path: PathBuf },
-    #[error("{key} {} is not a directory", .path.display())]
-    RootNotADirectory { key: &'static str, path: PathBuf },
-    #[error("{key} {} cannot be read: {error}", .path.display())]
-    RootUnreadable {
+    #[error("{key} {} {problem}", .path.display())]
+    Root {
         key: &'static str,
         path: PathBuf,
-        error: String,
+        /// `is not a directory`, `cannot be read: Permission denied`
+        problem: String,
     },
     #[error(transparent)]
     Csv(#[from] CsvError),
@@ -55,11 +54,11 @@ pub enum DiscoverError {
 impl DiscoverError {
     pub fn hint(&self) -> String {
         match self {
-            Self::RootMissing { key, .. } | Self::RootNotADirectory { key, .. } => {
+            Self::RootMissing { key, .. } => {
                 format!("mount its file system, or correct '{key}' in the configuration")
             }
-            Self::RootUnreadable { key, .. } => {
-                format!("this user needs read and search permission for '{key}'")
+            Self::Root { key, .. } => {
+                format!("'{key}' must be a directory that this user may read and search")
             }
             Self::Csv(error) => error.hint.clone(),
         }
@@ -77,27 +76,24 @@ pub fn discover(search: &Search<'_>) -> Result<Discovery, DiscoverError> {
 /// # Errors
 /// As [`discover`].
 pub fn discover_by(reader: &Reader, search: &Search<'_>) -> Result<Discovery, DiscoverError> {
+    let scan = |key, root, level, is_source| {
+        tree::scan(&tree::Tree {
+            key,
+            root,
+            level,
+            is_source,
+            threads: search.threads,
+            reader,
+        })
+    };
+    let level = match search.sessionless {
+        true => tree::SessionLevel::Optional,
+        false => tree::SessionLevel::Required,
+    };
+    let by_datatype = tree::SessionLevel::OrDatatypes;
     match search.source {
-        SessionSource::Dicom => tree::scan(&tree::Tree {
-            key: "dicom_root",
-            root: search.dicom_root,
-            level: if search.sessionless {
-                tree::SessionLevel::Optional
-            } else {
-                tree::SessionLevel::Required
-            },
-            is_source: true,
-            threads: search.threads,
-            reader,
-        }),
-        SessionSource::Bids => tree::scan(&tree::Tree {
-            key: "bids_root",
-            root: search.bids_root,
-            level: tree::SessionLevel::OrDatatypes,
-            is_source: false,
-            threads: search.threads,
-            reader,
-        }),
+        SessionSource::Dicom => scan("dicom_root", search.dicom_root, level, true),
+        SessionSource::Bids => scan("bids_root", search.bids_root, by_datatype, false),
         SessionSource::Csv {
             file,
             subject_col,

@@ -13,10 +13,12 @@ use super::report::{
 };
 use crate::executor::JobReport;
 use crate::gather::sessions::discover::Discovery;
+use crate::model::job::array::split_task_id;
 use crate::model::job::{JobId, is_same_study};
 use crate::model::procedure::{ProcedureDag, Scope};
-use crate::model::state::{Reason, TaskRow, TaskStatus};
+use crate::model::state::{TaskRow, TaskStatus};
 use crate::show::failures::{Likeness, alike, shared};
+use crate::show::tables::exit::node;
 
 /// Jobs that have been in flight for longer than `limit`, the oldest first.
 pub fn stale<'a>(
@@ -32,9 +34,9 @@ pub fn stale<'a>(
             let is_stale = age.to_std().is_ok_and(|age| !age.is_zero() && age >= limit);
             is_stale.then(|| StaleJob {
                 key: row.key.clone(),
-                job_id: row.job_id.as_ref().map(|id| id.as_str().into()),
+                job_id: row.job_id.clone(),
                 status: row.status,
-                reason: row.reason.map(Reason::as_str),
+                reason: row.reason,
                 submitted_at,
                 hours: age.num_hours(),
             })
@@ -78,7 +80,7 @@ pub fn orphan_rows<'a>(
                 cause: cause(row)?,
                 key: row.key.clone(),
                 status: row.status,
-                job_id: row.job_id.as_ref().map(|id| id.as_str().into()),
+                job_id: row.job_id.clone(),
             })
         })
         .collect();
@@ -105,6 +107,9 @@ pub fn orphan_jobs(queue: &[JobReport], rows: &[TaskRow], project: &str) -> Vec<
     let ids = rows.iter().filter_map(|row| row.job_id.as_ref());
     let ids: HashSet<&JobId> = ids.collect();
     let submissions = rows.iter().filter_map(|row| row.submission_id.as_deref());
+    // A live array may be listed in place of its tasks.
+    let array = |id| split_task_id(id).map(|(array, _)| array);
+    let submissions = submissions.flat_map(|id| [Some(id), array(id)]).flatten();
     let submissions: HashSet<&str> = submissions.collect();
     let is_unknown = |job: &&JobReport| {
         let tag = job.tag.as_ref();
@@ -113,7 +118,7 @@ pub fn orphan_jobs(queue: &[JobReport], rows: &[TaskRow], project: &str) -> Vec<
         job.phase.is_live() && is_new && !ids.contains(&job.id)
     };
     let jobs = queue.iter().filter(is_unknown).map(|job| LiveJob {
-        job_id: job.id.as_str().into(),
+        job_id: job.id.clone(),
         name: job.name.clone(),
         slurm_state: job.facts.slurm_state.clone(),
     });
@@ -177,10 +182,9 @@ pub fn groups(tasks: &[TaskDetail]) -> Vec<FailureGroup> {
 
 fn by_node<'a>(attempts: impl Iterator<Item = &'a TaskRow>) -> Vec<NodeFailures> {
     // By node: the number of attempts, and the reasons of failed ones.
-    let mut nodes: HashMap<&Arc<str>, (usize, BTreeMap<&'static str, usize>)> = HashMap::new();
+    let mut nodes: HashMap<&str, (usize, BTreeMap<&'static str, usize>)> = HashMap::new();
     for attempt in attempts.filter(|row| !row.is_in_flight()) {
-        let name = attempt.facts.node_list.as_ref();
-        let Some(name) = name.filter(|name| is_node(name)) else {
+        let Some(name) = node(&attempt.facts) else {
             continue;
         };
         let (jobs, reasons) = nodes.entry(name).or_default();
@@ -195,7 +199,7 @@ fn by_node<'a>(attempts: impl Iterator<Item = &'a TaskRow>) -> Vec<NodeFailures>
         let mut reasons: Vec<Count> = reasons.map(|(word, n)| Count::new(word, *n)).collect();
         reasons.sort_by_key(|count| Reverse(count.count));
         NodeFailures {
-            node: Arc::clone(name),
+            node: name.into(),
             jobs,
             failed,
             share: failed as f64 / jobs as f64,
@@ -207,11 +211,6 @@ fn by_node<'a>(attempts: impl Iterator<Item = &'a TaskRow>) -> Vec<NodeFailures>
     nodes
 }
 
-/// sacct writes `None assigned` for a job that never started.
-fn is_node(name: &str) -> bool {
-    !name.is_empty() && !name.contains(' ') && name != "(null)"
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,6 +219,7 @@ mod tests {
     use crate::model::bids::{Dicom, Session, SessionLabel, SubjectLabel};
     use crate::model::job::{JobId, JobTag};
     use crate::model::procedure::testing::procedure;
+    use crate::model::state::Reason;
     use crate::model::state::testing::{at, row};
     use crate::model::state::{JobFacts, TaskKey};
 
@@ -329,7 +329,7 @@ mod tests {
         ];
         let rows = [row("bids", TaskStatus::Running, Reason::Running)];
         let orphans = orphan_jobs(&queue, &rows, "p");
-        let ids: Vec<_> = orphans.iter().map(|job| &*job.job_id).collect();
+        let ids: Vec<_> = orphans.iter().map(|job| job.job_id.as_str()).collect();
         assert_eq!(ids, ["1"]);
     }
 

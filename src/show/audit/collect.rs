@@ -55,14 +55,16 @@ pub struct Input<'a> {
     /// `None` if the queue was not asked or did not answer.
     pub queue: Option<&'a [JobReport]>,
     pub patterns: &'a Patterns,
-    pub find_script: &'a dyn Fn(&str) -> Result<PathBuf, ExecutorError>,
     /// Sources that could not be read so far.
     pub unreadable: Vec<UnreadableItem>,
     /// Called after each session, task or log.
     pub tick: &'a (dyn Fn() + Sync),
 }
 
-pub fn collect(input: Input<'_>) -> Report {
+pub fn collect(
+    input: Input<'_>,
+    find_script: &dyn Fn(&str) -> Result<PathBuf, ExecutorError>,
+) -> Report {
     let config = input.config;
     let dag = &config.procedures;
     let has = |part| input.parts.contains(&part);
@@ -75,19 +77,11 @@ pub fn collect(input: Input<'_>) -> Report {
     );
     let mut unreadable = unreadable(&input, &selected);
     let read_logs = has(Part::Logs).then(|| {
-        let log_dir = config.slurm.log_dir.as_deref();
         let (all, patterns) = (input.all_logs, input.patterns);
-        let threads = config.scan_threads;
+        let (log_dir, threads) = (input.log_dir(), config.scan_threads);
         logs::read(&selected.rows, all, log_dir, patterns, threads, input.tick)
     });
-    let details = input.probe.map(|probe| Details {
-        config,
-        state: input.state,
-        probe,
-        of_all: input.all_markers,
-        log_dir: config.slurm.log_dir.as_deref(),
-    });
-    let details = details.map(|details| details.collect(&selected, input.tick));
+    let details = input.probe.map(|probe| input.details(probe, &selected));
     let (mut tasks, numbers) = details.unwrap_or_default();
     let logs = read_logs.map(|read| distribute(read, &mut tasks, &mut unreadable));
     let job = |task: &Planned| input.state.get(&task.key)?.job_id.clone();
@@ -125,7 +119,7 @@ pub fn collect(input: Input<'_>) -> Report {
                 .queue
                 .map(|queue| attention::orphan_jobs(queue, input.state.rows(), input.project)),
         },
-        scripts: inputs::scripts(chosen, input.find_script, has_directives),
+        scripts: inputs::scripts(chosen, find_script, has_directives),
         failures: attention::failures(&tasks, rows(Part::Tasks), attempts(Part::Tasks), dag),
         pipeline: Graph::new(selected.tasks.iter().copied(), dag),
         tasks,
@@ -150,23 +144,12 @@ fn unreadable(input: &Input<'_>, selected: &Selected<'_>) -> Vec<UnreadableItem>
     unreadable
 }
 
-/// The sources of the details.
-struct Details<'a> {
-    config: &'a Config,
-    state: &'a State,
-    probe: &'a Probe,
-    /// True to include every task, even complete ones.
-    of_all: bool,
-    /// `None` if there are no log files.
-    log_dir: Option<&'a Path>,
-}
-
-impl Details<'_> {
+impl Input<'_> {
     /// The details in the order of the tasks, and their indices by task number.
-    fn collect(
+    fn details(
         &self,
+        probe: &Probe,
         selected: &Selected<'_>,
-        tick: &(dyn Fn() + Sync),
     ) -> (Vec<TaskDetail>, HashMap<usize, usize>) {
         let mut by_subject: BTreeMap<&SubjectLabel, Vec<usize>> = BTreeMap::new();
         for (number, task) in selected.tasks.iter().enumerate() {
@@ -176,20 +159,18 @@ impl Details<'_> {
         }
         let subjects: Vec<(&SubjectLabel, Vec<usize>)> = by_subject.into_iter().collect();
         let found = parallel::map(&subjects, self.config.scan_threads, |(subject, numbers)| {
-            let outputs = self.probe.brief_explainer(subject);
-            let details: Vec<(usize, TaskDetail)> = numbers
-                .iter()
-                .filter_map(|number| {
-                    let task = selected.tasks.get(*number)?;
-                    let results = marker_results(outputs.findings(task.procedure, &task.session));
-                    let has_outputs = results.iter().any(|result| {
-                        matches!(result.state, MarkerState::Found | MarkerState::Forbidden)
-                    });
-                    (self.is_shown(task) == Some(true) || has_outputs)
-                        .then(|| (*number, self.detail(task, results)))
-                })
-                .collect();
-            tick();
+            let outputs = probe.brief_explainer(subject);
+            let details = numbers.iter().filter_map(|number| {
+                let task = selected.tasks.get(*number)?;
+                let results = marker_results(outputs.findings(task.procedure, &task.session));
+                let has_outputs = results.iter().any(|result| {
+                    matches!(result.state, MarkerState::Found | MarkerState::Forbidden)
+                });
+                (self.is_shown(task) == Some(true) || has_outputs)
+                    .then(|| (*number, self.detail(task, results)))
+            });
+            let details: Vec<(usize, TaskDetail)> = details.collect();
+            (self.tick)();
             details
         });
         let found: BTreeMap<usize, TaskDetail> = found.into_iter().flatten().collect();
@@ -198,15 +179,11 @@ impl Details<'_> {
         (found.into_values().collect(), numbers)
     }
 
-    fn row(&self, task: &Planned) -> Option<&TaskRow> {
-        self.state.get(&task.key)
-    }
-
     /// `Some(true)` if the task has details, `Some(false)` if it has them only with outputs.
     fn is_shown(&self, task: &Planned) -> Option<bool> {
-        let has_row = || self.row(task).is_some();
+        let has_row = || self.state.get(&task.key).is_some();
         match &task.decision {
-            _ if self.of_all => Some(true),
+            _ if self.all_markers => Some(true),
             Decision::Skip(
                 Skip::Complete
                 | Skip::Stale(_)
@@ -238,20 +215,22 @@ impl Details<'_> {
             text: decision_text(&task.decision),
             output_dir: output.to_string_lossy().into_owned(),
             markers,
-            job: self.row(task).map(|row| self.job(row)),
+            job: self.state.get(&task.key).map(|row| {
+                let (output, error) = logs::log_files(row, self.log_dir()).unzip();
+                JobDetail {
+                    row: row.clone(),
+                    failure: failure_text(row),
+                    output,
+                    error,
+                }
+            }),
             log_line: None,
             log_tail: Vec::new(),
         }
     }
 
-    fn job(&self, row: &TaskRow) -> JobDetail {
-        let (output, error) = logs::log_files(row, self.log_dir).unzip();
-        JobDetail {
-            row: row.clone(),
-            failure: failure_text(row),
-            output,
-            error,
-        }
+    fn log_dir(&self) -> Option<&Path> {
+        self.config.slurm.log_dir.as_deref()
     }
 }
 
@@ -262,12 +241,12 @@ fn distribute(
     unreadable: &mut Vec<UnreadableItem>,
 ) -> Logs {
     for task in tasks {
-        let key = &task.key;
-        if let Some(job) = task.job.as_mut().filter(|_| read.without_log.contains(key)) {
-            (job.output, job.error) = (None, None);
+        if let Some(one) = read.tasks.remove(&task.key) {
+            if let Some(job) = task.job.as_mut().filter(|_| !one.has_log) {
+                (job.output, job.error) = (None, None);
+            }
+            (task.log_tail, task.log_line) = (one.tail, one.excerpt);
         }
-        task.log_tail = read.tails.remove(key).unwrap_or_default();
-        task.log_line = read.excerpts.remove(key);
     }
     unreadable.append(&mut read.unreadable);
     read.logs
@@ -311,11 +290,8 @@ fn progress_of(
     };
     let dag = &input.config.procedures;
     let mut backlog: BTreeMap<Arc<str>, usize> = BTreeMap::new();
-    for task in selected
-        .tasks
-        .iter()
-        .filter(|task| is_backlog(&task.decision))
-    {
+    let tasks = selected.tasks.iter();
+    for task in tasks.filter(|task| is_backlog(&task.decision)) {
         let name = &dag.get(task.procedure).name;
         *backlog.entry(Arc::clone(name)).or_default() += 1;
     }

@@ -55,7 +55,7 @@ fn body(report: &Report) -> Markup {
         (
             "trend",
             "Since the last report",
-            figures::pair(report, [lists::trend, lists::trend_by_procedure]),
+            html! { (table(&lists::trend(report))) (table(&lists::trend_by_procedure(report))) },
         ),
         ("pipeline", "Pipeline", figures::pipeline(report)),
         ("failures", "Failures", figures::failures(report)),

@@ -1,7 +1,7 @@
 //! Checks of the inputs of jobs: DICOM directories and job scripts.
 
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::report::{Dicom, DicomFinding, DicomProblem, ScriptFinding, ScriptLine, ScriptProblem};
@@ -41,40 +41,42 @@ pub fn dicom(
 }
 
 fn dicom_of(session: &Session, min_files: u64) -> Option<DicomFinding> {
-    let absent = (DicomProblem::Missing, None, None);
-    let path: Option<&Path> = match &session.dicom {
-        bids::Dicom::NotNeeded => return None,
-        bids::Dicom::Missing => None,
-        bids::Dicom::At(path) => Some(path),
-    };
-    let (problem, files, error) = match path.map(std::fs::metadata) {
-        None => absent,
-        Some(Ok(metadata)) if metadata.is_dir() => {
-            match dicom::count_files(&Reader::default(), path?, min_files) {
-                Ok(files) if files >= min_files => return None,
-                Ok(files) => (DicomProblem::FewFiles, Some(files), None),
-                Err(what) => {
-                    let error = format!("{}: {}", what.path.display(), what.error);
-                    (DicomProblem::Unreadable, None, Some(error))
-                }
-            }
-        }
-        Some(Ok(_)) => absent,
-        Some(Err(error))
-            if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
-        {
-            absent
-        }
-        Some(Err(error)) => (DicomProblem::Unreadable, None, Some(error_text(&error))),
-    };
-    Some(DicomFinding {
+    let mut finding = DicomFinding {
         subject: session.subject.shared(),
         session: session.session.shared(),
-        problem,
-        path: path.map(|path| path.to_string_lossy().into_owned()),
-        files,
-        error,
-    })
+        problem: DicomProblem::Missing,
+        path: None,
+        files: None,
+        error: None,
+    };
+    let path = match &session.dicom {
+        bids::Dicom::NotNeeded => return None,
+        bids::Dicom::Missing => return Some(finding),
+        bids::Dicom::At(path) => path,
+    };
+    finding.path = Some(path.to_string_lossy().into_owned());
+    finding.error = match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => {
+            match dicom::count_files(&Reader::default(), path, min_files) {
+                Ok(files) if files >= min_files => return None,
+                Ok(files) => {
+                    finding.problem = DicomProblem::FewFiles;
+                    finding.files = Some(files);
+                    None
+                }
+                Err(what) => Some(format!("{}: {}", what.path.display(), what.error)),
+            }
+        }
+        Ok(_) => None,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            None
+        }
+        Err(error) => Some(error_text(&error)),
+    };
+    if finding.error.is_some() {
+        finding.problem = DicomProblem::Unreadable;
+    }
+    Some(finding)
 }
 
 /// Checks the script of each procedure. `directives` is false for the local executor, which ignores `#SBATCH`.
@@ -98,19 +100,16 @@ pub fn scripts<'a>(
         });
         match script {
             Err(error) => found.text = error,
-            Ok(_) if !directives => return None,
             Ok(script) => {
                 let ignored = ignored_directives(&script.text).into_iter();
                 let lines = ignored.map(|(number, text)| ScriptLine { number, text });
                 found.lines = lines.collect();
+                if !directives || found.lines.is_empty() {
+                    return None;
+                }
                 found.problem = ScriptProblem::IgnoredLines;
-                found.text = match found.lines.len() {
-                    0 => return None,
-                    n => format!(
-                        "Slurm ignores {} after the first command",
-                        plural(n, "#SBATCH line")
-                    ),
-                };
+                let lines = plural(found.lines.len(), "#SBATCH line");
+                found.text = format!("Slurm ignores {lines} after the first command");
             }
         }
         Some(found)

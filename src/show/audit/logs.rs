@@ -1,7 +1,7 @@
 //! Reads the logs of failed tasks, or of all: the log excerpt, known errors and last lines of each.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,12 +22,20 @@ const TAILS: usize = 1000;
 #[derive(Debug, Default)]
 pub struct Read {
     pub logs: Logs,
-    pub tails: HashMap<TaskKey, Vec<String>>,
-    /// The log excerpts of failed tasks.
-    pub excerpts: HashMap<TaskKey, String>,
-    /// Tasks without a log file.
-    pub without_log: HashSet<TaskKey>,
+    pub tasks: HashMap<TaskKey, TaskLogs>,
     pub unreadable: Vec<UnreadableItem>,
+}
+
+/// Results from the logs of one task.
+#[derive(Debug, Default)]
+pub struct TaskLogs {
+    /// False if neither file exists.
+    pub has_log: bool,
+    pub tail: Vec<String>,
+    /// The log excerpt of a failed task.
+    pub excerpt: Option<String>,
+    findings: Vec<LogFinding>,
+    unreadable: Vec<UnreadableItem>,
 }
 
 /// Reads the logs of the failed rows, or of `all`, several at a time.
@@ -39,50 +47,33 @@ pub fn read(
     threads: usize,
     tick: &(dyn Fn() + Sync),
 ) -> Read {
-    let mut chosen: Vec<(&TaskRow, [String; 2])> = rows
+    let mut chosen: Vec<(&TaskRow, (String, String))> = rows
         .iter()
         .filter(|row| all || row.status == TaskStatus::Failed)
-        .filter_map(|row| {
-            let (output, error) = log_files(row, log_dir)?;
-            Some((*row, [output, error]))
-        })
+        .filter_map(|row| Some((*row, log_files(row, log_dir)?)))
         .collect();
     chosen.sort_by_key(|(row, _)| Reverse(row.submitted_at));
     let numbered: Vec<_> = chosen.iter().enumerate().collect();
     let results = parallel::map(&numbered, threads, |(number, (row, files))| {
-        let one = read_task(row, files, patterns, *number < TAILS);
+        let mut one = read_task(row, files, patterns);
+        if *number >= TAILS {
+            one.tail = Vec::new();
+        }
         tick();
         one
     });
-    let mut read = Read {
-        logs: Logs {
-            tasks: results.len(),
-            ..Logs::default()
-        },
-        ..Read::default()
-    };
+    let mut read = Read::default();
+    read.logs.tasks = results.len();
     let mut counts: HashMap<Arc<str>, usize> = HashMap::new();
-    for ((row, _), one) in chosen.iter().zip(results) {
-        let known = one.findings.iter().find(|finding| finding.is_excerpt);
-        if !one.has_log && one.unreadable.is_empty() {
-            read.logs.without_log += 1;
-            read.without_log.insert(row.key.clone());
-        } else if known.is_none() {
-            read.logs.without_finding += 1;
+    for ((row, _), mut one) in chosen.iter().zip(results) {
+        match one.findings.iter().find(|finding| finding.is_excerpt) {
+            Some(known) => *counts.entry(Arc::clone(&known.pattern)).or_default() += 1,
+            None if one.has_log => read.logs.without_finding += 1,
+            None => read.logs.without_log += 1,
         }
-        if let Some(known) = known {
-            *counts.entry(Arc::clone(&known.pattern)).or_default() += 1;
-        }
-        let known = known.map(|finding| finding.line.clone());
-        let excerpt = known.or(one.last_line);
-        if let Some(excerpt) = excerpt.filter(|_| row.status == TaskStatus::Failed) {
-            read.excerpts.insert(row.key.clone(), excerpt);
-        }
-        read.logs.findings.extend(one.findings);
-        read.unreadable.extend(one.unreadable);
-        if !one.tail.is_empty() {
-            read.tails.insert(row.key.clone(), one.tail);
-        }
+        read.logs.findings.append(&mut one.findings);
+        read.unreadable.append(&mut one.unreadable);
+        read.tasks.insert(row.key.clone(), one);
     }
     read.logs.by_pattern = by_pattern(patterns, &counts);
     read
@@ -113,79 +104,56 @@ pub fn log_files(row: &TaskRow, log_dir: Option<&Path>) -> Option<(String, Strin
     Some((output, error))
 }
 
-/// Results from the logs of one task.
-#[derive(Default)]
-struct TaskLogs {
-    has_log: bool,
-    findings: Vec<LogFinding>,
-    /// The last line with text.
-    last_line: Option<String>,
-    tail: Vec<String>,
-    unreadable: Vec<UnreadableItem>,
-}
-
-fn read_task(
-    row: &TaskRow,
-    files: &[String; 2],
-    patterns: &Patterns,
-    wants_tail: bool,
-) -> TaskLogs {
+fn read_task(row: &TaskRow, (output, error): &(String, String), patterns: &Patterns) -> TaskLogs {
     let mut result = TaskLogs::default();
-    let [output, _] = files;
+    // Each pattern once. If both files match, the error file's line is used.
     let mut found: Vec<(Found<'_>, &String)> = Vec::new();
-    // The error file comes last, because its line wins over an equally important line of the output file.
-    for file in files {
+    for file in [error, output] {
         let tail = match read_tail(Path::new(file)) {
             Ok(Some(tail)) => tail,
             Ok(None) => continue,
             Err(what) => {
+                result.has_log = true;
                 let item = UnreadableItem::new("log", &what.path, what.error);
                 result.unreadable.push(item);
                 continue;
             }
         };
         result.has_log = true;
-        found.extend(patterns.scan(&tail).into_iter().map(|one| (one, file)));
-        result.last_line = tail.last_lines(1, TAIL_BYTES).pop().or(result.last_line);
-        if wants_tail {
-            let lines = tail.last_lines(TAIL_LINES, TAIL_BYTES);
-            if !lines.is_empty() {
-                result.tail = lines;
+        if result.tail.is_empty() {
+            result.tail = tail.last_lines(TAIL_LINES, TAIL_BYTES);
+        }
+        for one in patterns.scan(&tail) {
+            let name = |found: &Found<'_>| found.meaning.map(|meaning| Arc::clone(&meaning.name));
+            if found.iter().all(|(known, _)| name(known) != name(&one)) {
+                found.push((one, file));
             }
         }
     }
-    // Each pattern once. If both files match, the error file's line is used.
-    let mut once: Vec<(Found<'_>, &String)> = Vec::new();
-    for (one, file) in found.into_iter().rev() {
-        let name = |found: &Found<'_>| found.meaning.map(|meaning| Arc::clone(&meaning.name));
-        if !once.iter().any(|(known, _)| name(known) == name(&one)) {
-            once.push((one, file));
-        }
-    }
     let is_failed = row.status == TaskStatus::Failed;
-    // The last line of the highest rank, preferably of the error file.
-    let causes = once.iter().enumerate();
+    let causes = found.iter().enumerate();
     let causes = causes.filter(|(_, (found, _))| !is_failed || !found.is_note());
     let excerpt = causes.min_by_key(|(_, (found, file))| {
         let (rank, place) = found.weight();
         (rank, *file == output, place)
     });
     let excerpt = excerpt.map(|(at, _)| at);
-    result.findings = once
-        .into_iter()
-        .enumerate()
-        .filter_map(|(at, (one, file))| {
-            Some(LogFinding {
-                key: row.key.clone(),
-                job_id: row.job_id.as_ref().map(|id| id.as_str().into()),
-                pattern: Arc::clone(&one.meaning?.name),
-                is_excerpt: Some(at) == excerpt,
-                line: one.line,
-                file: file.clone(),
-                line_number: one.number,
-            })
+    let line = excerpt.and_then(|at| Some(&found.get(at)?.0.line));
+    result.excerpt = line.or(result.tail.last()).cloned();
+    result.excerpt = result.excerpt.filter(|_| is_failed);
+    let findings = found.into_iter().enumerate();
+    let findings = findings.filter_map(|(at, (one, file))| {
+        Some(LogFinding {
+            key: row.key.clone(),
+            job_id: row.job_id.clone(),
+            pattern: Arc::clone(&one.meaning?.name),
+            is_excerpt: Some(at) == excerpt,
+            line: one.line,
+            file: file.clone(),
+            line_number: one.number,
         })
-        .collect();
+    });
+    result.findings = findings.collect();
     result.findings.sort_by_key(|finding| !finding.is_excerpt);
     result
 }
@@ -251,7 +219,7 @@ mod tests {
             ]
         );
         assert!(logs.findings[0].file.ends_with(".err"));
-        let tail = &read.tails[&rows[0].key];
+        let tail = &read.tasks[&rows[0].key].tail;
         assert_eq!(tail.last().map(String::as_str), Some("ValueError: y"));
     }
 

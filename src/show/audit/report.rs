@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::Part;
 use crate::base::words::words;
-use crate::model::job::ExecutorKind;
+use crate::model::job::{ExecutorKind, JobId};
 use crate::show::graph::Graph;
 use crate::show::tables::{Group, TaskState, utc_time};
 
@@ -105,7 +105,7 @@ impl Study {
 }
 
 /// Sums over the whole report.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
     pub subjects: usize,
     pub sessions: usize,
@@ -132,7 +132,7 @@ impl Count {
 }
 
 /// Rows of the state by status; `total` is the sum of the others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct StatusCounts {
     pub pending: usize,
     pub running: usize,
@@ -214,7 +214,7 @@ pub struct Cell {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub job_id: Option<Arc<str>>,
+    pub job_id: Option<JobId>,
     /// A sentence about a task that is not complete and has no details.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<Arc<str>>,

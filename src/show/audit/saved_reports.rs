@@ -54,18 +54,13 @@ pub fn earlier(
 }
 
 fn list(dir: &Path) -> io::Result<Vec<(NaiveDateTime, PathBuf)>> {
-    let mut reports = Vec::new();
-    for entry in std::fs::read_dir(dir)? {
-        let entry = entry?;
+    let entries = std::fs::read_dir(dir)?.collect::<io::Result<Vec<_>>>()?;
+    let reports = entries.iter().filter_map(|entry| {
         let name = entry.file_name();
-        let time = name
-            .to_str()
-            .and_then(|name| NaiveDateTime::parse_from_str(name, NAME).ok());
-        if let Some(time) = time {
-            reports.push((time, entry.path()));
-        }
-    }
-    Ok(reports)
+        let time = NaiveDateTime::parse_from_str(name.to_str()?, NAME).ok()?;
+        Some((time, entry.path()))
+    });
+    Ok(reports.collect())
 }
 
 /// Saves a report under its time and returns the path. Replaces an earlier one of the same second.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::health;
 use super::report::{Cell, Count, Matrix, MatrixRow, ProcedureCounts, StatusCounts, Totals};
 use crate::decide::manifest::{Decision, Due, Planned, Selection, Skip};
-use crate::model::bids::{Session, SubjectLabel};
+use crate::model::bids::{Session, SessionLabel, SubjectLabel};
 use crate::model::job::JobId;
 use crate::model::procedure::{Procedure, ProcedureDag, ProcedureId, Scope};
 use crate::model::state::{Reason, TaskRow, TaskStatus};
@@ -32,29 +32,24 @@ impl<'a> Selected<'a> {
         tasks: &'a [Planned],
         rows: &'a [TaskRow],
     ) -> Self {
-        let sessions: Vec<&Session> = sessions
-            .iter()
-            .filter(|session| {
-                selection.contains_subject(session.subject.as_str())
-                    && selection.contains_session(session.session.as_str())
-            })
-            .collect();
+        let is_chosen = |subject: &SubjectLabel, session: &SessionLabel| {
+            selection.contains_subject(subject.as_str())
+                && selection.contains_session(session.as_str())
+        };
+        let sessions = sessions.iter();
+        let sessions = sessions.filter(|session| is_chosen(&session.subject, &session.session));
+        let sessions: Vec<&Session> = sessions.collect();
         let subjects: HashSet<&SubjectLabel> = sessions.iter().map(|s| &s.subject).collect();
-        let tasks = tasks
-            .iter()
-            .filter(|task| {
-                let procedure = dag.get(task.procedure);
-                !matches!(task.decision, Decision::Skip(Skip::NotSelected))
-                    && selection.contains_procedure(&procedure.name)
-                    && match procedure.scope {
-                        Scope::Subject => subjects.contains(&task.subject),
-                        Scope::Session => {
-                            selection.contains_subject(task.subject.as_str())
-                                && selection.contains_session(task.session.as_str())
-                        }
-                    }
-            })
-            .collect();
+        let tasks = tasks.iter().filter(|task| {
+            let procedure = dag.get(task.procedure);
+            !matches!(task.decision, Decision::Skip(Skip::NotSelected))
+                && selection.contains_procedure(&procedure.name)
+                && match procedure.scope {
+                    Scope::Subject => subjects.contains(&task.subject),
+                    Scope::Session => is_chosen(&task.subject, &task.session),
+                }
+        });
+        let tasks = tasks.collect();
         let mut selected = Self {
             dag,
             selection,
@@ -98,17 +93,13 @@ pub fn totals(selected: &Selected<'_>) -> Totals {
 /// Counts per procedure: the selected ones of the configuration, then removed ones that have rows.
 pub fn procedures(selected: &Selected<'_>) -> Vec<ProcedureCounts> {
     let known = selected.dag.iter();
-    let known = known.filter(|(_, p)| selected.selection.contains_procedure(&p.name));
-    let mut names: Vec<(&Arc<str>, Option<&'static str>)> = known
-        .map(|(_, procedure)| (&procedure.name, Some(procedure.scope.as_str())))
-        .collect();
+    let known = known.map(|(_, procedure)| (&procedure.name, Some(procedure.scope.as_str())));
+    let known = known.filter(|(name, _)| selected.selection.contains_procedure(name));
     let left: BTreeSet<&Arc<str>> = selected.rows.iter().map(|row| &row.key.procedure).collect();
-    let left = left
-        .into_iter()
-        .filter(|name| names.iter().all(|(known, _)| known != name));
-    let left: Vec<_> = left.map(|name| (name, None)).collect();
-    names.extend(left);
-    let counts = names.into_iter().map(|(name, scope)| {
+    let left = left.into_iter();
+    let left = left.filter(|name| selected.dag.find(name).is_none());
+    let names = known.chain(left.map(|name| (name, None)));
+    let counts = names.map(|(name, scope)| {
         let tasks = selected.tasks.iter().copied();
         let tasks = tasks.filter(|task| selected.dag.get(task.procedure).name == *name);
         let rows = selected.rows.iter().copied();
@@ -178,10 +169,7 @@ fn cell_of(task: &Planned, detail: Option<usize>, job: &dyn Fn(&Planned) -> Opti
     Cell {
         decision: TaskState::of(&task.decision),
         reason: reason(&task.decision),
-        job_id: (!needs_no_text)
-            .then(|| job(task))
-            .flatten()
-            .map(|id| id.as_str().into()),
+        job_id: Some(task).filter(|_| !needs_no_text).and_then(job),
         text: (!needs_no_text && detail.is_none()).then(|| decision_text(&task.decision).into()),
         detail,
     }

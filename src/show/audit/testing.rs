@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::report::*;
 use crate::model::job::{ExecutorKind, JobId};
 use crate::model::state::testing::at;
-use crate::model::state::{JobFacts, TaskKey, TaskRow, TaskStatus};
+use crate::model::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
 use crate::show::graph::{Edge, Graph, Node};
 use crate::show::tables::TaskState;
 
@@ -58,7 +58,7 @@ pub fn report() -> Report {
     let failed = Some(Cell {
         decision: TaskState::Failed,
         reason: Some("out_of_memory"),
-        job_id: Some("4812".into()),
+        job_id: Some(JobId::new("4812")),
         text: None,
         detail: Some(0),
     });
@@ -209,7 +209,7 @@ pub fn report() -> Report {
             }],
             findings: vec![LogFinding {
                 key: TaskKey::new(&subject, &session, "bids"),
-                job_id: Some("4812".into()),
+                job_id: Some(JobId::new("4812")),
                 pattern: "out_of_memory".into(),
                 is_excerpt: true,
                 line: "Killed".to_owned(),
@@ -219,9 +219,9 @@ pub fn report() -> Report {
         }),
         stale: vec![StaleJob {
             key: TaskKey::new(&subject, &session, "mriqc"),
-            job_id: Some("311".into()),
+            job_id: Some(JobId::new("311")),
             status: TaskStatus::Running,
-            reason: Some("running"),
+            reason: Some(Reason::Running),
             submitted_at: at(0),
             hours: 720,
         }],
@@ -229,11 +229,11 @@ pub fn report() -> Report {
             rows: vec![OrphanRow {
                 key: TaskKey::new(&subject, &session, "mriqc"),
                 status: TaskStatus::Running,
-                job_id: Some("311".into()),
+                job_id: Some(JobId::new("311")),
                 cause: OrphanCause::Procedure,
             }],
             jobs: Some(vec![LiveJob {
-                job_id: "999".into(),
+                job_id: JobId::new("999"),
                 name: "bids_sub-0009_ses-01".to_owned(),
                 slurm_state: Some("RUNNING".into()),
             }]),

@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::report::{
-    Count, FORMAT, FigureTrend, HealthSummary, ProcedureTrend, Report, Trend, count_of,
+    Count, FORMAT, FigureTrend, HealthSummary, ProcedureTrend, Report, Totals, Trend, count_of,
 };
 
 /// The compared part of a report, current or saved. Everything else is ignored.
@@ -26,13 +26,6 @@ pub struct Snapshot {
 pub struct Study {
     pub created_at: DateTime<Utc>,
     pub selection: Option<String>,
-}
-
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-struct Totals {
-    sessions: usize,
-    tasks: usize,
-    decisions: Vec<Count>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]

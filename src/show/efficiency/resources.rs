@@ -90,31 +90,24 @@ pub const TITLES: &str = "procedure | used | >n | >p50 | >p90 | >p95 | >max | >r
 impl Resource<'_> {
     /// The row for people.
     pub fn cells(&self) -> Vec<String> {
-        let used = |get: fn(&Percentiles) -> i64| {
-            let used = self.used.as_ref();
-            used.map_or(String::new(), |used| (self.text)(get(used)))
-        };
-        let count = |get: fn((usize, usize)) -> usize| {
-            let counts = self.over_and_short.map(get);
-            counts.map_or(String::new(), |count| count.to_string())
-        };
-        vec![
+        let used = self
+            .used
+            .map(|p| [p.p50, p.p90, p.p95, p.max].map(self.text));
+        let counts = self.over_and_short;
+        let counts = counts.map(|(over, short)| [over, short].map(|count| count.to_string()));
+        let verdict = Some(self.verdict).filter(|verdict| *verdict != Verdict::Unknown);
+        let verdict = verdict.map(|verdict| verdict.as_str().replace('_', "-"));
+        let mut cells = vec![
             self.procedure.to_owned(),
             self.name.to_owned(),
             self.n.to_string(),
-            used(|p| p.p50),
-            used(|p| p.p90),
-            used(|p| p.p95),
-            used(|p| p.max),
-            self.asked.map_or(String::new(), self.asked_text),
-            count(|(over, _)| over),
-            count(|(_, short)| short),
-            self.line.clone().unwrap_or_default(),
-            match self.verdict {
-                Verdict::Unknown => String::new(),
-                verdict => verdict.as_str().replace('_', "-"),
-            },
-        ]
+        ];
+        cells.extend(used.unwrap_or_default());
+        cells.push(self.asked.map(self.asked_text).unwrap_or_default());
+        cells.extend(counts.unwrap_or_default());
+        cells.push(self.line.clone().unwrap_or_default());
+        cells.push(verdict.unwrap_or_default());
+        cells
     }
 }
 

@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 
 use super::{Explanation, View, remedy};
 use crate::base::sys::local_time;
+use crate::base::text::{maybe, plural};
 use crate::config::duration;
 use crate::decide::manifest::{Blocked, Decision, Limit, Outlook, Planned, Skip};
 use crate::decide::safety::hints;
@@ -14,6 +15,7 @@ use crate::executor::OtherExecutor;
 use crate::gather::completion::explain::Verdict;
 use crate::model::config::Config;
 use crate::model::state::{Reason, TaskKey, TaskRow};
+use crate::show::tables::words::outlook_text;
 
 const UNKNOWN: &str = "Slurm is not responding, so the job's state is unknown; \
      the next successful `run` will check it";
@@ -29,25 +31,14 @@ pub(super) fn todo(
     chain: &[&Planned],
     about: &Explanation,
 ) -> String {
-    let Decision::Skip(Skip::WaitingFor(_)) = planned.decision else {
-        let is_complete = about.outputs.verdict == Verdict::Complete;
-        let problem = about
-            .next
-            .as_ref()
-            .and_then(|n| n.script_problem.as_deref());
-        let reason = about
-            .job
-            .as_ref()
-            .and_then(|job| job.pending_reason.as_deref());
-        return of_task(view, planned, is_complete, problem, reason);
-    };
     let Some(root) = chain.last() else {
-        return "its dependencies must be complete first".to_owned();
+        let is_complete = about.outputs.verdict == Verdict::Complete;
+        return of_task(view, planned, is_complete, Some(about));
     };
     let key = &root.key;
     let outputs = view.outputs.findings(root.procedure, &root.session);
     let is_complete = outputs.verdict == Verdict::Complete;
-    let advice = of_task(view, root, is_complete, None, None);
+    let advice = of_task(view, root, is_complete, None);
     match advice.strip_prefix("nothing; ") {
         Some(why) => format!("nothing; {key} must be complete first: {why}"),
         None => format!("{key} must be complete first: {advice}"),
@@ -58,9 +49,10 @@ fn of_task(
     view: &View<'_>,
     planned: &Planned,
     is_complete: bool,
-    script_problem: Option<&str>,
-    pending_reason: Option<&str>,
+    about: Option<&Explanation>,
 ) -> String {
+    let script_problem = about.and_then(|about| about.next.as_ref()?.script_problem.as_deref());
+    let pending_reason = about.and_then(|about| about.job.as_ref()?.pending_reason.as_deref());
     let key = &planned.key;
     let row = view.state.get(key);
     let skip = match &planned.decision {
@@ -76,16 +68,9 @@ fn of_task(
         Decision::Skip(skip) => skip,
     };
     match skip {
-        Skip::Complete
-            if !is_complete && row.is_some_and(|row| view.trust.check_times(row).is_some()) =>
-        {
-            "nothing; its outputs are no longer complete, which the next check will find. \
-             To check now: snbb-scheduler run --recheck"
-                .to_owned()
-        }
         Skip::Complete if !is_complete => {
-            "nothing yet; another login node verified its outputs less than a minute \
-             ago, and a network file system may not show them on this host yet"
+            "nothing; its outputs are not complete on this host now, and the next check will decide. \
+             To check now: snbb-scheduler run --recheck"
                 .to_owned()
         }
         Skip::Complete => "nothing; its outputs are complete".to_owned(),
@@ -101,38 +86,27 @@ fn of_task(
             "nothing; to include it, change `include` or `exclude` in the configuration".to_owned()
         }
         Skip::NotApplicable => "nothing; the session lacks the input of this procedure".to_owned(),
-        Skip::InFlight { .. } => match row.and_then(|row| awaiting(view.config, row)) {
-            Some(text) => format!("nothing yet; {text}"),
-            None if let Some(other) = row.and_then(|row| of_other(view, row)) => other.remedy(),
-            None if view.queue.is_none() && !is_over(row) => UNKNOWN.to_owned(),
-            None => in_flight(row, pending_reason),
+        Skip::InFlight { .. } => match row.and_then(|row| of_other(view, row)) {
+            Some(other) => other.remedy(),
+            None => in_flight(view, row, pending_reason),
         },
         Skip::Failed { outlook, .. } => failed(view, key, row, *outlook, is_complete),
         Skip::JobWithoutRow(id) => {
             format!("job {id} must end first; to cancel it: scancel {id}")
         }
-        Skip::Renamed(removed_procedure) if removed_procedure.job_id.is_none() => {
-            IN_DOUBT.to_owned()
-        }
-        Skip::Renamed(removed_procedure) => {
-            let old = TaskKey::new(
-                &key.subject,
-                &removed_procedure.session,
-                &removed_procedure.procedure,
-            );
-            if removed_procedure.is_old_scope {
-                return format!(
-                    "nothing; that job must end first, even with --force. To cancel it: snbb-scheduler cancel{}",
-                    options(&old)
-                );
+        Skip::Renamed(removed) if removed.job_id.is_none() => IN_DOUBT.to_owned(),
+        Skip::Renamed(removed) => {
+            let old = TaskKey::new(&key.subject, &removed.session, &removed.procedure);
+            let (new, options) = (&key.procedure, options(&old));
+            let text = "that job must end first, even with --force.";
+            match removed.is_old_scope {
+                true => format!("nothing; {text} To cancel it: snbb-scheduler cancel{options}"),
+                false => format!(
+                    "nothing if {new} is the new name of {}: {text} \
+                     Otherwise wait for the job, or cancel it: snbb-scheduler cancel{options}",
+                    removed.procedure
+                ),
             }
-            format!(
-                "nothing if {} is the new name of {}: that job must end first, even with --force. \
-                 Otherwise wait for the job, or cancel it: snbb-scheduler cancel{}",
-                key.procedure,
-                removed_procedure.procedure,
-                options(&old)
-            )
         }
         Skip::NoDicom => match (view.dicom(planned), view.sessions_file()) {
             (Some(place), _) => format!("copy its DICOM files to {}", place.path),
@@ -145,13 +119,10 @@ fn of_task(
             "nothing; if no more files arrive, the first `run` after {} will submit it",
             local_time(*until)
         ),
-        Skip::TooFewFiles { .. } => match view.dicom(planned) {
-            Some(place) => format!(
-                "copy the missing DICOM files to {}, or lower dicom_min_files (audit)",
-                place.path
-            ),
-            None => "more DICOM files are required".to_owned(),
-        },
+        Skip::TooFewFiles { .. } => format!(
+            "copy the missing DICOM files{}, or lower dicom_min_files (audit)",
+            maybe(" to ", view.dicom(planned).map(|place| place.path), "")
+        ),
         Skip::WaitingFor(waiting) if waiting.blocked == Some(Blocked::NotApplicable) => format!(
             "nothing, unless a session with input for {} arrives; to make {} not applicable too, add \
              `when` to its markers",
@@ -163,30 +134,27 @@ fn of_task(
             what.path.display()
         ),
         Skip::OverLimit(limit) => over_limit(limit, key),
-        Skip::Paused(_) => match &view.control.study.paused {
-            Some(_) => "to end the pause of the study: snbb-scheduler resume".to_owned(),
-            None => format!(
-                "to end the pause: snbb-scheduler resume --procedure {}",
-                key.procedure
-            ),
-        },
+        Skip::Paused(_) => {
+            let own = Some(&key.procedure).filter(|_| view.control.study.paused.is_none());
+            let own = maybe(" --procedure ", own, "");
+            format!("to end the pause: snbb-scheduler resume{own}")
+        }
         Skip::NotSelected => "add it to the selection".to_owned(),
     }
 }
 
 /// The same for a row in flight whose task no longer exists.
 pub(super) fn of_removed_task(view: &View<'_>, row: &TaskRow) -> String {
-    if let Some(text) = awaiting(view.config, row) {
-        return format!("nothing yet; {text}");
+    if let Some(other) = of_other(view, row) {
+        return format!("{other}; {}", other.remedy());
     }
-    match row.reason {
-        _ if let Some(other) = of_other(view, row) => format!("{other}; {}", other.remedy()),
-        _ if view.queue.is_none() && !is_over(Some(row)) => UNKNOWN.to_owned(),
-        Some(Reason::Submitting | Reason::Unaccounted) => in_flight(Some(row), None),
-        _ => format!(
+    let text = in_flight(view, Some(row), None);
+    match text.starts_with("nothing; its job") {
+        true => format!(
             "nothing; `run` will track its job until it ends. To cancel it: snbb-scheduler cancel{}",
             options(&row.key)
         ),
+        false => text,
     }
 }
 
@@ -194,18 +162,15 @@ pub(super) fn of_other<'a>(view: &View<'_>, row: &'a TaskRow) -> Option<OtherExe
     OtherExecutor::of(row, view.config.executor)
 }
 
-/// True if its job has ended or was never seen, so that the queue has no more information.
-fn is_over(row: Option<&TaskRow>) -> bool {
-    let reason = row.and_then(|row| row.reason);
-    matches!(reason, Some(Reason::AwaitingOutput | Reason::Submitting))
-}
-
-fn in_flight(row: Option<&TaskRow>, pending_reason: Option<&str>) -> String {
-    let job = row
-        .and_then(|row| row.job_id.as_ref())
-        .map_or_else(|| "JOB".to_owned(), ToString::to_string);
+fn in_flight(view: &View<'_>, row: Option<&TaskRow>, pending_reason: Option<&str>) -> String {
+    if let Some(text) = awaiting(view.config, row) {
+        return format!("nothing yet; {text}");
+    }
+    let job = row.and_then(|row| row.job_id.as_ref());
+    let job = job.map_or("JOB", |id| id.as_str());
     match row.and_then(|row| row.reason) {
         Some(Reason::Submitting) => IN_DOUBT.to_owned(),
+        _ if view.queue.is_none() => UNKNOWN.to_owned(),
         Some(Reason::Held) => match pending_reason {
             Some("JobHeldAdmin") => format!(
                 "an administrator must release the job: scontrol release {job}"
@@ -216,9 +181,6 @@ fn in_flight(row: Option<&TaskRow>, pending_reason: Option<&str>) -> String {
             _ => format!("release the job: scontrol release {job}"),
         },
         Some(Reason::Suspended) => "nothing; Slurm has suspended its job".to_owned(),
-        Some(Reason::AwaitingOutput) => {
-            "nothing yet; its job finished, and its outputs may still appear (output_grace)".to_owned()
-        }
         Some(Reason::Unaccounted) => {
             "nothing yet; Slurm has not reported how its job ended. After lost_grace, its outputs decide".to_owned()
         }
@@ -258,14 +220,8 @@ fn failed(
     outlook: Outlook,
     is_complete: bool,
 ) -> String {
-    if let Outlook::At(at) = outlook {
-        return format!(
-            "nothing; the first `run` after {} will retry it",
-            local_time(at)
-        );
-    }
-    if outlook == Outlook::Now {
-        return "nothing; the next `run` will retry it".to_owned();
+    if outlook.is_retry() {
+        return format!("nothing; it {}", outlook_text(outlook));
     }
     let words = key.words();
     let remedy = row.and_then(|row| remedy(view.config, row));
@@ -305,37 +261,27 @@ fn over_limit(limit: &Limit, key: &TaskKey) -> String {
     }
 }
 
-/// A sentence about the wait for this task's outputs. `None` if the task is not waiting.
-pub fn awaiting(config: &Config, row: &TaskRow) -> Option<String> {
-    (row.reason == Some(Reason::AwaitingOutput))
-        .then(|| format!("its job finished; {}", waiting_text(until(config, row))))
-}
-
-/// The same for several rows.
-pub fn all_awaiting<'a>(
+/// A sentence about the wait for the outputs of these rows. `None` if none is waiting.
+pub fn awaiting<'a>(
     config: &Config,
     rows: impl IntoIterator<Item = &'a TaskRow>,
 ) -> Option<String> {
     let mut waiting: Vec<&TaskRow> = rows.into_iter().collect();
     waiting.retain(|row| row.reason == Some(Reason::AwaitingOutput));
-    let what = match &waiting[..] {
-        [] => return None,
-        [one] => format!("the job of {} finished", one.key),
-        all => format!("{} jobs finished", all.len()),
-    };
+    if waiting.is_empty() {
+        return None;
+    }
+    let jobs = plural(waiting.len(), "job");
     let last = waiting.iter().filter_map(|row| until(config, row)).max();
-    Some(format!("{what}; {}", waiting_text(last)))
-}
-
-fn waiting_text(until: Option<(DateTime<Utc>, Duration)>) -> String {
-    match until {
+    let text = match last {
         Some((at, grace)) => format!(
             "waiting for outputs until {} (output_grace {})",
             local_time(at),
             duration::format(grace)
         ),
         None => "the outputs could not be checked yet".to_owned(),
-    }
+    };
+    Some(format!("{jobs} finished; {text}"))
 }
 
 /// End and length of the wait. `None` if the outputs could not be read yet.
@@ -352,15 +298,13 @@ fn until(config: &Config, row: &TaskRow) -> Option<(DateTime<Utc>, Duration)> {
 
 /// The options that select a task, each after a space.
 pub(super) fn options(key: &TaskKey) -> String {
-    let mut options = String::new();
-    for (option, value) in [
-        ("--subject", &key.subject),
-        ("--session", &key.session),
-        ("--procedure", &key.procedure),
-    ] {
-        if !value.is_empty() {
-            options.push_str(&format!(" {option} {value}"));
-        }
-    }
-    options
+    let options = [
+        (" --subject ", &key.subject),
+        (" --session ", &key.session),
+        (" --procedure ", &key.procedure),
+    ];
+    let given = options.map(|(option, value)| (option, Some(value).filter(|v| !v.is_empty())));
+    given
+        .map(|(option, value)| maybe(option, value, ""))
+        .concat()
 }

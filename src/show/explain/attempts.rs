@@ -62,29 +62,21 @@ impl View<'_> {
         rows.into_iter().map(|row| self.attempt(row)).collect()
     }
 
+    /// The log of a failed attempt is the file with the log excerpt.
     pub(super) fn attempt(&self, row: &TaskRow) -> Attempt {
-        let logs = logs::files_of(self.config, self.store, row);
+        let files = logs::files_of(self.config, self.store, row);
+        let log = files.as_ref().map(|files| match row.status {
+            TaskStatus::Failed => excerpt(files, &Patterns::for_config(self.config))
+                .map_or(&*files.error, |(path, _)| path),
+            _ => &*files.output,
+        });
         Attempt {
             attempt: row.attempt.unwrap_or(1),
             text: row_text(row),
             used: used_text(row),
-            log_path: logs.map(|files| files.output.to_string_lossy().into_owned()),
+            log_path: log.map(|path| path.to_string_lossy().into_owned()),
             row: row.clone(),
         }
-    }
-
-    /// The row's attempt. The log of a failed one is the file with the log excerpt.
-    pub(super) fn newest(&self, row: &TaskRow) -> Attempt {
-        let mut attempt = self.attempt(row);
-        if row.status != TaskStatus::Failed {
-            return attempt;
-        }
-        if let Some(files) = logs::files_of(self.config, self.store, row) {
-            let path = excerpt(&files, &Patterns::for_config(self.config))
-                .map_or(&*files.error, |(path, _)| path);
-            attempt.log_path = Some(path.to_string_lossy().into_owned());
-        }
-        attempt
     }
 
     pub(super) fn outlook(&self, procedure: ProcedureId, row: &TaskRow) -> Outlook {
@@ -99,11 +91,11 @@ impl View<'_> {
         let rules = self.config.procedures.get(procedure).rules.retry.as_ref();
         let outlook = self.outlook(procedure, row);
         Some(Retry {
-            text: outlook_text(outlook, row.attempt.unwrap_or(1)),
+            text: outlook_text(outlook),
             automatic: outlook.is_retry(),
             at: match outlook {
                 Outlook::At(at) => Some(at),
-                Outlook::None | Outlook::Now | Outlook::Spent(_) => None,
+                _ => None,
             },
             attempts_used: row.retry.attempts(),
             attempts_allowed: rules.map(|rules| rules.max_attempts),

@@ -42,7 +42,7 @@ impl View<'_> {
             dicom: None,
             dependencies: Vec::new(),
             outputs: self.outputs_of(key),
-            row: Some(self.newest(row)),
+            row: Some(self.attempt(row)),
             silence: logs::files_of(self.config, self.store, row)
                 .and_then(|files| silence(row, &files)),
             job: job.and_then(|id| self.job(id, row.facts.cluster.as_deref())),

@@ -4,16 +4,18 @@
 use serde::Serialize;
 
 use super::View;
+use crate::act::pass::AttemptNumbers;
 use crate::base::shell;
 use crate::decide::manifest::{Decision, Due, Limit, Planned, Skip};
 use crate::decide::request;
-use crate::decide::request::RequestContext;
+use crate::decide::request::{Prepared, RequestContext};
 use crate::executor::JobRequest;
 use crate::executor::script::header_of;
 use crate::gather::completion::explain::{Findings, Verdict};
 use crate::model::procedure::Resources;
 use crate::model::procedure::options::Arguments;
 use crate::model::state::TaskRow;
+use crate::show::tables::words::pause_text;
 use crate::show::tables::{TaskState, decision_text};
 
 /// The submission that `run` would make next.
@@ -52,7 +54,7 @@ pub(super) fn next_submission(
         Ok(path) if is_retry => header_of(path),
         _ => Arguments::default(),
     };
-    let (attempt, last_reason) = view.history().next(&planned.key);
+    let (attempt, last_reason) = AttemptNumbers::new(view.attempts, view.state).next(&planned.key);
     let prepared = request::prepare(
         view.config,
         &planned,
@@ -66,14 +68,10 @@ pub(super) fn next_submission(
             run_id: view.run_id,
         },
     );
-    let batch = view.batches.iter().find(|batch| {
-        batch.array.is_some()
-            && batch
-                .tasks
-                .iter()
-                .any(|task| task.request.key == prepared.request.key)
-    });
-    let array = batch.and_then(|batch| Some((batch.array.as_ref()?, &batch.tasks)));
+    let arrays = view.batches.iter();
+    let mut arrays = arrays.filter_map(|batch| Some((batch.array.as_ref()?, &batch.tasks)));
+    let is_own = |task: &Prepared| task.request.key == prepared.request.key;
+    let array = arrays.find(|(_, tasks)| tasks.iter().any(is_own));
     let line = match array {
         Some((array, tasks)) => {
             let requests: Vec<&JobRequest> = tasks.iter().map(|task| &task.request).collect();
@@ -89,12 +87,7 @@ pub(super) fn next_submission(
             false => Vec::new(),
         },
         changes: prepared.notes.changes,
-        reduced: prepared
-            .notes
-            .reduced
-            .iter()
-            .map(ToString::to_string)
-            .collect(),
+        reduced: (prepared.notes.reduced.iter().map(ToString::to_string)).collect(),
         command: shell::join(&line),
         script_problem: script.err().map(|error| error.with_hint()),
     })
@@ -106,19 +99,14 @@ fn due(
     row: Option<&TaskRow>,
     outputs: &Findings,
 ) -> Option<Due> {
-    let is_left = matches!(
-        planned.decision,
-        Decision::Skip(Skip::NoDicom | Skip::NotSelected)
-    );
     match &planned.decision {
         Decision::Submit(due) => return Some(*due),
-        other if is_left || is_over(other) => return None,
+        Decision::Skip(Skip::NoDicom | Skip::NotSelected) => return None,
+        other if is_over(other) => return None,
         Decision::Skip(_) => {}
     }
-    let reason = row
-        .filter(|row| view.outlook(planned.procedure, row).is_retry())
-        .and_then(|row| row.reason);
-    Some(match reason {
+    let row = row.filter(|row| view.outlook(planned.procedure, row).is_retry());
+    Some(match row.and_then(|row| row.reason) {
         Some(reason) => Due::Retry {
             reason,
             complete: outputs.verdict == Verdict::Complete,
@@ -129,12 +117,12 @@ fn due(
 
 /// True if no submission follows from this decision: the task has a job, is complete or is left out.
 fn is_over(decision: &Decision) -> bool {
+    use TaskState::{Complete, Excluded, NotApplicable, Pending, Running};
     let state = TaskState::of(decision);
-    state.is_in_flight()
-        || matches!(
-            state,
-            TaskState::Complete | TaskState::Excluded | TaskState::NotApplicable
-        )
+    matches!(
+        state,
+        Running | Pending | Complete | Excluded | NotApplicable
+    )
 }
 
 /// A resource request as options of sbatch.
@@ -159,11 +147,10 @@ impl View<'_> {
             .collect();
         if let Some(pause) = self.control.pause_of(procedure) {
             let what = match &self.control.study.paused {
-                Some(_) => "the study is ",
-                None => "the procedure is ",
+                Some(_) => "study",
+                None => "procedure",
             };
-            let paused = Decision::Skip(Skip::Paused(Box::new(pause.clone())));
-            held.push(format!("{what}{}", decision_text(&paused)));
+            held.push(format!("the {what} is {}", pause_text(pause)));
         }
         // Limits on jobs in flight are reported below, with their numbers.
         if let Decision::Skip(Skip::OverLimit(limit)) = &planned.decision

@@ -1,5 +1,6 @@
 //! The remedy for a job that needed more memory or time than requested. Pure.
 
+use crate::base::text::maybe;
 use crate::decide::manifest::retry::{asked_mem, asked_time};
 use crate::model::config::Config;
 use crate::model::procedure::{MemSize, TimeLimit, options};
@@ -33,28 +34,23 @@ pub fn remedy(config: &Config, row: &TaskRow) -> Option<String> {
         ),
         _ => return None,
     };
-    if configured
+    let is_raised = configured
         .zip(asked)
-        .is_some_and(|(now, asked)| now > asked)
-    {
+        .is_some_and(|(now, asked)| now > asked);
+    if is_raised {
         return None;
     }
-    let now = asked.map_or_else(String::new, |asked| format!(" (was {})", text(asked)));
-    let place = match config.file.as_deref().and_then(|file| file.file_name()) {
-        Some(name) => name.to_string_lossy().into_owned(),
-        None => "the configuration".to_owned(),
-    };
+    let now = maybe(" (was ", asked.map(text), ")");
+    let place = config.file.as_deref().and_then(|file| file.file_name());
+    let place = place.map_or("the configuration".into(), |name| name.to_string_lossy());
     let has_rule = (procedure.rules.retry.as_ref())
         .and_then(|retry| retry.on.get(&row.reason?))
         .is_some_and(|rule| match key {
             "mem" => rule.mem_factor.is_some(),
             _ => rule.time_factor.is_some(),
         });
-    let rule = if has_rule {
-        String::new()
-    } else {
-        format!(", or add a `retry` rule with `{factor}`")
-    };
+    let factor = Some(factor).filter(|_| !has_rule);
+    let rule = maybe(", or add a `retry` rule with `", factor, "`");
     Some(format!(
         "increase `{key}` of {} in {place}{now}{rule}: an unchanged retry would fail again",
         row.key.procedure

@@ -6,18 +6,16 @@
 mod table;
 
 use std::cmp::Reverse;
-use std::fs::File;
-use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use regex::bytes::{Regex, RegexSet};
 
-use crate::base::printable::printable;
 use crate::base::regular::error_text;
 use crate::config::log_patterns;
 use crate::gather::disk::Unreadable;
-use crate::gather::logs::without_colors;
+use crate::gather::logs;
 use crate::model::config::{Config, LogPattern};
 use crate::model::job::ExecutorKind;
 
@@ -105,8 +103,10 @@ impl Patterns {
 
     /// Patterns of the configuration, which are known to compile, and the built-in ones.
     pub fn for_config(config: &Config) -> Self {
-        let all = Self::new(&config.audit.log_patterns);
-        let mut all = all.unwrap_or_else(|_| Self::builtin().clone());
+        // Compiling takes time, so the built-in ones are compiled once.
+        let site = Some(&config.audit.log_patterns).filter(|site| !site.is_empty());
+        let all = site.and_then(|site| Self::new(site).ok());
+        let mut all = all.unwrap_or_else(|| Self::builtin().clone());
         if config.executor == ExecutorKind::Local {
             let mut meanings = all.meanings.iter_mut();
             if let Some(found) =
@@ -180,8 +180,10 @@ impl Patterns {
         let mut found = self.scan(tail);
         found.retain(|found| !found.is_note());
         found.into_iter().min_by_key(Found::weight).or_else(|| {
-            let mut lines = tail.lines().collect::<Vec<_>>().into_iter().rev();
-            let (at, line) = lines.find(|(_, line)| !line.trim_ascii().is_empty())?;
+            let lines = tail.lines();
+            let (at, line) = lines
+                .filter(|(_, line)| !line.trim_ascii().is_empty())
+                .last()?;
             Some(Found {
                 meaning: None,
                 line: shown(line),
@@ -201,31 +203,17 @@ impl Patterns {
 /// # Errors
 /// The file exists, but cannot be read.
 pub fn read_tail(path: &Path) -> Result<Option<Tail>, Unreadable> {
-    match read(path) {
-        Ok(tail) => Ok(tail),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            Ok(None)
-        }
+    match logs::end_of(path, TAIL) {
+        Ok(end) => Ok(end.map(|(bytes, size)| {
+            let is_complete = bytes.len() as u64 == size;
+            Tail::new(bytes, is_complete)
+        })),
+        Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(None),
         Err(error) => Err(Unreadable {
             path: path.to_owned(),
             error: error_text(&error),
         }),
     }
-}
-
-fn read(path: &Path) -> io::Result<Option<Tail>> {
-    // Opening a named pipe would wait for its writer, so its type is checked first.
-    if !std::fs::metadata(path)?.is_file() {
-        return Ok(None);
-    }
-    let mut file = File::open(path)?;
-    // The size comes from seeking, because the file may grow.
-    let length = file.seek(SeekFrom::End(0))?;
-    let start = length.saturating_sub(TAIL);
-    file.seek(SeekFrom::Start(start))?;
-    let mut bytes = Vec::new();
-    file.take(TAIL).read_to_end(&mut bytes)?;
-    Ok(Some(Tail::new(bytes, start == 0)))
 }
 
 impl Tail {
@@ -279,14 +267,9 @@ impl Tail {
     }
 }
 
-/// Makes a line safe to show: without colours and control characters, shortened, one character per invalid byte.
+/// Makes a line safe to show: without colours and control characters, shortened.
 pub fn shown(line: &[u8]) -> String {
-    let text = String::from_utf8_lossy(line);
-    let text = without_colors(&text);
-    let text = text.trim().replace('\t', " ");
-    let safe: String = text.chars().take(SHOWN).collect();
-    let end = if safe.len() < text.len() { "…" } else { "" };
-    format!("{}{end}", printable(&safe))
+    logs::safe(line.trim_ascii(), SHOWN)
 }
 
 #[cfg(test)]

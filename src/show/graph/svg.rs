@@ -3,16 +3,12 @@
 use maud::{Markup, html};
 
 use super::{Graph, Node, paint};
-use crate::show::charts::px;
 use crate::show::tables::Group;
 
-/// Approximate width of a letter in a line and in a name.
-const LETTER: f64 = 6.5;
-const NAME_LETTER: f64 = 8.0;
+/// Approximate width of a letter.
+const LETTER: f64 = 8.0;
 const LINE: f64 = 17.0;
 const PADDING: f64 = 11.0;
-/// Height of the name and the bar.
-const TOP: f64 = 35.0;
 /// Horizontal gap between boxes, for the arrows, and vertical gap.
 const ACROSS: f64 = 46.0;
 const DOWN: f64 = 16.0;
@@ -31,11 +27,8 @@ pub(super) fn draw(graph: &Graph, namespace: Option<&str>) -> Markup {
     let (places, width, height) = places(graph);
     let at = |number: usize| places.get(number).copied();
     let boxes = graph.nodes.iter().zip(&places);
-    let summary: Vec<String> = graph
-        .nodes
-        .iter()
-        .map(|node| node.lines().join(", "))
-        .collect();
+    let summary = graph.nodes.iter().map(|node| node.lines().join(", "));
+    let summary: Vec<String> = summary.collect();
     html! {
         svg.pipeline xmlns=[namespace] role="img" aria-label={ "Pipeline: " (summary.join("; ")) }
             viewBox={ "0 0 " (width) " " (height) } width=(width) height=(height)
@@ -50,52 +43,19 @@ pub(super) fn draw(graph: &Graph, namespace: Option<&str>) -> Markup {
     }
 }
 
-/// A box with the name, a bar of all tasks, and counts.
+/// A box with the name and counts.
 fn labelled(node: &Node, place: Place) -> Markup {
-    let (y, width) = (place.y, place.width);
     let (fill, line) = paint(node.worst());
     let group = node.worst().map_or(Group::Out, |worst| worst.style().group);
-    let left = place.x + PADDING;
     html! {
         g class={ "g-" (group) } {
-            rect.card x=(place.x) y=(y) width=(width) height=(place.height) rx="6" fill=(fill) stroke=(line) {}
-            text x=(left) y=(y + 20.0) fill="#111" font-weight="600" { (node.name) }
-            @for (color, group, from, share) in bar(node) {
-                @let full = width - 2.0 * PADDING;
-                rect class={ "g-" (group) } fill=(color) x=(px(left + from * full)) y=(y + 27.0) width=(px(share * full)) height="5" {}
-            }
-            @for (number, text) in lines(node).iter().enumerate() {
-                text x=(left) y=(y + TOP + LINE * (number as f64 + 1.0) - 4.0) fill="#111" font-size="12" { (text) }
+            rect.card x=(place.x) y=(place.y) width=(place.width) height=(place.height) rx="6" fill=(fill) stroke=(line) {}
+            @for (number, text) in node.lines().iter().enumerate() {
+                text x=(place.x + PADDING) y=(place.y + LINE * (number as f64 + 1.0) + 3.0) fill="#111"
+                    font-weight=[(number == 0).then_some("600")] { (text) }
             }
         }
     }
-}
-
-/// Colour, group, start and share of each part of a bar.
-fn bar(node: &Node) -> Vec<(&'static str, Group, f64, f64)> {
-    let all: usize = node.counts.iter().map(|(_, count)| count).sum();
-    let mut from = 0.0;
-    let parts = node.counts.iter().map(|(state, count)| {
-        let style = state.style();
-        let share = *count as f64 / all.max(1) as f64;
-        from += share;
-        (paint(Some(*state)).1, style.group, from - share, share)
-    });
-    parts.collect()
-}
-
-/// The counts by group, two in a line.
-fn lines(node: &Node) -> Vec<String> {
-    let groups = Group::ALL.into_iter().filter_map(|group| {
-        let own = node
-            .counts
-            .iter()
-            .filter(|(one, _)| one.style().group == group);
-        let count: usize = own.map(|(_, count)| count).sum();
-        (count > 0).then(|| format!("{count} {}", group.title().to_lowercase()))
-    });
-    let groups: Vec<String> = groups.collect();
-    groups.chunks(2).map(|two| two.join(" · ")).collect()
 }
 
 /// A curve from the right side of a box to the left side of another.
@@ -114,13 +74,10 @@ fn arrow(from: Place, to: Place, any_session: bool) -> Markup {
 fn places(graph: &Graph) -> (Vec<Place>, f64, f64) {
     let layers = layers(graph);
     let size = |node: &Node| {
-        let lines = lines(node);
-        let letters = lines
-            .iter()
-            .map(|line| line.chars().count() as f64 * LETTER);
-        let name = node.name.chars().count() as f64 * NAME_LETTER;
-        let width = letters.fold(name, f64::max) + 2.0 * PADDING;
-        (width.round(), TOP + lines.len() as f64 * LINE + 6.0)
+        let lines = node.lines();
+        let longest = lines.iter().map(|line| line.chars().count()).max();
+        let width = longest.unwrap_or(0) as f64 * LETTER + 2.0 * PADDING;
+        (width.round(), lines.len() as f64 * LINE + PADDING)
     };
     let mut places = vec![Place::default(); graph.nodes.len()];
     let (mut x, mut height) = (2.0, 0.0_f64);
@@ -140,19 +97,6 @@ fn places(graph: &Graph) -> (Vec<Place>, f64, f64) {
         }
         height = height.max(y - DOWN + 2.0);
         x += widest + ACROSS;
-    }
-    // Center each layer vertically.
-    let bottom = |layer: usize| {
-        let own = layers.iter().zip(&places).filter(|(own, _)| **own == layer);
-        own.map(|(_, place)| place.y + place.height)
-            .fold(0.0, f64::max)
-    };
-    let offsets: Vec<f64> = layers
-        .iter()
-        .map(|layer| ((height - bottom(*layer)) / 2.0).floor())
-        .collect();
-    for (place, offset) in places.iter_mut().zip(offsets) {
-        place.y += offset;
     }
     (places, x - ACROSS + 2.0, height + 2.0)
 }

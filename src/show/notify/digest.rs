@@ -148,31 +148,24 @@ fn remedies(digest: &Digest<'_>) -> Vec<String> {
     let config = digest.config.map(Path::to_string_lossy);
     let config = config.map(|file| crate::base::shell::quote(&file));
     let program = format!("snbb-scheduler{}", maybe(" --config ", config, ""));
-    let commands: [(&[Occasion], &str); 6] = [
-        (&[Occasion::Failed, Occasion::Lost], "status --failed"),
-        (
-            &[Occasion::Failed, Occasion::Lost],
-            "retry      # once the cause is fixed",
-        ),
-        (
-            &[Occasion::Paused],
-            "resume --procedure NAME      # once the cause is fixed",
-        ),
-        (
-            &[Occasion::Held, Occasion::InDoubt],
-            "status --status pending",
-        ),
-        (&[Occasion::SafetyStop, Occasion::Refused], "run --dry-run"),
-        (&[Occasion::Error], "state verify"),
-    ];
-    let helps = |occasions: &[Occasion]| {
-        let mut fresh = digest.fresh.iter();
-        fresh.any(|event| occasions.contains(&event.occasion))
-    };
-    let commands = commands.iter().filter(|(occasions, _)| helps(occasions));
-    commands
-        .map(|(_, command)| format!("{program} {command}"))
-        .collect()
+    let commands = digest.fresh.iter().flat_map(|event| match event.occasion {
+        Occasion::Failed | Occasion::Lost => {
+            &["status --failed", "retry      # once the cause is fixed"][..]
+        }
+        Occasion::Paused => &["resume --procedure NAME      # once the cause is fixed"],
+        Occasion::Held | Occasion::InDoubt => &["status --status pending"],
+        Occasion::SafetyStop | Occasion::Refused => &["run --dry-run"],
+        Occasion::Error => &["state verify"],
+        Occasion::Unreachable => &[],
+    });
+    let mut lines: Vec<String> = Vec::new();
+    for command in commands {
+        let line = format!("{program} {command}");
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
 }
 
 /// Texts come from servers and programs; a line of theirs must not look like one of ours.

@@ -216,7 +216,9 @@ fn row_event(
     now: DateTime<Utc>,
 ) -> Option<Event> {
     let (occasion, text) = if row.status == TaskStatus::Failed {
-        if needs_no_notification(config, owner, row, now) {
+        let by_owner = row.reason == Some(Reason::Cancelled)
+            && owner.is_some_and(|owner| row.facts.cancelled_by() == Some(i64::from(owner)));
+        if by_owner || is_retried(config, owner, row, now) {
             return None;
         }
         let text = failure_text(row).unwrap_or_else(|| "failed".to_owned());
@@ -258,23 +260,6 @@ pub fn is_retried(config: &Config, owner: Option<u32>, row: &TaskRow, now: DateT
     let id = procedures.find(&row.key.procedure);
     let rules = id.and_then(|id| procedures.get(id).rules.retry.as_ref());
     retry::outlook(rules, row, owner, now).is_retry()
-}
-
-/// True for failures that are retried automatically, and for jobs that the owner cancelled.
-fn needs_no_notification(
-    config: &Config,
-    owner: Option<u32>,
-    row: &TaskRow,
-    now: DateTime<Utc>,
-) -> bool {
-    if is_retried(config, owner, row, now) {
-        return true;
-    }
-    let by = row.facts.cancelled_by();
-    row.reason == Some(Reason::Cancelled)
-        && by
-            .zip(owner)
-            .is_some_and(|(by, owner)| by == i64::from(owner))
 }
 
 /// An event of the whole study.

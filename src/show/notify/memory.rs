@@ -71,21 +71,21 @@ const MARK: &[u8] = b"\"sums\"";
 impl Memory {
     /// Reads the file. If it is unreadable or damaged, returns an empty memory and a warning.
     pub fn read(path: &Path) -> (Self, Option<String>) {
-        let bytes = match durable::read(path) {
+        let (bytes, path) = (durable::read(path), path.display());
+        let bytes = match bytes {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Default::default(),
             Err(error) => {
-                let warning = format!("cannot read {}: {error}", path.display());
-                return (Self::default(), Some(warning));
+                return (
+                    Self::default(),
+                    Some(format!("cannot read {path}: {error}")),
+                );
             }
         };
-        let (mut memory, warning) = match serde_json::from_slice::<Self>(&bytes) {
-            Ok(memory) => (memory, None),
-            Err(error) => {
-                let warning = format!("{} is damaged; starting a new one: {error}", path.display());
-                (Self::default(), Some(warning))
-            }
-        };
+        let memory = serde_json::from_slice::<Self>(&bytes);
+        let damage = memory.as_ref().err();
+        let warning = damage.map(|error| format!("{path} is damaged; starting a new one: {error}"));
+        let mut memory = memory.unwrap_or_default();
         // A foreign file gets no origin, so it is never replaced.
         if bytes.is_empty() || durable::contains(&bytes, MARK) {
             memory.origin = Some(bytes);

@@ -36,12 +36,8 @@ const NO_LIMIT: i64 = 365 * 86_400;
 pub fn used_text(row: &TaskRow) -> Option<String> {
     let facts = &row.facts;
     let elapsed = facts.elapsed_s.filter(|_| !row.is_in_flight());
-    let is_unlimited = facts.time_limit_s >= Some(NO_LIMIT);
-    let limit = facts.time_limit_s.filter(|_| !is_unlimited);
-    let time = match time(elapsed, limit) {
-        Some(text) if is_unlimited && elapsed.is_some() => Some(text + " (no limit)"),
-        time => time,
-    };
+    let limit = facts.time_limit_s.filter(|limit| *limit < NO_LIMIT);
+    let time = time(elapsed, limit);
     let memory = memory(facts).map(|memory| format!("memory {memory}"));
     let node = node(facts).map(|node| format!("on {node}"));
     let parts: Vec<String> = [time, memory, node].into_iter().flatten().collect();
@@ -50,21 +46,13 @@ pub fn used_text(row: &TaskRow) -> Option<String> {
 
 /// The cause of a failed row's failure in one line. `None` if it did not fail or the cause is unknown.
 pub fn failure_text(row: &TaskRow) -> Option<String> {
-    failure_text_for(row, None)
-}
-
-/// The same for the user with the uid `reader`, who is addressed as "you" if they cancelled the job.
-pub fn failure_text_for(row: &TaskRow, reader: Option<u32>) -> Option<String> {
     if row.status != TaskStatus::Failed {
         return None;
     }
     let facts = &row.facts;
     let Some(reason) = row.reason else {
         // Rows of the Python program.
-        return facts
-            .exit_code
-            .as_deref()
-            .map(|code| exit_text(code, facts));
+        return Some(exit_text(facts.exit_code.as_deref()?, facts));
     };
     Some(match reason {
         Reason::ExitCode => match facts.exit_code.as_deref() {
@@ -72,17 +60,14 @@ pub fn failure_text_for(row: &TaskRow, reader: Option<u32>) -> Option<String> {
             None => "ended with an unknown exit code".to_owned(),
         },
         Reason::OutOfMemory => with_memory("needed more memory than requested", facts),
-        Reason::Timeout => match (facts.elapsed_s, facts.time_limit_s) {
-            (None, limit) => format!(
-                "reached its time limit{}",
-                maybe(" of ", limit.map(clock), "")
-            ),
-            (ran, limit) => format!(
-                "reached its time limit{}",
-                maybe(" (", time(ran, limit), ")")
-            ),
-        },
-        Reason::Cancelled => cancelled_text(facts, reader),
+        Reason::Timeout => {
+            let (ran, limit) = (facts.elapsed_s, facts.time_limit_s);
+            let of_limit = limit.filter(|_| ran.is_none()).map(clock);
+            let used = time(ran, limit).filter(|_| ran.is_some());
+            let details = maybe(" of ", of_limit, "") + &maybe(" (", used, ")");
+            format!("reached its time limit{details}")
+        }
+        Reason::Cancelled => cancelled_text(facts),
         Reason::NodeFail => on_node(
             "its node failed, or Slurm lost the job during a restart",
             facts,
@@ -113,27 +98,6 @@ pub fn failure_text_for(row: &TaskRow, reader: Option<u32>) -> Option<String> {
     })
 }
 
-/// The same with a log line, which may show which of two exit codes it was.
-pub fn failure_text_with_log(
-    row: &TaskRow,
-    reader: Option<u32>,
-    line: Option<&str>,
-) -> Option<String> {
-    let text = failure_text_for(row, reader)?;
-    let words: &[&str] = match row.facts.exit_code.as_deref() {
-        Some("126:0") => &["ermission denied", "cannot execute"],
-        Some("127:0") => &["not found", "No such file"],
-        _ => &[],
-    };
-    let is_of_shell = words
-        .iter()
-        .any(|word| line.is_some_and(|line| line.contains(word)));
-    Some(match text.split_once(", or exit code ") {
-        Some((first, _)) if is_of_shell => first.to_owned(),
-        _ => text,
-    })
-}
-
 /// Explains `code:signal` as Slurm prints it.
 fn exit_text(text: &str, facts: &JobFacts) -> String {
     let numbers = text
@@ -146,18 +110,9 @@ fn exit_text(text: &str, facts: &JobFacts) -> String {
         Some((0, 0)) => {
             "failed with exit code 0 (Slurm before 25.11 also prints exit code 128 as 0)".to_owned()
         }
-        Some((_, signal @ 1..)) => {
-            // Slurm's own signal 125 means out of memory.
-            if signal == 125 {
-                return with_memory("out of memory (exit code 0:125)", facts);
-            }
-            let text = format!("killed by {}", signal_name(signal));
-            if signal == SIGKILL {
-                killed(&text, facts)
-            } else {
-                text
-            }
-        }
+        // Slurm's own signal for memory.
+        Some((_, 125)) => with_memory("out of memory (exit code 0:125)", facts),
+        Some((_, signal @ 1..)) => killed("", signal, facts),
         Some((126, 0)) => "exit code 126: the script, or a command in it, is not executable, \
              or exit code 254 (Slurm before 25.11 prints 254 as 126)"
             .to_owned(),
@@ -167,16 +122,8 @@ fn exit_text(text: &str, facts: &JobFacts) -> String {
                 .to_owned()
         }
         Some((code @ 129..=192, 0)) => {
-            let signal = code - 128;
-            let text = format!(
-                "exit code {code}: a command in the script was killed by {}",
-                signal_name(signal)
-            );
-            if signal == SIGKILL {
-                killed(&text, facts)
-            } else {
-                text
-            }
+            let text = format!("exit code {code}: a command in the script was ");
+            killed(&text, code - 128, facts)
         }
         Some((code, 0)) if AMBIGUOUS.contains(&code) => {
             let text = format!(
@@ -195,12 +142,14 @@ fn exit_text(text: &str, facts: &JobFacts) -> String {
     }
 }
 
-/// Explains a SIGKILL. Blames memory only with evidence.
-fn killed(text: &str, facts: &JobFacts) -> String {
-    let is_confirmed = facts
-        .slurm_state
-        .as_deref()
-        .is_some_and(|state| state.starts_with("OUT_OF_ME") || state == "OOM");
+/// `text` with the signal. Blames memory only with evidence.
+fn killed(text: &str, signal: u8, facts: &JobFacts) -> String {
+    let text = format!("{text}killed by {}", signal_name(signal));
+    if signal != SIGKILL {
+        return text;
+    }
+    let state = facts.slurm_state.as_deref().unwrap_or_default();
+    let is_confirmed = state.starts_with("OUT_OF_ME") || state == "OOM";
     let why = match is_confirmed || is_near_limit(facts) {
         true => "out of memory",
         false => "possibly out of memory, but not confirmed",
@@ -213,12 +162,9 @@ fn with_memory(text: &str, facts: &JobFacts) -> String {
 }
 
 fn is_near_limit(facts: &JobFacts) -> bool {
-    match (facts.max_rss_mb, facts.req_mem_mb) {
-        (Some(used), Some(asked)) if asked > 0 => {
-            used.saturating_mul(100) >= asked.saturating_mul(NEAR_PERCENT)
-        }
-        _ => false,
-    }
+    let asked = facts.req_mem_mb.filter(|asked| *asked > 0);
+    (facts.max_rss_mb.zip(asked))
+        .is_some_and(|(used, asked)| used.saturating_mul(100) >= asked.saturating_mul(NEAR_PERCENT))
 }
 
 /// `31.5G of 32G used`, or the known part of it.
@@ -226,10 +172,8 @@ fn memory(facts: &JobFacts) -> Option<String> {
     let asked = facts.req_mem_mb.filter(|asked| *asked > 0).map(size);
     let used = facts.max_rss_mb.filter(|used| *used > 0).map(about);
     match (used, asked) {
-        (Some(used), Some(asked)) => Some(format!("{used} of {asked} used")),
-        (None, Some(asked)) => Some(format!("{asked} requested")),
-        (Some(used), None) => Some(format!("{used} used")),
-        (None, None) => None,
+        (Some(used), asked) => Some(format!("{used}{} used", maybe(" of ", asked, ""))),
+        (None, asked) => asked.map(|asked| format!("{asked} requested")),
     }
 }
 
@@ -251,11 +195,8 @@ pub fn clock(seconds: i64) -> String {
     TimeLimit::of_seconds(u64::try_from(seconds).unwrap_or_default()).to_string()
 }
 
-fn cancelled_text(facts: &JobFacts, reader: Option<u32>) -> String {
+fn cancelled_text(facts: &JobFacts) -> String {
     match facts.cancelled_by() {
-        Some(uid) if reader.is_some_and(|reader| uid == i64::from(reader)) => {
-            "cancelled by you, with `cancel` or scancel".to_owned()
-        }
         Some(0) => "cancelled by root (an administrator)".to_owned(),
         Some(uid) => {
             let user = u32::try_from(uid).map_or_else(|_| format!("uid {uid}"), sys::user);
@@ -270,7 +211,7 @@ fn on_node(text: &str, facts: &JobFacts) -> String {
 }
 
 /// The node, unless Slurm has not assigned one yet.
-fn node(facts: &JobFacts) -> Option<&str> {
+pub fn node(facts: &JobFacts) -> Option<&str> {
     let node = facts.node_list.as_deref();
     node.filter(|node| !["", "None assigned", "(null)"].contains(node))
 }

@@ -53,13 +53,11 @@ pub fn session_status_json(
     }
     let mut lines = Vec::with_capacity(sessions.len());
     for (session, tasks) in sessions.iter().zip(cells) {
-        let procedures: Map<String, Value> = tasks
-            .into_iter()
-            .map(|task| {
-                let name = dag.get(task.procedure).name.to_string();
-                (name, decision_json(&task.decision))
-            })
-            .collect();
+        let procedures = tasks.into_iter().map(|task| {
+            let name = dag.get(task.procedure).name.to_string();
+            (name, decision_json(&task.decision))
+        });
+        let procedures: Map<String, Value> = procedures.collect();
         lines.push(serde_json::to_vec(&json!({
             "subject": session.subject.as_str(),
             "session": session.session.as_str(),
@@ -118,17 +116,12 @@ pub fn with_words(
     dag: &ProcedureDag,
     words: &[TaskState],
 ) -> Vec<Session> {
-    let mut has_word = vec![false; sessions.len()];
-    for (at, task) in places(sessions, manifest, dag) {
-        if let Some(has_word) = has_word.get_mut(at) {
-            *has_word |= words.contains(&TaskState::of(&task.decision));
-        }
-    }
-    let chosen = sessions.iter().zip(has_word);
-    chosen
-        .filter(|(_, has_word)| *has_word)
-        .map(|(session, _)| session.clone())
-        .collect()
+    let places = places(sessions, manifest, dag);
+    let chosen = places.filter(|(_, task)| words.contains(&TaskState::of(&task.decision)));
+    let chosen: HashSet<usize> = chosen.map(|(at, _)| at).collect();
+    let sessions = sessions.iter().enumerate();
+    let sessions = sessions.filter(|(at, _)| chosen.contains(at));
+    sessions.map(|(_, session)| session.clone()).collect()
 }
 
 /// Pairs each task with the sessions (by index) in whose rows it appears.
@@ -159,14 +152,12 @@ pub(super) fn places<'a>(
 
 /// The procedures' names. A name that is also a fixed column gets a suffix.
 fn column_titles(dag: &ProcedureDag) -> Vec<String> {
-    dag.iter()
-        .map(|(_, procedure)| match &*procedure.name {
-            name @ ("subject" | "session" | "decision" | "total") => {
-                format!("{name} (procedure)")
-            }
-            name => name.to_owned(),
-        })
-        .collect()
+    let names = dag.iter().map(|(_, procedure)| &*procedure.name);
+    let titles = names.map(|name| match name {
+        "subject" | "session" | "decision" | "total" => format!("{name} (procedure)"),
+        name => name.to_owned(),
+    });
+    titles.collect()
 }
 
 fn decision_json(decision: &Decision) -> Value {

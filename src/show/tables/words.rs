@@ -7,7 +7,7 @@ use super::TaskState;
 use crate::base::sys::local_time;
 use crate::base::text::{few, maybe, plural};
 use crate::decide::manifest::{
-    Blocked, Budget, Decision, Due, Limit, Manifest, Outlook, RemovedProcedure, Skip, Waiting,
+    Blocked, Decision, Due, Limit, Manifest, Outlook, RemovedProcedure, Skip, Waiting,
 };
 use crate::model::bids::SessionLabel;
 use crate::model::job::JobId;
@@ -90,7 +90,7 @@ fn skip_text(skip: &Skip) -> String {
         } => format!(
             "failed ({}, attempt {attempt}); {}",
             reason_word(*reason),
-            outlook_text(*outlook, *attempt)
+            outlook_text(*outlook)
         ),
         Skip::JobWithoutRow(id) => {
             format!("job {id} may belong to this task but has no row; waiting until it ends")
@@ -172,14 +172,13 @@ fn group(skip: &Skip) -> String {
             }
         }
         Skip::JobWithoutRow(_) => "a job without a row may belong to this task".to_owned(),
-        Skip::Renamed(removed_procedure) if removed_procedure.is_old_scope => format!(
-            "waiting for jobs of {}, submitted before its scope was changed",
-            removed_procedure.procedure
-        ),
-        Skip::Renamed(removed_procedure) => format!(
-            "waiting for jobs of {}, which is no longer in the configuration",
-            removed_procedure.procedure
-        ),
+        Skip::Renamed(removed) => {
+            let why = match removed.is_old_scope {
+                true => "submitted before its scope was changed",
+                false => "which is no longer in the configuration",
+            };
+            format!("waiting for jobs of {}, {why}", removed.procedure)
+        }
         Skip::Settling { .. } => "files are still arriving".to_owned(),
         Skip::TooFewFiles { .. } => "too few DICOM files".to_owned(),
         Skip::WaitingFor(waiting) => {
@@ -218,10 +217,7 @@ fn due_text(due: Due) -> String {
         }
         Due::Stale => "due: complete, but new sessions arrived after it ran".to_owned(),
         Due::LateInput => "due: complete, but input files changed after it ran".to_owned(),
-        Due::Forced { complete: true } => {
-            "due: forced, although its outputs are complete".to_owned()
-        }
-        Due::Forced { complete: false } => "due: forced".to_owned(),
+        Due::Forced { complete } => format!("due: forced{}", replaced(complete)),
     }
 }
 
@@ -263,18 +259,19 @@ fn waiting_text(waiting: &Waiting) -> String {
 }
 
 /// The job of a removed procedure that a task waits for, because the procedure may have been renamed.
-fn renamed_text(removed_procedure: &RemovedProcedure) -> String {
-    let procedure = &removed_procedure.procedure;
-    let what = match &removed_procedure.job_id {
+fn renamed_text(removed: &RemovedProcedure) -> String {
+    let procedure = &removed.procedure;
+    let what = match &removed.job_id {
         Some(id) => format!("until job {id} of {procedure} ends"),
         None => format!("until a submission of {procedure} is no longer in doubt"),
     };
-    if removed_procedure.is_old_scope {
-        return format!("waiting {what}: it was submitted before the scope was changed");
-    }
-    format!(
-        "waiting {what}: {procedure} is no longer in the configuration and may have been renamed to this procedure"
-    )
+    let why = match removed.is_old_scope {
+        true => "it was submitted before the scope was changed".to_owned(),
+        false => format!(
+            "{procedure} is no longer in the configuration and may have been renamed to this procedure"
+        ),
+    };
+    format!("waiting {what}: {why}")
 }
 
 fn limit_text(limit: &Limit) -> String {
@@ -311,7 +308,7 @@ fn stale_text(sessions: &[SessionLabel]) -> String {
     )
 }
 
-fn pause_text(pause: &Pause) -> String {
+pub fn pause_text(pause: &Pause) -> String {
     let since = local_time(pause.since);
     match &pause.cause {
         PauseCause::Person { by, note } => {
@@ -329,28 +326,18 @@ fn pause_text(pause: &Pause) -> String {
 }
 
 /// What happens next with a failed task.
-pub fn outlook_text(outlook: Outlook, attempt: i32) -> String {
+pub fn outlook_text(outlook: Outlook) -> String {
     match outlook {
         Outlook::None => "stays failed until you run `retry`".to_owned(),
         Outlook::Now => "will be retried".to_owned(),
         Outlook::At(at) => format!("will be retried after {}", local_time(at)),
-        Outlook::Spent(budget) => spent_text(budget, attempt),
+        Outlook::Spent(budget) => {
+            let what = match budget.infrastructure {
+                true => "retries after infrastructure failures",
+                false => "attempts",
+            };
+            let allowed = budget.allowed;
+            format!("no {what} left ({allowed} allowed); run `retry` to start over")
+        }
     }
-}
-
-/// `attempt` keeps counting when a budget starts over.
-fn spent_text(budget: Budget, attempt: i32) -> String {
-    let Budget { used, allowed, .. } = budget;
-    let left = match (budget.infrastructure, allowed) {
-        (true, 0) => "max_infrastructure is 0".to_owned(),
-        (true, _) => {
-            format!("{used} retries after infrastructure failures, {allowed} allowed")
-        }
-        (false, 1) => "max_attempts is 1".to_owned(),
-        (false, _) if i64::from(attempt) > i64::from(used) => {
-            format!("all {allowed} attempts since it was last cleared are used up")
-        }
-        (false, _) => format!("all {allowed} attempts are used up"),
-    };
-    format!("{left}; run `retry` to start over")
 }

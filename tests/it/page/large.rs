@@ -114,7 +114,7 @@ pub fn report(sessions: usize) -> Report {
             cells.push(Some(Cell {
                 decision: decision.parse().unwrap(),
                 reason,
-                job_id: (is_failed || is_live || decision == "complete").then_some(job),
+                job_id: (is_failed || is_live || decision == "complete").then(|| JobId::new(&job)),
                 text: is_blocked.then(|| "waiting for an earlier step (failed)".into()),
                 detail,
             }));
@@ -150,7 +150,7 @@ pub fn tell_of_all(report: &mut Report) {
             }
             task.output_dir = renamed(&task.output_dir);
             if let Some(job) = &mut task.job {
-                job.row.job_id = cell.job_id.as_deref().map(JobId::new);
+                job.row.job_id = cell.job_id.clone();
                 job.output = job.output.as_deref().map(renamed);
                 job.error = job.error.as_deref().map(renamed);
             }
@@ -193,7 +193,7 @@ pub fn spoil(report: &mut Report) {
     row.cells[0] = Some(Cell {
         decision: TaskState::Failed,
         reason: Some("exit_code"),
-        job_id: Some(HOSTILE.into()),
+        job_id: Some(JobId::new(HOSTILE)),
         text: Some(HOSTILE.into()),
         detail: Some(0),
     });
@@ -336,7 +336,7 @@ fn finding(
 ) -> LogFinding {
     LogFinding {
         key: TaskKey::new(subject, session, procedure),
-        job_id: Some(job.clone()),
+        job_id: Some(JobId::new(job)),
         pattern: reason.unwrap_or_default().into(),
         is_excerpt: true,
         line: match reason {
@@ -476,9 +476,9 @@ fn summed(sessions: Vec<MatrixRow>, tasks: Vec<TaskDetail>) -> Report {
         logs: None,
         stale: vec![StaleJob {
             key: TaskKey::new(&subject, &session, "qsiprep"),
-            job_id: Some("4801977".into()),
+            job_id: Some(JobId::new("4801977")),
             status: TaskStatus::Running,
-            reason: Some("running"),
+            reason: Some(Reason::Running),
             submitted_at: now() - TimeDelta::hours(211),
             hours: 211,
         }],
@@ -486,7 +486,7 @@ fn summed(sessions: Vec<MatrixRow>, tasks: Vec<TaskDetail>) -> Report {
             rows: vec![OrphanRow {
                 key: TaskKey::new(&subject, &session, "mriqc"),
                 status: TaskStatus::Complete,
-                job_id: Some("3110021".into()),
+                job_id: Some(JobId::new("3110021")),
                 cause: OrphanCause::Procedure,
             }],
             jobs: Some(Vec::new()),

@@ -1,7 +1,7 @@
 //! The nearest existing directory of a pattern that matches nothing, and its entries.
 
 use std::borrow::Cow;
-use std::ffi::OsStr;
+use std::cmp::Reverse;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,33 +29,21 @@ pub struct Nearest {
     pub names: Vec<String>,
 }
 
-/// Follows `pattern` below `output` as far as it matches.
-pub(super) fn along_pattern(
+/// Follows `pattern` below `output` as far as it matches. Without a pattern, `output` must not be empty.
+pub(super) fn nearest(
     subject: &SubjectProbe<'_>,
     output: &Path,
-    pattern: &Pattern,
+    pattern: Option<&Pattern>,
     names: usize,
 ) -> Option<Nearest> {
-    let parts = parts(pattern);
-    match &*listing_of(subject, output) {
-        Dir::There(_) => {
+    match (&*listing_of(subject, output), pattern) {
+        (Dir::There(listing), None) => Some(describe(output, listing, "", names)),
+        (Dir::There(_), Some(pattern)) => {
+            let parts = parts(pattern);
             deepest(subject, output, pattern.components(), &parts, names).map(|(_, found)| found)
         }
-        Dir::Absent => above(subject, output, names),
-        Dir::Failed(_) => None,
-    }
-}
-
-/// For a directory that must not be empty.
-pub(super) fn to_directory(
-    subject: &SubjectProbe<'_>,
-    output: &Path,
-    names: usize,
-) -> Option<Nearest> {
-    match &*listing_of(subject, output) {
-        Dir::There(listing) => Some(describe(output, listing, "", names)),
-        Dir::Absent => above(subject, output, names),
-        Dir::Failed(_) => None,
+        (Dir::Absent, _) => above(subject, output, names),
+        (Dir::Failed(_), _) => None,
     }
 }
 
@@ -124,24 +112,16 @@ fn describe(dir: &Path, listing: &Listing, wanted: &str, names: usize) -> Neares
         .chars()
         .filter(|c| !matches!(c, '*' | '?' | '[' | ']'))
         .collect();
-    // Keeps only the best: there may be thousands, for each of many tasks.
-    let mut best: Vec<(usize, &OsStr)> = Vec::new();
     let compared = if names > 0 { COMPARED } else { 0 };
-    for entry in listing.iter().take(compared) {
-        let likeness = common_end(&entry.name.to_string_lossy(), &plain);
-        // Equally similar names keep their order.
-        let place = best.partition_point(|(other, _)| *other >= likeness);
-        if place < names {
-            best.insert(place, (likeness, entry.name));
-            best.truncate(names);
-        }
-    }
-    let names = best.iter().map(|(_, name)| name.to_string_lossy());
+    let all = listing.iter().take(compared);
+    let mut all: Vec<Cow<'_, str>> = all.map(|entry| entry.name.to_string_lossy()).collect();
+    all.sort_by_cached_key(|name| Reverse(common_end(name, &plain)));
+    all.truncate(names);
     Nearest {
         directory: dir.to_string_lossy().into_owned(),
         fails_at: wanted.to_owned(),
         entries: listing.len(),
-        names: names.map(Cow::into_owned).collect(),
+        names: all.into_iter().map(Cow::into_owned).collect(),
     }
 }
 

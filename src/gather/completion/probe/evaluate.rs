@@ -87,7 +87,6 @@ impl SubjectProbe<'_> {
         rule: &Rule<'_>,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, Unreadable> {
-        observer.begin(rule);
         let search = Search::new(observer, self.reader());
         let outcome = match rule {
             Rule::Anything => self.anything(&task.output, search),
@@ -149,23 +148,17 @@ impl SubjectProbe<'_> {
         let check = |path: &Path, kind| check_file(self.reader(), marker, path, kind);
         let (subject, session) = (self.subject.as_str(), task.session.as_str());
         let pattern = marker.pattern.filled(subject, session);
-        match self.base(task, marker.base) {
-            None => self.search((&task.output, None), &pattern, rule, search, check),
-            Some(base) => {
-                let shared = Some(&self.probe.shared);
-                self.search((&base, shared), &pattern, rule, search, check)
-            }
-        }
+        let base = self.base(task, marker.base);
+        let shared = base.as_ref().map(|_| &self.probe.shared);
+        let base = base.as_ref().unwrap_or(&task.output);
+        self.search((base, shared), &pattern, rule, search, check)
     }
 
     /// The number of matches that a marker requires.
     pub(crate) fn needed(&self, marker: &Marker, task: &Task<'_>) -> Result<usize, Unreadable> {
         let mut inputs = HashSet::new();
-        for when in marker
-            .when
-            .iter()
-            .filter(|_| marker.count == Some(Count::Input))
-        {
+        let counted = marker.when.iter();
+        for when in counted.filter(|_| marker.count == Some(Count::Input)) {
             let when = when.filled(self.subject.as_str(), task.session.as_str());
             let mut count = |path: &Path, kind| {
                 if find::is_there(self.reader(), path, kind)? {
@@ -173,7 +166,7 @@ impl SubjectProbe<'_> {
                 }
                 Ok(false)
             };
-            find::find(&self.listings, &self.input(task), &when, &mut count)?;
+            find::find((&self.listings, None), &self.input(task), &when, &mut count)?;
         }
         Ok(marker.min_count.max(inputs.len()))
     }
@@ -196,7 +189,7 @@ impl SubjectProbe<'_> {
             })
         };
         let listings = (&self.listings, shared);
-        if let Err(unreadable) = find::find_in(listings, base, pattern, &mut visit) {
+        if let Err(unreadable) = find::find(listings, base, pattern, &mut visit) {
             search.unread(unreadable);
         }
         search.outcome()
@@ -209,9 +202,10 @@ impl SubjectProbe<'_> {
             return Ok(false);
         }
         let input = self.input(task);
+        let mut visit = |path: &Path, kind| find::is_there(self.reader(), path, kind);
         for when in &marker.when {
             let when = when.filled(self.subject.as_str(), task.session.as_str());
-            if find::any(&self.listings, &input, &when)? {
+            if find::find((&self.listings, None), &input, &when, &mut visit)? {
                 return Ok(false);
             }
         }

@@ -5,9 +5,6 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::LazyLock;
-
-use regex::Regex;
 
 use super::rule::{Apply, Outcome, Rule, Search};
 use super::{SubjectProbe, Task};
@@ -33,13 +30,8 @@ pub(super) fn rules(subject: &SubjectProbe<'_>, apply: &mut Apply<'_>) {
             return;
         }
     };
-    let runs: Vec<String> = match &sessions[..] {
-        [] | [_] => Vec::new(),
-        sessions => sessions
-            .iter()
-            .map(|session| format!("{name}_{session}"))
-            .collect(),
-    };
+    let several = sessions.iter().filter(|_| sessions.len() > 1);
+    let runs: Vec<String> = several.map(|session| format!("{name}_{session}")).collect();
     let template = Rule::TimePoints {
         template: name,
         runs: &runs,
@@ -65,17 +57,14 @@ fn scanned(subject: &SubjectProbe<'_>) -> Result<Option<Vec<SessionLabel>>, Unre
     let mut sessions = Vec::new();
     let mut has_session_level = false;
     for entry in listing.iter() {
-        let Some(label) = entry.name.to_str().map(SessionLabel::new) else {
-            continue;
-        };
-        let Ok(label) = label else { continue };
+        let label = entry.name.to_str().map(SessionLabel::new);
+        let Some(Ok(label)) = label else { continue };
         let dir = bids.join(&label);
         let is_session = match entry.kind {
             EntryKind::Directory => true,
-            EntryKind::Link => subject
-                .reader()
-                .stat(&dir)?
-                .is_some_and(|stat| is_directory(&stat)),
+            EntryKind::Link => {
+                (subject.reader().stat(&dir)?).is_some_and(|stat| is_directory(&stat))
+            }
             EntryKind::File | EntryKind::Other => false,
         };
         if is_session {
@@ -111,7 +100,7 @@ pub(super) fn run(
     mut search: Search<'_>,
 ) -> Result<Outcome, Unreadable> {
     let mark = subject.top(task).join(run).join(DONE);
-    let text = subject.reader().first_line(&mark, HEAD)?;
+    let text = subject.reader().head(&mark, HEAD, true)?;
     if text.is_some_and(|text| says_success(&text)) {
         search.matched(&mark, None);
     }
@@ -120,15 +109,11 @@ pub(super) fn run(
 
 /// True if the first line is neither empty nor an integer as Python parses it.
 fn says_success(text: &[u8]) -> bool {
-    static INTEGER: LazyLock<Option<Regex>> =
-        LazyLock::new(|| Regex::new(r"^[+-]?\d+(_\d+)*$").ok());
-    let line = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    let line = String::from_utf8_lossy(line);
-    let line = line.trim();
-    !line.is_empty()
-        && INTEGER
-            .as_ref()
-            .is_some_and(|integer| !integer.is_match(line))
+    let text = String::from_utf8_lossy(text);
+    let line = text.lines().next().unwrap_or_default().trim();
+    let digits = line.strip_prefix(['+', '-']).unwrap_or(line);
+    let is_number = |part: &str| !part.is_empty() && part.chars().all(char::is_numeric);
+    !line.is_empty() && !digits.split('_').all(is_number)
 }
 
 /// Found if the template was made from all of these runs.
@@ -140,7 +125,10 @@ pub(super) fn time_points(
     mut search: Search<'_>,
 ) -> Result<Outcome, Unreadable> {
     let path = subject.top(task).join(template).join(TIME_POINTS);
-    let text = subject.reader().head(&path, HEAD)?.unwrap_or_default();
+    let text = subject
+        .reader()
+        .head(&path, HEAD, false)?
+        .unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let named: BTreeSet<&str> = text.split_whitespace().collect();
     if runs.iter().all(|run| named.contains(run.as_str())) {

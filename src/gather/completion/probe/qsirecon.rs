@@ -14,6 +14,7 @@ use serde_yaml::Value;
 use super::rule::{Apply, Outcome, Rule, Search};
 use super::{SubjectProbe, Task};
 use crate::base::regular::{error_text, read_regular};
+use crate::base::text::maybe;
 use crate::gather::disk::Unreadable;
 use crate::gather::disk::listing::{Dir, EntryKind};
 use crate::gather::disk::reader::is_regular;
@@ -21,23 +22,17 @@ use crate::model::bids::SessionLabel;
 
 /// Why the suffixes of a QSIRecon workflow file are unknown. A file without suffixes is valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SpecError {
-    #[error("qsirecon_spec {} cannot be read: {error}", .path.display())]
-    Unreadable { path: PathBuf, error: String },
-    #[error("qsirecon_spec {}: {problem}", .path.display())]
-    Shape { path: PathBuf, problem: String },
+#[error("qsirecon_spec {}{problem}", .file.display())]
+pub struct SpecError {
+    file: PathBuf,
+    /// The text after the file's name.
+    problem: String,
 }
 
 impl SpecError {
     pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Unreadable { .. } => {
-                "correct 'qsirecon_spec' in the configuration, or remove it to accept the report of any workflow"
-            }
-            Self::Shape { .. } => {
-                "set 'qsirecon_spec' to a QSIRecon workflow file: a mapping with a list 'nodes'"
-            }
-        }
+        "set 'qsirecon_spec' to a QSIRecon workflow file (a mapping with a list 'nodes'), or remove it to accept the \
+         report of any workflow"
     }
 }
 
@@ -57,17 +52,15 @@ struct SpecNode {
 
 /// Reads the distinct `qsirecon_suffix` values of a workflow file, in their order.
 pub fn suffixes(file: &Path) -> Result<Vec<String>, SpecError> {
-    let path = file.to_owned();
-    let text = match read_regular(file) {
-        Ok(text) => text,
-        Err(error) => {
-            let error = error_text(&error);
-            return Err(SpecError::Unreadable { path, error });
-        }
+    let failed = |problem| SpecError {
+        file: file.to_owned(),
+        problem,
     };
+    let text = read_regular(file)
+        .map_err(|error| failed(format!(" cannot be read: {}", error_text(&error))))?;
     let spec = serde_yaml::from_slice(&text).map_err(|error| error.to_string());
     spec.and_then(from_spec)
-        .map_err(|problem| SpecError::Shape { path, problem })
+        .map_err(|problem| failed(format!(": {problem}")))
 }
 
 fn from_spec(spec: Spec) -> Result<Vec<String>, String> {
@@ -95,21 +88,17 @@ fn from_spec(spec: Spec) -> Result<Vec<String>, String> {
 
 /// Requires the report of each workflow.
 pub(super) fn rules(subject: &SubjectProbe<'_>, apply: &mut Apply<'_>) {
-    let suffixes = subject.probe.suffixes.iter();
-    if suffixes.len() == 0 {
+    let suffixes = &subject.probe.suffixes;
+    if suffixes.is_empty() {
         apply(Rule::Report(None));
     }
-    let mut suffixes = suffixes.map(String::as_str);
-    suffixes.all(|suffix| apply(Rule::Report(Some(suffix))));
+    (suffixes.iter()).all(|suffix| apply(Rule::Report(Some(suffix))));
 }
 
 /// The name of a session's report.
 pub(crate) fn html_name(subject: &SubjectProbe<'_>, session: &SessionLabel) -> String {
-    if session.is_none() {
-        format!("{}.html", subject.subject)
-    } else {
-        format!("{}_{session}.html", subject.subject)
-    }
+    let session = Some(session).filter(|session| !session.is_none());
+    format!("{}{}.html", subject.subject, maybe("_", session, ""))
 }
 
 /// Looks for a session's report in the directory of one workflow, or of every workflow.
@@ -212,7 +201,7 @@ mod tests {
             ("nodes: [\n", "line 2 column 1"),
         ] {
             match read_text(text) {
-                Err(SpecError::Shape { problem, .. }) => {
+                Err(SpecError { problem, .. }) => {
                     assert!(problem.contains(expected), "{text:?}: {problem}");
                 }
                 other => panic!("{text:?}: {other:?}"),

@@ -42,9 +42,6 @@ pub(crate) enum Outcome {
 /// An observer of an evaluation. By default, the evaluation ends at the first match of a rule and at the first rule
 /// that decides; an observer can ask for more.
 pub(crate) trait Observer {
-    /// Called before a rule is applied.
-    fn begin(&mut self, _: &Rule<'_>) {}
-
     /// Called for a match that counts; true if no further match is needed.
     fn matched(&mut self, _: &Reader, _: &Path, _: Option<&Stat>) -> Result<bool, Unreadable> {
         Ok(true)

@@ -64,11 +64,11 @@ pub(super) fn check_file(
     kind: EntryKind,
 ) -> Result<Checked, Unreadable> {
     let wants_text = marker.contains.is_some() || marker.not_contains.is_some();
+    let takes_directories = !wants_text && !marker.asks_for_size();
     if kind == EntryKind::Directory {
-        return Ok(if wants_text || marker.asks_for_size() {
-            Checked::Rejected
-        } else {
-            Checked::Counts(None)
+        return Ok(match takes_directories {
+            true => Checked::Counts(None),
+            false => Checked::Rejected,
         });
     }
     if kind == EntryKind::File && marker.min_size == 0 && !wants_text {
@@ -78,16 +78,15 @@ pub(super) fn check_file(
         return Ok(Checked::Rejected);
     };
     let counts = if is_directory(&stat) {
-        !wants_text && !marker.asks_for_size()
+        takes_directories
     } else {
         (is_regular(&stat) || !wants_text)
             && u64::try_from(stat.st_size).is_ok_and(|size| size >= marker.min_size)
             && (!wants_text || text_fits(reader, marker, path)?)
     };
-    Ok(if counts {
-        Checked::Counts(Some(stat))
-    } else {
-        Checked::Rejected
+    Ok(match counts {
+        true => Checked::Counts(Some(stat)),
+        false => Checked::Rejected,
     })
 }
 
@@ -103,9 +102,10 @@ pub(crate) fn why_not(marker: &Marker, stat: Option<&Stat>) -> String {
         return "is not a regular file".to_owned();
     }
     if size < marker.min_size {
-        return match (size, marker.min_size) {
-            (0, _) => "is empty".to_owned(),
-            (_, least) => format!("has {size} bytes, at least {least} are required"),
+        let least = marker.min_size;
+        return match size {
+            0 => "is empty".to_owned(),
+            _ => format!("has {size} bytes, at least {least} are required"),
         };
     }
     match (&marker.contains, &marker.not_contains) {

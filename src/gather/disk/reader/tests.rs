@@ -9,7 +9,7 @@ fn stat(path: &Path) -> Result<Option<Stat>, Unreadable> {
 }
 
 fn head(path: &Path, limit: usize) -> Result<Option<Vec<u8>>, Unreadable> {
-    Reader::default().head(path, limit)
+    Reader::default().head(path, limit, false)
 }
 
 #[test]

@@ -157,11 +157,7 @@ impl Columns {
 }
 
 /// An id as written in the file, and its line.
-#[derive(Clone, Copy)]
-struct Written<'a> {
-    text: &'a str,
-    line: usize,
-}
+type Written<'a> = (&'a str, usize);
 
 /// The sessions and problems found so far.
 #[derive(Default)]
@@ -174,7 +170,7 @@ struct Rows<'a> {
     sessions: BTreeMap<(SubjectLabel, SessionLabel), (Written<'a>, Option<&'a str>)>,
     subjects: BTreeMap<SubjectLabel, Written<'a>>,
     problems: Vec<String>,
-    without_id: Vec<usize>,
+    without_id: Vec<String>,
     other_ids: Vec<String>,
     other_paths: Vec<String>,
 }
@@ -184,7 +180,8 @@ impl<'a> Rows<'a> {
         let is_planned = self.has_plans && value(subject).is_some();
         let ids = (value(subject), session.map_or(Some(""), value));
         let (Some(subject_id), Some(session_id)) = ids else {
-            self.without_id.extend((!is_planned).then_some(line));
+            self.without_id
+                .extend((!is_planned).then(|| line.to_string()));
             return;
         };
         let subject = label(subject_id, SubjectLabel::PREFIX, self.subject_padding);
@@ -217,31 +214,33 @@ impl<'a> Rows<'a> {
                 .push(format!("line {line}: {DICOM_COL} contains a NUL"));
             return;
         }
-        let text = subject_id;
-        let first = self.subjects.entry(subject.clone());
-        let first = *first.or_insert(Written { text, line });
-        self.compare_ids(first, Written { text, line }, subject.as_str());
-        let (text, what) = (session_id, format!("{session} of {subject}"));
-        let place = format!("{subject} {session}");
+        let written = (subject_id, line);
+        let first = *self.subjects.entry(subject.clone()).or_insert(written);
+        self.compare_ids(first, written, subject.as_str());
+        let written = (session_id, line);
+        let (place, what) = (
+            format!("{subject} {session}"),
+            format!("{session} of {subject}"),
+        );
         // The first row of a session counts.
         let first = self.sessions.entry((subject, session));
-        let (first, path) = *first.or_insert((Written { text, line }, dicom));
-        self.compare_ids(first, Written { text, line }, &what);
+        let (first, path) = *first.or_insert((written, dicom));
+        self.compare_ids(first, written, &what);
         if path != dicom {
             self.other_paths.push(format!(
                 "{place} (line {} is used, line {line} ignored)",
-                first.line
+                first.1
             ));
         }
     }
 
     /// Reports two ids that give the same label.
     fn compare_ids(&mut self, first: Written<'_>, other: Written<'_>, what: &str) {
-        if first.text != other.text {
-            self.other_ids.push(format!(
-                "'{}' (line {}) and '{}' (line {}) are both {what}",
-                first.text, first.line, other.text, other.line
-            ));
+        if first.0 != other.0 {
+            let text = |(id, line): Written<'_>| format!("'{id}' (line {line})");
+            let (first, other) = (text(first), text(other));
+            self.other_ids
+                .push(format!("{first} and {other} are both {what}"));
         }
     }
 
@@ -257,29 +256,24 @@ impl<'a> Rows<'a> {
                 ),
             });
         }
-        let mut notes = Vec::new();
-        let mut note = |count: usize, what: &str, list: String| {
-            if count > 0 {
-                notes.push(format!("{}: {what}: {list}", file.display()));
-            }
-        };
-        let rows = |rows: usize| plural(rows, "row");
-        let (without_id, other_paths) = (self.without_id.len(), self.other_paths.len());
-        note(
-            without_id,
-            &format!("skipped {} without subject or session", rows(without_id)),
-            format!("line {}", first(&self.without_id, ", ")),
-        );
-        note(
-            self.other_ids.len(),
-            "different ids for the same label",
-            first(&self.other_ids, "; "),
-        );
-        note(
-            other_paths,
-            &format!("ignored {} with another dicom_path", rows(other_paths)),
-            first(&self.other_paths, "; "),
-        );
+        let rows = |list: &[String]| plural(list.len(), "row");
+        let (without_id, other_paths) = (rows(&self.without_id), rows(&self.other_paths));
+        let notes = [
+            (
+                format!("skipped {without_id} without subject or session: line "),
+                first(&self.without_id, ", "),
+            ),
+            (
+                "different ids for the same label: ".to_owned(),
+                first(&self.other_ids, "; "),
+            ),
+            (
+                format!("ignored {other_paths} with another dicom_path: "),
+                first(&self.other_paths, "; "),
+            ),
+        ];
+        let notes = notes.into_iter().filter(|(_, list)| !list.is_empty());
+        let notes = notes.map(|(what, list)| format!("{}: {what}{list}", file.display()));
         let sessions = self.sessions.into_iter();
         Ok(Discovery {
             sessions: sessions
@@ -294,7 +288,7 @@ impl<'a> Rows<'a> {
                     session,
                 })
                 .collect(),
-            notes,
+            notes: notes.collect(),
             misspelt: Vec::new(),
             unreadable: Vec::new(),
         })

@@ -103,47 +103,43 @@ impl Problems {
 
 fn note(kind: Problem, names: &[String], root: &Path, what: &str) -> String {
     let (reason, remedy) = match kind {
-        Problem::Invalid => (format!("not a valid BIDS {what} label"), ""),
-        Problem::TooLong => {
-            let reason = format!(
-                "too long for the names of jobs and logs: at most {LONGEST} letters for subject and session together"
-            );
-            (reason, "")
-        }
-        Problem::NotADirectory => (format!("a {what}'s label, but not a directory"), ""),
-        Problem::Loop => (
-            "a link back to itself or to a directory above it".into(),
+        Problem::Invalid => ("not a valid BIDS {what} label", ""),
+        Problem::TooLong => (
+            "too long for the names of jobs and logs: at most {most} letters for subject and session together",
             "",
         ),
+        Problem::NotADirectory => ("a {what}'s label, but not a directory", ""),
+        Problem::Loop => ("a link back to itself or to a directory above it", ""),
         Problem::Joined => (
-            "subject and session in one name".into(),
+            "subject and session in one name",
             "; rename to sub-<label>/ses-<label>",
         ),
         Problem::SessionFirst => (
-            "a session above its subjects".into(),
+            "a session above its subjects",
             "; rearrange as sub-<label>/ses-<label>",
         ),
         Problem::Hollow => (
-            "an archive or an empty directory".into(),
+            "an archive or an empty directory",
             "; unpack archives as sub-<label>/ses-<label>",
         ),
         Problem::Twin => (
-            "labels that differ only in case or leading zeros".into(),
+            "labels that differ only in case or leading zeros",
             "; each is processed separately: merge them if they are the same",
         ),
         Problem::Copy => (
-            format!("a link to another {what} of the study"),
+            "a link to another {what} of the study",
             "; its data is processed twice: remove the link, or list it in `exclude`",
         ),
         Problem::Beside => (
-            "beside sessions, but in none of them".into(),
+            "beside sessions, but in none of them",
             "; move the data into a session",
         ),
     };
-    let verb = if kind < Problem::Twin {
-        "skipped"
-    } else {
-        "found"
+    let reason = reason.replace("{what}", what);
+    let reason = reason.replace("{most}", &LONGEST.to_string());
+    let verb = match kind < Problem::Twin {
+        true => "skipped",
+        false => "found",
     };
     let count = match kind {
         Problem::Twin => plural(names.len(), "group"),

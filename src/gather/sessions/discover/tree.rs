@@ -52,18 +52,18 @@ pub(super) enum SessionLevel {
 
 /// Scans the root, then the subjects in parallel.
 pub(super) fn scan(tree: &Tree<'_>) -> Result<Discovery, DiscoverError> {
-    let key = tree.key;
-    let path = tree.root.to_owned();
+    let (key, path) = (tree.key, tree.root.to_owned());
     match tree.reader.raw_stat(tree.root) {
         Ok(root) if is_directory(&root) => {}
-        Ok(_) => return Err(DiscoverError::RootNotADirectory { key, path }),
+        Ok(_) => return Err(root_error(key, path, Errno::NOTDIR)),
         Err(errno) => return Err(root_error(key, path, errno)),
     }
     let top = match children(tree.reader, tree.root, SubjectLabel::PREFIX, &[tree.root]) {
         Ok(Some(children)) => children,
         Ok(None) => return Err(DiscoverError::RootMissing { key, path }),
-        Err(Unreadable { error, .. }) => {
-            return Err(DiscoverError::RootUnreadable { key, path, error });
+        Err(what) => {
+            let problem = format!("cannot be read: {}", what.error);
+            return Err(DiscoverError::Root { key, path, problem });
         }
     };
     let mut problems = top.problems;
@@ -79,9 +79,9 @@ pub(super) fn scan(tree: &Tree<'_>) -> Result<Discovery, DiscoverError> {
     subjects.sort_unstable();
     problems.add_twins(subjects.iter().map(SubjectLabel::as_str));
     let (first, misspelt) = session_first(tree, top.misspelt);
-    first
-        .into_iter()
-        .for_each(|name| problems.add(Problem::SessionFirst, name));
+    for name in first {
+        problems.add(Problem::SessionFirst, name);
+    }
 
     let mut discovery = Discovery {
         unreadable: top.unreadable,
@@ -103,34 +103,27 @@ pub(super) fn scan(tree: &Tree<'_>) -> Result<Discovery, DiscoverError> {
     }
     // Archives and empty directories of both levels share one note.
     problems.take(Problem::Hollow, &mut session_problems);
-    discovery.notes = problems.notes(tree.root, "subject");
-    discovery
-        .notes
-        .extend(session_problems.notes(tree.root, "session"));
+    let mut notes = problems.notes(tree.root, "subject");
+    notes.extend(session_problems.notes(tree.root, "session"));
     if subjects.is_empty() && top.has_others {
-        discovery.notes.push(format!(
+        notes.push(format!(
             "nothing below {} is named sub-<label>, so there are no subjects",
             tree.root.display()
         ));
     }
     if !without_sessions.is_empty() {
-        discovery
-            .notes
-            .push(no_sessions(tree.root, &without_sessions));
+        notes.push(no_sessions(tree.root, &without_sessions));
     }
-    Ok(discovery)
+    Ok(Discovery { notes, ..discovery })
 }
 
 fn root_error(key: &'static str, path: PathBuf, errno: Errno) -> DiscoverError {
-    match errno {
-        Errno::NOENT | Errno::LOOP => DiscoverError::RootMissing { key, path },
-        Errno::NOTDIR => DiscoverError::RootNotADirectory { key, path },
-        _ => DiscoverError::RootUnreadable {
-            key,
-            path,
-            error: error_text(&errno.into()),
-        },
-    }
+    let problem = match errno {
+        Errno::NOENT | Errno::LOOP => return DiscoverError::RootMissing { key, path },
+        Errno::NOTDIR => "is not a directory".to_owned(),
+        _ => format!("cannot be read: {}", error_text(&errno.into())),
+    };
+    DiscoverError::Root { key, path, problem }
 }
 
 /// The content of one subject's directory.
@@ -315,17 +308,18 @@ fn session_first(
 ) -> (Vec<String>, Vec<(String, String)>) {
     let mut opened = 0;
     let (first, misspelt): (Vec<_>, Vec<_>) = misspelt.into_iter().partition(|(name, _)| {
-        opened += usize::from(name.bytes().all(|b| b.is_ascii_digit()));
-        if opened > MOST_OPENED || !name.bytes().all(|b| b.is_ascii_digit()) {
+        let is_date = name.bytes().all(|b| b.is_ascii_digit());
+        opened += usize::from(is_date);
+        if opened > MOST_OPENED || !is_date {
             return false;
         }
-        let Dir::There(listing) = tree.reader.dir(&tree.root.join(name)) else {
-            return false;
-        };
-        listing.iter().any(|entry| {
-            let name = entry.name.as_encoded_bytes();
-            name.starts_with(SubjectLabel::PREFIX.as_bytes())
-        })
+        match tree.reader.dir(&tree.root.join(name)) {
+            Dir::There(listing) => listing
+                .beginning_with(SubjectLabel::PREFIX)
+                .next()
+                .is_some(),
+            _ => false,
+        }
     });
     (first.into_iter().map(|(name, _)| name).collect(), misspelt)
 }
@@ -336,20 +330,13 @@ fn follow(reader: &Reader, link: &Path, above: &[&Path]) -> Entry {
     match reader.raw_stat(link) {
         Ok(target) if !is_directory(&target) => Entry::Problem(Problem::NotADirectory),
         Ok(target) => {
-            let leads_back = above.iter().any(|dir| {
-                reader
-                    .raw_stat(dir)
-                    .is_ok_and(|dir| identity(&dir) == identity(&target))
-            });
-            if leads_back {
-                Entry::Problem(Problem::Loop)
-            } else if above
-                .first()
-                .is_some_and(|root| leads_to_subject(link, root))
-            {
-                Entry::Copy
-            } else {
-                Entry::Directory
+            let is_target = |dir: &Stat| identity(dir) == identity(&target);
+            let mut all = above.iter();
+            let leads_back = all.any(|dir| reader.raw_stat(dir).is_ok_and(|dir| is_target(&dir)));
+            match above.first() {
+                _ if leads_back => Entry::Problem(Problem::Loop),
+                Some(root) if leads_to_subject(link, root) => Entry::Copy,
+                _ => Entry::Directory,
             }
         }
         Err(Errno::LOOP) => Entry::Problem(Problem::Loop),

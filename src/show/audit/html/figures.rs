@@ -13,10 +13,10 @@ use crate::show::audit::report::{
     Efficiency, FailureGroup, Progress, Report, Usage, count_of, count_of_group,
 };
 use crate::show::audit::text::sections::figures::{self as lists, so_far};
-use crate::show::audit::text::sections::{List, tasks};
+use crate::show::audit::text::sections::tasks;
 use crate::show::charts::safe::{plural, safe, spaced, thousands};
 use crate::show::charts::{self, Bar};
-use crate::show::tables::{Group, utc_time};
+use crate::show::tables::Group;
 
 /// Days in the throughput chart.
 const DAYS: u64 = 60;
@@ -24,26 +24,6 @@ const DAYS: u64 = 60;
 const GROUPS: usize = 6;
 /// Tasks that a folded group names.
 const NAMED: usize = 4;
-
-/// A chart with its list. Empty if the list has no rows.
-fn figure(chart: Markup, list: &List) -> Markup {
-    html! {
-        @if !list.rows.is_empty() {
-            figure { figcaption.hidden { (list.title) } (chart) }
-            (folded("As a table", table(list)))
-        }
-    }
-}
-
-/// Two lists, side by side on wide screens.
-pub(super) fn pair(report: &Report, lists: [fn(&Report) -> List; 2]) -> Markup {
-    let lists = lists.map(|list| list(report));
-    html! {
-        @if lists.iter().any(|list| !list.is_empty()) {
-            div.pair { @for list in &lists { div { (table(list)) } } }
-        }
-    }
-}
 
 fn folded(title: &str, content: Markup) -> Markup {
     html! { details.data { summary { (title) } (content) } }
@@ -93,7 +73,8 @@ pub(super) fn failures(report: &Report) -> Markup {
         @if groups.len() > super::ROWS {
             p.hint { "To see all of them, choose the status “failed” in the sessions below." }
         }
-        (pair(report, [tasks::by_reason, tasks::by_node]))
+        (table(&tasks::by_reason(report)))
+        (table(&tasks::by_node(report)))
         (table(&tasks::by_pattern(report)))
         (table(&tasks::findings(report)))
     }
@@ -102,20 +83,13 @@ pub(super) fn failures(report: &Report) -> Markup {
 /// A group of similar failures, with its tasks folded.
 fn alike(report: &Report, group: &FailureGroup) -> Markup {
     let list = tasks::failed_alike(report, group);
-    let first = group
-        .tasks
-        .first()
-        .and_then(|number| report.tasks.get(*number));
-    let names: Vec<String> = list
-        .rows
-        .iter()
-        .filter_map(|row| row.first())
-        .map(|name| safe(name))
-        .collect();
-    let findings = report.logs.iter().flat_map(|logs| &logs.findings);
-    let mut excerpt =
-        findings.filter(|one| one.is_excerpt && Some(&one.key) == first.map(|task| &task.key));
-    let known = excerpt.next().and_then(|one| {
+    let first = group.tasks.first();
+    let first = first.and_then(|number| Some(&report.tasks.get(*number)?.key));
+    let names = list.rows.iter().filter_map(|row| Some(safe(row.first()?)));
+    let names: Vec<String> = names.collect();
+    let mut findings = report.logs.iter().flat_map(|logs| &logs.findings);
+    let excerpt = findings.find(|one| one.is_excerpt && Some(&one.key) == first);
+    let known = excerpt.and_then(|one| {
         let mut patterns = report.logs.iter().flat_map(|logs| &logs.by_pattern);
         patterns.find(|known| known.pattern == one.pattern)
     });
@@ -130,7 +104,7 @@ fn alike(report: &Report, group: &FailureGroup) -> Markup {
                 (folded(&few(&names, NAMED), html! {
                     (table(&list))
                     @if let Some(first) = first {
-                        p.hint { "Once the cause is fixed: " code { "snbb-scheduler retry --like " (safe(&first.key.words())) } }
+                        p.hint { "Once the cause is fixed: " code { "snbb-scheduler retry --like " (safe(&first.words())) } }
                     }
                 }))
             }
@@ -141,18 +115,17 @@ fn alike(report: &Report, group: &FailureGroup) -> Markup {
 /// The progress of the work over time.
 pub(super) fn progress(report: &Report) -> Markup {
     let Some(progress) = &report.progress else {
-        return html! {};
+        return Markup::default();
     };
     let today = report.study.created_at.date_naive();
     let days = || progress.procedures.iter().flat_map(|p| &p.days);
     let Some(from) = days().map(|day| day.date).min() else {
-        return html! {};
+        return Markup::default();
     };
     let to = days().map(|day| day.date).fold(today, NaiveDate::max);
     let top = days().map(|day| day.completed_so_far.max(day.failed_so_far));
     let top = top.max().unwrap_or(0);
     html! {
-        p.lead { (forecast(progress)) }
         h3 { "Complete so far, by procedure" }
         ul.key {
             li { span.line.done aria-hidden="true" {} "complete" }
@@ -178,20 +151,6 @@ pub(super) fn progress(report: &Report) -> Markup {
     }
 }
 
-fn forecast(progress: &Progress) -> Markup {
-    let backlog = &progress.backlog;
-    html! {
-        strong { (plural(backlog.tasks, "task")) } " will proceed automatically"
-        @if let Some(rate) = progress.rate.last_7_days { "; " strong { (format!("{rate:.1}")) } " completed per day" }
-        @if let Some(end) = backlog.expected_end {
-            "; expected to finish by " strong { time datetime=(utc_time(end)) { (end.format("%e %B %Y")) } }
-        } @else if backlog.tasks > 0 {
-            "; no forecast, because a procedure completed no task in the last 7 days"
-        }
-        "."
-    }
-}
-
 fn throughput(progress: &Progress, to: NaiveDate) -> Markup {
     let from = to - Days::new(DAYS - 1);
     let mut sums: BTreeMap<NaiveDate, (usize, usize)> = BTreeMap::new();
@@ -207,10 +166,15 @@ fn throughput(progress: &Progress, to: NaiveDate) -> Markup {
     });
     let days: Vec<(NaiveDate, usize, usize)> = days.collect();
     let list = lists::by_day(sums.into_iter().rev());
-    figure(
-        wide(&list.title, charts::throughput(&days, &list.title)),
-        &list,
-    )
+    html! {
+        @if !list.rows.is_empty() {
+            figure {
+                figcaption.hidden { (list.title) }
+                (wide(&list.title, charts::throughput(&days, &list.title)))
+            }
+            (folded("As a table", table(&list)))
+        }
+    }
 }
 
 /// Requested, used and suggested resources.

@@ -72,7 +72,7 @@ pub(super) fn tiles(report: &Report) -> Markup {
                 @for (group, count) in shown {
                     (tile(&format!("g-{group}"), group.as_str(),
                         html! { span.symbol aria-hidden="true" { (symbol(group)) } (group.title()) }, count,
-                        parts(group, &totals.decisions, totals.tasks)))
+                        html! { (parts(group, &totals.decisions)) }))
                 }
                 (tile("", "sessions", html! { "Sessions" }, totals.sessions,
                     html! { (plural(totals.subjects, "subject")) ", " (plural(totals.tasks, "task")) }))
@@ -90,21 +90,13 @@ fn symbol(group: Group) -> char {
     first.map_or(' ', |state| state.style().symbol)
 }
 
-fn parts(group: Group, counts: &[Count], tasks: usize) -> Markup {
+/// The counts of the group's states, if it has several.
+fn parts(group: Group, counts: &[Count]) -> String {
     let present = group.states().filter_map(|state| {
         let count = count_of(counts, state.as_str());
-        (count > 0).then(|| format!("{} {state}", thousands(count)))
+        (count > 0 && group.states().count() > 1).then(|| format!("{} {state}", thousands(count)))
     });
-    let present: Vec<String> = present.collect();
-    html! {
-        @if group == Group::Complete && tasks > 0 {
-            (percent(count_of_group(counts, group) as f64 / tasks as f64)) " of " (plural(tasks, "task"))
-        } @else if group.states().nth(1).is_some() {
-            (present.join(", "))
-        } @else if tasks > 0 && !present.is_empty() && group == Group::Blocked {
-            "by a failed dependency"
-        }
-    }
+    present.collect::<Vec<_>>().join(", ")
 }
 
 fn health(report: &Report) -> Markup {
@@ -158,7 +150,7 @@ fn warnings(report: &Report) -> (usize, String) {
 pub(super) fn matrix(report: &Report, lists: Markup) -> Markup {
     let matrix = &report.matrix;
     if matrix.sessions.is_empty() || matrix.procedures.is_empty() {
-        return html! {};
+        return Markup::default();
     }
     let words = TaskState::ALL.into_iter();
     let words = words.filter(|word| count_of(&report.totals.decisions, word.as_str()) > 0);
@@ -212,24 +204,12 @@ pub(super) fn upkeep(report: &Report) -> Markup {
     }
 }
 
-/// The footer with the sources of the report.
+/// The footer.
 pub(super) fn about(report: &Report) -> Markup {
-    let study = &report.study;
-    let parts: Vec<&str> = study.parts.iter().map(|part| part.as_str()).collect();
-    let config = study.config.as_deref().unwrap_or("built-in defaults");
-    let logs = study.log_dir.as_deref().unwrap_or("not configured");
-    let facts = [
-        ("Configuration", config),
-        ("DICOM", &study.dicom_root),
-        ("BIDS", &study.bids_root),
-        ("Derivatives", &study.derivatives_root),
-        ("State", &study.state_file),
-        ("Audit log", &study.log_file),
-        ("Job logs", logs),
-    ];
+    let parts = report.study.parts.iter();
+    let parts: Vec<&str> = parts.map(|part| part.as_str()).collect();
     html! {
         footer #about aria-label="About this report" {
-            dl { @for (name, value) in facts { div { dt { (name) } dd { (safe(value)) } } } }
             p { @if let Some(rows) = head(report).1.last() { (rows) ". " } "Parts of this report: " (parts.join(", ")) "." }
         }
     }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::render;
+use crate::model::job::JobId;
 use crate::show::audit::Part;
 use crate::show::audit::health::percent;
 use crate::show::audit::report::{Cell, Report, count_of_group};
@@ -101,7 +102,7 @@ fn spoil(report: &mut Report) {
     report.matrix.sessions[0].cells[0] = Some(Cell {
         decision: TaskState::Failed,
         reason: None,
-        job_id: Some(HOSTILE.into()),
+        job_id: Some(JobId::new(HOSTILE)),
         text: Some(HOSTILE.into()),
         detail: None,
     });

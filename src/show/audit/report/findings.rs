@@ -7,7 +7,8 @@ use chrono::{DateTime, Utc};
 use serde::{Serialize, Serializer};
 
 use super::{Count, MarkerResult, time};
-use crate::model::state::{TaskKey, TaskRow, TaskStatus};
+use crate::model::job::JobId;
+use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
 use crate::show::tables::{TaskState, row_json};
 
 /// Details of one task that failed, is in flight, is unreadable, lost its outputs, or is due with partial
@@ -110,7 +111,7 @@ pub struct PatternCount {
 pub struct LogFinding {
     #[serde(flatten)]
     pub key: TaskKey,
-    pub job_id: Option<Arc<str>>,
+    pub job_id: Option<JobId>,
     pub pattern: Arc<str>,
     /// True for the task's log excerpt.
     #[serde(rename = "telling")]
@@ -127,9 +128,9 @@ pub struct LogFinding {
 pub struct StaleJob {
     #[serde(flatten)]
     pub key: TaskKey,
-    pub job_id: Option<Arc<str>>,
+    pub job_id: Option<JobId>,
     pub status: TaskStatus,
-    pub reason: Option<&'static str>,
+    pub reason: Option<Reason>,
     #[serde(serialize_with = "time")]
     pub submitted_at: DateTime<Utc>,
     /// Whole hours since then.
@@ -149,7 +150,7 @@ pub struct OrphanRow {
     #[serde(flatten)]
     pub key: TaskKey,
     pub status: TaskStatus,
-    pub job_id: Option<Arc<str>>,
+    pub job_id: Option<JobId>,
     pub cause: OrphanCause,
 }
 
@@ -166,7 +167,7 @@ pub enum OrphanCause {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LiveJob {
-    pub job_id: Arc<str>,
+    pub job_id: JobId,
     pub name: String,
     pub slurm_state: Option<Arc<str>>,
 }

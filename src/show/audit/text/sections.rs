@@ -5,7 +5,7 @@ pub(crate) mod tasks;
 pub(crate) mod upkeep;
 
 use crate::base::sys::local_time;
-use crate::base::text::plural;
+use crate::base::text::{maybe, plural};
 use crate::model::state::TaskKey;
 use crate::show::audit::Part;
 use crate::show::audit::health::percent;
@@ -124,17 +124,13 @@ pub(crate) fn head(report: &Report) -> (String, Vec<String>) {
             if counts.is_empty() { "none" } else { &counts }
         ));
         let health = &report.health;
-        let mut line = format!(
-            "health of sessions: {} good, {} fair, {} poor",
+        let none = Some(health.none).filter(|none| *none > 0);
+        let none = maybe(", ", none, " not rated");
+        let mean = maybe("; on average ", health.mean.map(percent), " complete");
+        lines.push(format!(
+            "health of sessions: {} good, {} fair, {} poor{none}{mean}",
             health.good, health.fair, health.poor
-        );
-        if health.none > 0 {
-            line.push_str(&format!(", {} not rated", health.none));
-        }
-        if let Some(mean) = health.mean {
-            line.push_str(&format!("; on average {} complete", percent(mean)));
-        }
-        lines.push(line);
+        ));
     }
     let rows = &totals.rows;
     lines.push(format!(

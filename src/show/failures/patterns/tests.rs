@@ -313,7 +313,10 @@ fn a_missing_log_is_none_and_an_unreadable_one_an_error() {
 
 #[test]
 fn shown_lines_are_safe_for_a_terminal() {
-    assert_eq!(shown(b" \x1b[31mred\tx\0 \xff\r"), "red x\\u{0} \u{fffd}");
+    assert_eq!(
+        shown(b" \x1b[31mred\tx\0 \xff\r"),
+        "red    x\\u{0} \u{fffd}"
+    );
     let long = shown(&vec![b'x'; 10_000]);
     assert_eq!(long.chars().count(), SHOWN + 1);
     assert!(long.ends_with('…'));

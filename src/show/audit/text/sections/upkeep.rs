@@ -2,6 +2,7 @@
 
 use super::{List, of_task, plural, row};
 use crate::base::sys::local_time;
+use crate::base::text::maybe;
 use crate::show::audit::report::{DicomProblem, OrphanCause, Report};
 
 /// All of them, the most urgent first.
@@ -36,14 +37,9 @@ pub(crate) fn dicom(report: &Report) -> List {
     let columns = "subject | session | problem | $path";
     let list = List::new("DICOM directories", columns, rows);
     list.note(dicom.map(|dicom| {
-        let sessions = plural(dicom.checked, "session");
+        let (sessions, bad) = (plural(dicom.checked, "session"), dicom.findings.len());
         let files = plural(least as usize, "file");
-        match dicom.findings.len() {
-            0 => format!("{sessions} checked: each has at least {files}"),
-            bad => format!(
-                "{sessions} checked, {bad} with a problem; at least {files} expected in each"
-            ),
-        }
+        format!("{sessions} checked, {bad} with a problem; at least {files} expected in each")
     }))
 }
 
@@ -52,9 +48,9 @@ pub(crate) fn stale(report: &Report) -> List {
         of_task(
             &job.key,
             row![
-                job.job_id.as_deref().unwrap_or_default(),
+                maybe("", job.job_id.as_ref(), ""),
                 job.status,
-                job.reason.unwrap_or_default(),
+                maybe("", job.reason, ""),
                 local_time(job.submitted_at),
                 format!("{} days {} h", job.hours / 24, job.hours % 24),
             ],
@@ -72,7 +68,7 @@ pub(crate) fn orphans(report: &Report) -> List {
             OrphanCause::Session => "no such subject or session",
             OrphanCause::Scope => "the procedure has a different scope now",
         };
-        let job = row.job_id.as_deref().unwrap_or_default();
+        let job = maybe("", row.job_id.as_ref(), "");
         of_task(&row.key, row![row.status, job, cause])
     });
     let columns = "procedure | subject | session | status | job | cause";
@@ -91,14 +87,14 @@ pub(crate) fn unknown_jobs(report: &Report) -> List {
 pub(crate) fn scripts(report: &Report) -> List {
     let rows = report.scripts.iter().map(|script| {
         let lines = script.lines.iter();
-        let lines: Vec<String> = lines
-            .map(|line| format!("line {}: {}", line.number, line.text))
-            .collect();
-        let text = match lines.is_empty() {
-            true => script.text.clone(),
-            false => format!("{} ({})", script.text, lines.join(", ")),
-        };
-        row![script.procedure, script.script, text]
+        let lines = lines.map(|line| format!("line {}: {}", line.number, line.text));
+        let lines = lines.collect::<Vec<_>>().join(", ");
+        let lines = maybe(" (", Some(lines).filter(|lines| !lines.is_empty()), ")");
+        row![
+            script.procedure,
+            script.script,
+            script.text.clone() + &lines
+        ]
     });
     List::new("job scripts", "procedure | $script | problem", rows)
 }
