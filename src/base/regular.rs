@@ -26,6 +26,12 @@ impl FileError {
     }
 }
 
+impl From<FileError> for io::Error {
+    fn from(error: FileError) -> Self {
+        error.source
+    }
+}
+
 /// Opens a regular file for reading. A pipe would wait for its other end.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new()

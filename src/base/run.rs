@@ -2,13 +2,13 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// How long to wait for a command to end after SIGTERM, and again after SIGKILL.
@@ -16,6 +16,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long to keep reading from a command that has ended while one of its children keeps the pipe open.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Pauses between two looks at a command: short while it prints.
+const SHORTEST_PAUSE: Duration = Duration::from_micros(500);
+const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +38,26 @@ pub enum End {
     Unseen,
 }
 
+impl End {
+    /// A description for people.
+    pub fn text(self, program: &str) -> String {
+        match self {
+            Self::Exit(code) => format!("{program} ended with exit code {code}"),
+            Self::Signal(signal) => format!("{program} was killed by signal {signal}"),
+            Self::TimedOut { seconds } => {
+                format!("{program} did not answer within {seconds} s and was killed")
+            }
+            Self::TooLong { bytes } => {
+                let limit = bytes >> 20;
+                format!("{program} printed more than {limit} MiB and was killed")
+            }
+            Self::Unseen => format!(
+                "the exit status of {program} is unknown (does the calling program ignore SIGCHLD?)"
+            ),
+        }
+    }
+}
+
 /// How a command ended, and its output.
 #[derive(Debug)]
 pub struct Ended {
@@ -50,54 +74,49 @@ pub fn run(mut command: Command, limit: Duration, most: usize) -> std::io::Resul
         .stderr(Stdio::piped())
         .process_group(0)
         .spawn()?;
-    let mut stdout = Pipe::new(child.stdout.take().map(OwnedFd::from));
-    let mut stderr = Pipe::new(child.stderr.take().map(OwnedFd::from));
+    let mut pipes = [
+        Pipe::new(child.stdout.take().map(OwnedFd::from)),
+        Pipe::new(child.stderr.take().map(OwnedFd::from)),
+    ];
     let deadline = Instant::now().checked_add(limit);
-    let left = |deadline: Option<Instant>| match deadline {
-        Some(deadline) => deadline.saturating_duration_since(Instant::now()),
-        None => Duration::MAX,
-    };
     let mut ended: Option<(End, Instant)> = None;
-    let mut pause = Duration::from_millis(1);
+    let mut pause = SHORTEST_PAUSE;
     // From here on the command may have done its work: no error may be mistaken for "never started".
-    loop {
+    let end = loop {
         if ended.is_none() {
             ended = status(&mut child).map(|end| (end, Instant::now()));
         }
-        if stdout.bytes.len().max(stderr.bytes.len()) > most {
+        let count = pipes.iter_mut().map(Pipe::read).sum::<usize>();
+        if pipes.iter().any(|pipe| pipe.bytes.len() > most) {
             finish(&mut child);
-            ended = Some((End::TooLong { bytes: most }, Instant::now()));
-            break;
+            break End::TooLong { bytes: most };
         }
-        let silent = stdout.is_closed() && stderr.is_closed();
+        let is_silent = pipes.iter().all(|pipe| pipe.source.is_none());
         match ended {
-            Some((_, since)) if silent || since.elapsed() >= LAST_WORDS => break,
-            None if left(deadline).is_zero() => break,
+            Some((end, since)) if is_silent || since.elapsed() >= LAST_WORDS => break end,
+            None if deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
+                finish(&mut child);
+                // The last output may help to find the cause.
+                for pipe in &mut pipes {
+                    pipe.read();
+                }
+                break End::TimedOut {
+                    seconds: limit.as_secs(),
+                };
+            }
             _ => {}
         }
-        if silent {
-            // Both pipes are closed, so the end is near; older kernels have no way to wait for it.
-            sleep(pause.min(left(deadline)));
-            pause = (pause * 2).min(Duration::from_millis(50));
-        } else {
-            listen(&mut [&mut stdout, &mut stderr], left(deadline));
-        }
-    }
-    let end = match ended {
-        Some((end, _)) => end,
-        None => {
-            finish(&mut child);
-            // The last output may help to find the cause.
-            listen(&mut [&mut stdout, &mut stderr], Duration::ZERO);
-            End::TimedOut {
-                seconds: limit.as_secs(),
-            }
-        }
+        pause = match count {
+            0 => (pause * 2).min(LONGEST_PAUSE),
+            _ => SHORTEST_PAUSE,
+        };
+        sleep(pause);
     };
+    let [stdout, stderr] = pipes.map(|pipe| String::from_utf8_lossy(&pipe.bytes).into_owned());
     Ok(Ended {
         end,
-        stdout: stdout.text(),
-        stderr: stderr.text(),
+        stdout,
+        stderr,
     })
 }
 
@@ -145,54 +164,30 @@ struct Pipe {
 
 impl Pipe {
     fn new(source: Option<OwnedFd>) -> Self {
+        // Without this flag, a read would wait beyond the deadline.
+        let source = source.filter(|source| fcntl_setfl(source, OFlags::NONBLOCK).is_ok());
         Self {
             source: source.map(File::from),
             bytes: Vec::new(),
         }
     }
 
-    fn is_closed(&self) -> bool {
-        self.source.is_none()
-    }
-
-    fn text(self) -> String {
-        String::from_utf8_lossy(&self.bytes).into_owned()
-    }
-
-    /// Reads what is available; waits if there is nothing yet.
-    fn take_some(&mut self) {
+    /// Reads what is available, up to the size of a pipe. Returns the number of bytes.
+    fn read(&mut self) -> usize {
         let mut buffer = [0; 65536];
         let Some(source) = &mut self.source else {
-            return;
+            return 0;
         };
         match source.read(&mut buffer) {
-            Ok(count @ 1..) => self
-                .bytes
-                .extend_from_slice(buffer.get(..count).unwrap_or_default()),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Ok(count @ 1..) => {
+                self.bytes
+                    .extend_from_slice(buffer.get(..count).unwrap_or_default());
+                return count;
+            }
+            Err(error)
+                if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
             Ok(0) | Err(_) => self.source = None,
         }
-    }
-}
-
-/// Waits up to a tenth of a second for something to read, and reads it.
-fn listen(pipes: &mut [&mut Pipe], most: Duration) {
-    let timeout = Timespec {
-        tv_sec: 0,
-        tv_nsec: most.min(Duration::from_millis(100)).subsec_nanos().into(),
-    };
-    let mut open: Vec<&mut Pipe> = Vec::new();
-    open.extend(pipes.iter_mut().map(|pipe| &mut **pipe));
-    open.retain(|pipe| !pipe.is_closed());
-    let fds = open.iter().filter_map(|pipe| pipe.source.as_ref());
-    let mut fds: Vec<PollFd<'_>> = fds
-        .map(|source| PollFd::from_borrowed_fd(source.as_fd(), PollFlags::IN))
-        .collect();
-    if poll(&mut fds, Some(&timeout)).is_err() {
-        return;
-    }
-    let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-    for (pipe, _) in open.into_iter().zip(ready).filter(|(_, ready)| *ready) {
-        pipe.take_some();
+        0
     }
 }

@@ -73,7 +73,7 @@ pub(super) fn run(
     // Before any query: Slurm may hide the owner's jobs from this user.
     context.check_ours(&state, &args.write)?;
     let mut question = queue_question(&context.config, &state);
-    question.jobs = jobs.iter().filter_map(|row| reference(row)).collect();
+    question.jobs = jobs.iter().filter_map(|row| row.job()).collect();
     question.since = jobs.iter().filter_map(|row| row.submitted_at).min();
     question.search_from = question.since;
     // Read-only, because a local executor with write access starts waiting jobs, perhaps one to be cancelled.
@@ -235,13 +235,6 @@ fn cancelled_event(row: &TaskRow, failed: Option<&str>) -> Event {
         extra: vec![("by", by.into())],
         ..Event::of(row, sys::now(), EventKind::Cancelled)
     }
-}
-
-fn reference(row: &TaskRow) -> Option<JobRef> {
-    Some(JobRef {
-        id: row.job_id.clone()?,
-        cluster: row.facts.cluster.clone(),
-    })
 }
 
 fn job_text(row: &TaskRow) -> String {

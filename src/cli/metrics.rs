@@ -7,7 +7,6 @@ use super::notify::records_runs;
 use super::output::Printer;
 use super::output_file::{refuse_data, refuse_foreign};
 use crate::base::durable;
-use crate::base::durable::ReplaceError;
 use crate::base::exit::Exit;
 use crate::show::notify::Memory;
 use crate::show::notify::metrics::{MARK, Sources, render};
@@ -43,13 +42,8 @@ pub(super) fn run(
     });
     match &args.output {
         None => printer.data(text.as_bytes()),
-        Some(path) => durable::overwrite(path, text.as_bytes(), MARK).map_err(|error| {
-            let source = match error {
-                ReplaceError::Io { source, .. } => source,
-                ReplaceError::Changed => std::io::ErrorKind::AlreadyExists.into(),
-            };
-            Failure::write(path)(source)
-        })?,
+        Some(path) => durable::overwrite(path, text.as_bytes(), MARK)
+            .map_err(|error| Failure::write(path)(error.source))?,
     }
     Ok(Exit::Done)
 }

@@ -182,7 +182,7 @@ fn list(key: &'static str, value: &Value<'_>) -> Option<ListSource> {
         match Entry::parse(key, text) {
             Ok(_) => Some((text.to_owned(), entry.at.line)),
             Err(error) => {
-                entry.problem_with(error.to_string(), error.hint());
+                entry.problem_with(error.to_string(), error.hint);
                 None
             }
         }

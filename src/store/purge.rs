@@ -123,8 +123,7 @@ impl Purge<'_> {
         }
         for (path, before, after) in &held.texts {
             locked.check_lock()?;
-            durable::replace(path, after, Some(before))
-                .map_err(|error| StateError::from_replacement(path, error))?;
+            durable::replace(path, after, Some(before))?;
         }
         for path in &held.copies {
             match std::fs::remove_file(path) {

@@ -205,9 +205,7 @@ fn report_stop(
 fn unrecorded_intent(error: &StateError) -> String {
     match error {
         StateError::Journal(
-            JournalError::NotRecorded { .. }
-            | JournalError::Replaced { .. }
-            | JournalError::Shared { .. },
+            JournalError::NotRecorded(_) | JournalError::Replaced(_) | JournalError::Shared(_),
         ) => error.to_string(),
         other => format!("{other}; nothing more was submitted"),
     }
@@ -216,20 +214,17 @@ fn unrecorded_intent(error: &StateError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::regular::FileError;
 
     #[test]
     fn a_broken_journal_is_reported_once() {
         let path = std::path::PathBuf::from("j");
         for error in [
-            JournalError::NotRecorded {
-                action: "sync",
-                path: path.clone(),
-                source: std::io::Error::other("gone"),
-            },
-            JournalError::Replaced { path: path.clone() },
-            JournalError::Shared { path: path.clone() },
-            JournalError::FailedBefore { path: path.clone() },
-            JournalError::NotAFile { path },
+            JournalError::NotRecorded(FileError::of("sync", &path)(std::io::Error::other("gone"))),
+            JournalError::Io(FileError::of("open", &path)(std::io::Error::other("gone"))),
+            JournalError::Replaced(path.clone()),
+            JournalError::Shared(path.clone()),
+            JournalError::FailedBefore(path.clone()),
         ] {
             let text = unrecorded_intent(&StateError::Journal(error));
             assert_eq!(text.matches("was submitted").count(), 1, "{text}");

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::base::regular::FileError;
-use crate::base::run::{Ended, run};
+use crate::base::run::{End, Ended, run};
 use crate::executor::ExecutorError;
 
 /// Prefixes of inherited variables that silently change what Slurm's commands do or print, or that make a job believe
@@ -161,6 +161,30 @@ fn steers(name: &OsStr) -> bool {
 fn is_executable(path: &Path) -> bool {
     std::fs::metadata(path)
         .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+/// The output of a query, or an error text for people.
+pub(super) fn answer(program: &str, ended: Ended) -> Result<String, String> {
+    // squeue ends with 0 even if it cannot query a user whose name is unknown at the moment.
+    if ended.end == End::Exit(0) && !is_incomplete(&ended.stdout, &ended.stderr) {
+        return Ok(ended.stdout);
+    }
+    let what = ended.end.text(program);
+    Err(match one_line(&ended.stderr) {
+        message if message.is_empty() => what,
+        message => format!("{what}: {message}"),
+    })
+}
+
+/// True if a program exited with 0 but reports that it did not answer all of the query.
+fn is_incomplete(answer: &str, stderr: &str) -> bool {
+    let stderr = stderr.to_lowercase();
+    stderr.contains("invalid user") || answer.trim().is_empty() && stderr.contains("error:")
+}
+
+/// True for sacct's message that accounting is disabled.
+pub(super) fn is_without_accounting(problem: &str) -> bool {
+    problem.contains("accounting storage is disabled")
 }
 
 /// Joins the lines that a command of Slurm wrote to stderr into one, without the command's name before each.

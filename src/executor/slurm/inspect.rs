@@ -16,7 +16,7 @@ use crate::base::sys;
 use crate::executor::script::header_of;
 use crate::executor::slurm::client::home::Home;
 use crate::executor::{
-    Answer, Executor as _, ExecutorError, JobReport, JobRequest, Question, Refusal, Submission,
+    Executor as _, ExecutorError, JobReport, JobRequest, Question, Refusal, Submission,
 };
 use crate::model::job::JobId;
 
@@ -91,13 +91,7 @@ impl SlurmExecutor {
             report.version = Some(self.ask("sbatch", &["--version"]));
         }
         if has(&report, "squeue") {
-            report.queue = Some(
-                match self.observe_queue(&Question::default(), &[None], &mut Vec::new()) {
-                    Answer::Got(jobs) => Ok(jobs),
-                    Answer::Failed(error) => Err(error),
-                    Answer::Off => Ok(Vec::new()),
-                },
-            );
+            report.queue = Some(self.queue_of(&Question::default(), &[None]));
         }
         if has(&report, "sacct") {
             let job = questions.canary.as_ref().map_or("1", JobId::as_str);

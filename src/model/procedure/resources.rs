@@ -35,16 +35,6 @@ pub struct TimeLimit {
     seconds: Option<u64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ResourceError {
-    #[error("'{0}' is not a valid memory size: write an integer and K, M, G or T, such as 32G")]
-    Mem(String),
-    #[error(
-        "'{0}' is not a valid time limit: write minutes, h:m:s, d-h or d-h:m:s, such as 12:00:00 or 3-0"
-    )]
-    Time(String),
-}
-
 impl Resources {
     /// The options with their own keys, by long name. An empty text means none.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, String)> {
@@ -68,8 +58,12 @@ impl Resources {
 }
 
 impl MemSize {
-    pub fn parse(text: &str) -> Result<Self, ResourceError> {
-        let error = || ResourceError::Mem(text.to_owned());
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let error = || {
+            format!(
+                "'{text}' is not a valid memory size: write an integer and K, M, G or T, such as 32G"
+            )
+        };
         let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
         if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
             return Err(error());
@@ -110,8 +104,12 @@ impl MemSize {
 }
 
 impl TimeLimit {
-    pub fn parse(text: &str) -> Result<Self, ResourceError> {
-        let error = || ResourceError::Time(text.to_owned());
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let error = || {
+            format!(
+                "'{text}' is not a valid time limit: write minutes, h:m:s, d-h or d-h:m:s, such as 12:00:00 or 3-0"
+            )
+        };
         if ["UNLIMITED", "INFINITE"].contains(&text.to_ascii_uppercase().as_str()) {
             return Ok(Self {
                 text: text.to_owned(),

@@ -131,8 +131,7 @@ impl OldEvents {
         }
         text.extend(new.into_iter().flatten());
         let bytes = pack(&text).map_err(StateError::io("write", path))?;
-        durable::replace(path, &bytes, packed.as_ref())
-            .map_err(|error| StateError::from_replacement(path, error))?;
+        durable::replace(path, &bytes, packed.as_ref())?;
         if packed.is_none() {
             // The archive gets the log's permissions.
             let rights = self.log.metadata().map(|metadata| metadata.permissions());
@@ -165,8 +164,7 @@ fn put(log: &Path, before: &Mark, after: &[u8]) -> Result<(), StateError> {
         after: &mark_of(after),
         identify: &identify,
     }
-    .run()
-    .map_err(|error| StateError::from_replacement(log, error))?;
+    .run()?;
     // If the lock does not work, another process may have written to the old file at the last moment.
     let mut late = Vec::new();
     old.seek(SeekFrom::Start(before.0))

@@ -52,9 +52,7 @@ impl LockedStore {
         let opened = self.opened().clone();
         let before = opened.as_ref().map_or(journal, |opened| opened.before);
         if before != state.origin.journal {
-            return Err(StateError::Conflict {
-                path: paths.journal.clone(),
-            });
+            return Err(StateError::Conflict(paths.journal.clone()));
         }
         refuse_newer(&paths.state, &state.meta)?;
         durable::make_directory_of(&paths.state)
@@ -72,9 +70,7 @@ impl LockedStore {
         state.origin.journal = None;
         state.mark_saved();
         if is_shared {
-            return Err(StateError::Shared {
-                path: paths.journal.clone(),
-            });
+            return Err(StateError::Shared(paths.journal.clone()));
         }
         let files: [&Path; 4] = [&paths.state, &paths.backup, &paths.attempts, &paths.lock];
         durable::remove_leftovers(&files, durable::LEFTOVER_AGE);
@@ -98,9 +94,7 @@ impl LockedStore {
     /// if the lock does not work, another process may have submitted the same tasks.
     pub fn check_unchanged(&self, state: &State) -> Result<(), StateError> {
         let paths = &self.store.paths;
-        let conflict = |path: &Path| StateError::Conflict {
-            path: path.to_owned(),
-        };
+        let conflict = |path: &Path| StateError::Conflict(path.to_owned());
         if self.store.journal_mark()? != state.origin.journal {
             return Err(conflict(&paths.journal));
         }
@@ -126,8 +120,9 @@ impl LockedStore {
         self.lock.check()?;
         attempts::forget(&self.store, is_its)?;
         match durable::read(&paths.state).map_err(StateError::io("read", &paths.state))? {
-            Some(bytes) => durable::overwrite(&paths.backup, &bytes, "PAR1")
-                .map_err(|error| StateError::from_replacement(&paths.backup, error)),
+            Some(bytes) => {
+                durable::overwrite(&paths.backup, &bytes, "PAR1").map_err(StateError::from)
+            }
             None => Ok(()),
         }
     }
@@ -156,9 +151,7 @@ impl LockedStore {
         let paths = &self.store.paths;
         self.lock.check()?;
         if self.store.journal_mark()? != found.journal {
-            return Err(StateError::Conflict {
-                path: paths.journal.clone(),
-            });
+            return Err(StateError::Conflict(paths.journal.clone()));
         }
         refuse_newer(&paths.state, &state.meta)?;
         let mut kept = Vec::new();
@@ -216,7 +209,7 @@ impl LockedStore {
             state.meta = meta;
             state.origin.state = Some(identity);
         }
-        outcome.map_err(|error| StateError::from_replacement(&paths.state, error))
+        outcome.map_err(StateError::from)
     }
 
     fn remove_journal(&self) -> Result<(), StateError> {

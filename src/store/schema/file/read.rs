@@ -11,7 +11,6 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
 };
-use parquet::errors::ParquetError;
 use sha2::{Digest as _, Sha256};
 
 use super::super::decode::{Decoder, Layout, part_of_others};
@@ -29,7 +28,9 @@ pub(super) fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError>
         return Err(ReadError::Damaged("the file is empty (0 bytes)".to_owned()));
     }
     let options = ArrowReaderOptions::new();
-    let footer = ArrowReaderMetadata::load(&bytes, options.clone()).map_err(not_parquet)?;
+    let footer = ArrowReaderMetadata::load(&bytes, options.clone()).map_err(|error| {
+        ReadError::Damaged(format!("it is truncated or not a Parquet file ({error})"))
+    })?;
     let file = footer.metadata().file_metadata();
     let keys = own_keys(file.key_value_metadata());
     let hash = stored_hash(&footer, &keys)?;
@@ -56,7 +57,10 @@ pub(super) fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError>
                 .unwrap_or(0),
             hash: hash.clone(),
         },
-        None => identity_of_others(&bytes),
+        None => Identity::Foreign {
+            length: bytes.len() as u64,
+            sha256: hex(&Sha256::digest(&bytes)),
+        },
     };
     let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(bytes, metadata)
         .with_batch_size(GROUP_ROWS)
@@ -122,13 +126,6 @@ fn is_hash_of(hash: &str, digest: Digest, keys: &BTreeMap<String, String>) -> bo
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
     (is_newer && scheme != digest::SCHEME) || digest.finish(&pairs) == hash
-}
-
-fn identity_of_others(bytes: &[u8]) -> Identity {
-    Identity::Foreign {
-        length: bytes.len() as u64,
-        sha256: hex(&Sha256::digest(bytes)),
-    }
 }
 
 struct Rows {
@@ -200,15 +197,13 @@ fn damaged(error: ArrowError) -> ReadError {
     ReadError::Damaged(error.to_string())
 }
 
-fn not_parquet(error: ParquetError) -> ReadError {
-    ReadError::Damaged(format!("it is truncated or not a Parquet file ({error})"))
-}
-
 fn broken(error: impl std::error::Error) -> ReadError {
     let text = error.to_string();
     // The library's message for a codec that was not built in, which is not damage.
     match text.contains("Disabled feature") {
-        true => ReadError::Compression(text),
+        true => ReadError::NotUnderstood(format!(
+            "unsupported compression ({text}): write it with snappy, gzip, lz4, zstd or none"
+        )),
         false => ReadError::Damaged(text),
     }
 }
