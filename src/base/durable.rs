@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
-use super::regular::{FileError, open_regular, require_regular};
+use super::regular::{FileError, if_exists, open_regular, require_regular};
 
 mod leftovers;
 mod temporary;
@@ -82,13 +82,13 @@ pub fn hint(error: &io::Error) -> Option<&'static str> {
 
 impl<I: PartialEq> Replacement<'_, I> {
     pub fn run(&self) -> Result<(), ReplaceError> {
-        let old = match self.before.map(|_| open_again(self.target)) {
-            Some(Err(error)) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(self.changed());
+        let old = match self.before {
+            Some(_) => {
+                let old = if_exists(open_again(self.target));
+                let old = old.map_err(FileError::of("read", self.target))?;
+                Some(old.ok_or_else(|| self.changed())?)
             }
-            old => old
-                .transpose()
-                .map_err(FileError::of("read", self.target))?,
+            None => None,
         };
         let temporary = Temporary::write(self.target, self.bytes, old.as_ref())?;
         let is_put = match old {
@@ -149,10 +149,8 @@ impl<I: PartialEq> Replacement<'_, I> {
     fn is_unchanged(&self, old: &File) -> Result<bool, FileError> {
         let read = FileError::of("read", self.target);
         // On NFS, only opening the file again asks the server.
-        let now = match open_again(self.target) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            now => now.map_err(&read)?,
-        };
+        let now = if_exists(open_again(self.target)).map_err(&read)?;
+        let Some(now) = now else { return Ok(false) };
         let (then, found) = (
             old.metadata().map_err(&read)?,
             now.metadata().map_err(&read)?,
@@ -244,9 +242,8 @@ pub fn overwrite(target: &Path, bytes: &[u8], mark: &str) -> Result<(), FileErro
 /// Opens the file at a path, or fails if this program has not written it: its files contain a mark in their first
 /// 64 KiB. An empty file is accepted. `None` if it does not exist.
 pub fn refuse_foreign(path: &Path, mark: &str) -> io::Result<Option<File>> {
-    let file = match open_regular(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        file => file?,
+    let Some(file) = if_exists(open_regular(path))? else {
+        return Ok(None);
     };
     let mut beginning = Vec::new();
     (&file).take(64 * 1024).read_to_end(&mut beginning)?;
@@ -289,14 +286,11 @@ pub fn make_directory_of(path: &Path) -> io::Result<()> {
     let Some(directory) = directory_of(path) else {
         return Ok(());
     };
-    match directory.metadata() {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            std::fs::create_dir_all(directory)?;
-            sync_directory_of(directory)
-        }
-        Err(error) => Err(error),
+    if if_exists(directory.metadata())?.is_none() {
+        std::fs::create_dir_all(directory)?;
+        sync_directory_of(directory)?;
     }
+    Ok(())
 }
 
 /// Syncs a file's directory, so that new names in it survive a crash.

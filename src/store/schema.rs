@@ -8,7 +8,6 @@ mod cells;
 mod decode;
 mod digest;
 pub mod file;
-mod keys;
 pub mod other_columns;
 
 use std::sync::Arc;

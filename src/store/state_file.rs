@@ -15,7 +15,7 @@ use super::schema;
 use super::schema::{Contents, FORMAT_VERSION};
 use crate::base::durable;
 use crate::base::durable::{ReplaceError, Replacement};
-use crate::base::regular::{FileError, is_local};
+use crate::base::regular::{FileError, if_exists, is_local};
 use crate::model::state::table::{Identity, Metadata, Origin};
 use crate::model::state::{State, TaskRow};
 
@@ -216,11 +216,7 @@ impl Store {
             let metadata = file.metadata()?;
             Ok((file, (metadata.ino(), metadata.len())))
         };
-        match open() {
-            Ok(found) => Ok(Some(found)),
-            Err(error) if io::Error::kind(&error) == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(StateError::io("read", path)(error)),
-        }
+        if_exists(open()).map_err(StateError::io("read", path))
     }
 }
 

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use super::job::{Cancel, Claim, End, Job, JobRecord, Payload};
 use crate::base::durable::{self, sync_directory_of};
-use crate::base::regular::{FileError, open_for_appending};
+use crate::base::regular::{FileError, if_exists, open_for_appending};
 use crate::executor::ExecutorError;
 
 const FINISHED: &str = "finished.jsonl";
@@ -100,22 +100,18 @@ impl Records {
     /// never a missing job.
     pub fn refresh(&mut self) -> Result<(), ExecutorError> {
         let mut numbers = BTreeSet::new();
-        match std::fs::read_dir(&self.dir) {
-            Ok(entries) => {
-                for entry in entries {
-                    let name = entry.map_err(FileError::of("list", &self.dir))?.file_name();
-                    let Some((number, kind)) = name.to_str().and_then(|n| n.split_once('.')) else {
-                        continue;
-                    };
-                    let Ok(number) = number.parse() else { continue };
-                    self.highest = self.highest.max(number);
-                    if kind == "job" {
-                        numbers.insert(number);
-                    }
-                }
+        let list = || FileError::of("list", &self.dir);
+        let entries = if_exists(std::fs::read_dir(&self.dir)).map_err(list())?;
+        for entry in entries.into_iter().flatten() {
+            let name = entry.map_err(list())?.file_name();
+            let Some((number, kind)) = name.to_str().and_then(|n| n.split_once('.')) else {
+                continue;
+            };
+            let Ok(number) = number.parse() else { continue };
+            self.highest = self.highest.max(number);
+            if kind == "job" {
+                numbers.insert(number);
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(FileError::of("list", &self.dir)(error).into()),
         }
         let mut live = BTreeMap::new();
         for number in numbers.difference(&self.finished.keys().copied().collect()) {
@@ -270,11 +266,9 @@ impl Records {
 
     fn read_job(&self, number: u64) -> Result<Option<Job>, ExecutorError> {
         let path = self.file(number, "job");
-        let header: Header = match File::open(&path) {
-            Ok(file) => read_header(&mut BufReader::new(file), &path)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(FileError::of("read", &path)(error).into()),
-        };
+        let file = if_exists(File::open(&path)).map_err(FileError::of("read", &path))?;
+        let Some(file) = file else { return Ok(None) };
+        let header = read_header(&mut BufReader::new(file), &path)?;
         Ok(Some(Job {
             record: header.record,
             claim: self.read(number, "claim")?,
@@ -289,24 +283,19 @@ impl Records {
         kind: &str,
     ) -> Result<Option<T>, ExecutorError> {
         let path = self.file(number, kind);
-        match std::fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes)
-                .map(Some)
-                .map_err(|error| damaged(&path, &error.to_string())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(FileError::of("read", &path)(error).into()),
-        }
+        let bytes = durable::read(&path).map_err(FileError::of("read", &path))?;
+        bytes
+            .map(|bytes| serde_json::from_slice(&bytes))
+            .transpose()
+            .map_err(|error| damaged(&path, &error.to_string()))
     }
 
     /// Reads new lines of the list. A cut or repeated line loses nothing: the job's own files are
     /// removed only after its line is safe.
     fn read_finished(&mut self) -> Result<(), ExecutorError> {
         let path = self.dir.join(FINISHED);
-        let mut file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(FileError::of("read", &path)(error).into()),
-        };
+        let file = if_exists(File::open(&path)).map_err(FileError::of("read", &path))?;
+        let Some(mut file) = file else { return Ok(()) };
         let mut bytes = Vec::new();
         file.seek(SeekFrom::Start(self.finished_len))
             .and_then(|_| file.read_to_end(&mut bytes))

@@ -199,10 +199,6 @@ pub(super) fn one_line(stderr: &str) -> String {
             "scancel: ",
             "scontrol: ",
             "sacctmgr: ",
-        ] {
-            part = part.strip_prefix(prefix).unwrap_or(part);
-        }
-        for prefix in [
             "error: ",
             "fatal: ",
             "Batch job submission failed: ",

@@ -82,10 +82,7 @@ impl ExecutorKind {
 
     /// True if jobs request resources from a cluster; on this machine they use what is available.
     pub fn has_cluster(self) -> bool {
-        match self {
-            Self::Slurm => true,
-            Self::Local => false,
-        }
+        self == Self::Slurm
     }
 
     /// A submission id of this executor.

@@ -127,15 +127,18 @@ impl TimeLimit {
             .ok_or_else(error)?;
         // sbatch(1), --time: after days, the first part is hours; otherwise it is minutes,
         // unless there are three parts.
-        let seconds = match (days, parts.as_slice()) {
-            (None, [m]) => checked(&[(*m, 60)]),
-            (None, [m, s]) => checked(&[(*m, 60), (*s, 1)]),
-            (None, [h, m, s]) => checked(&[(*h, 3600), (*m, 60), (*s, 1)]),
-            (Some(d), [h]) => checked(&[(d, 86400), (*h, 3600)]),
-            (Some(d), [h, m]) => checked(&[(d, 86400), (*h, 3600), (*m, 60)]),
-            (Some(d), [h, m, s]) => checked(&[(d, 86400), (*h, 3600), (*m, 60), (*s, 1)]),
-            _ => None,
+        let units: &[u64] = match (days, parts.len()) {
+            (None, 1 | 2) => &[60, 1],
+            (None, 3) | (Some(_), 1..=3) => &[3600, 60, 1],
+            _ => return Err(error()),
         };
+        let parts = parts
+            .iter()
+            .zip(units)
+            .chain(days.iter().map(|days| (days, &86_400)));
+        let seconds = parts.fold(Some(0u64), |sum, (value, unit)| {
+            sum?.checked_add(value.checked_mul(*unit)?)
+        });
         Ok(Self {
             text: text.to_owned(),
             seconds: Some(seconds.ok_or_else(error)?),
@@ -183,12 +186,6 @@ fn number(text: &str) -> Option<u64> {
     (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()))
         .then(|| text.parse().ok())
         .flatten()
-}
-
-fn checked(parts: &[(u64, u64)]) -> Option<u64> {
-    parts.iter().try_fold(0u64, |sum, (value, unit)| {
-        sum.checked_add(value.checked_mul(*unit)?)
-    })
 }
 
 #[cfg(test)]

@@ -98,11 +98,7 @@ fn apply(record: &Record, attempts: &mut Vec<Attempt>) {
                 attempt.touched = record.at;
             }
         }
-        EventKind::Error
-        | EventKind::Paused
-        | EventKind::Resumed
-        | EventKind::SafetyStop
-        | EventKind::Repaired => {}
+        _ => {}
     }
 }
 

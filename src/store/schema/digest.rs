@@ -8,7 +8,7 @@ use arrow::array::{Array, ArrayRef, AsArray, GenericStringArray, OffsetSizeTrait
 use arrow::compute::cast;
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Date64Type, Decimal128Type, Float32Type, Float64Type,
-    Int64Type, SchemaRef, TimeUnit, UInt64Type,
+    Int32Type, Int64Type, SchemaRef, TimeUnit, UInt64Type,
 };
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
@@ -125,7 +125,27 @@ fn canonical(array: &ArrayRef, out: &mut Vec<u8>) -> Result<(), ArrowError> {
     match array.data_type() {
         DataType::Utf8 => texts(array.as_string::<i32>(), out),
         DataType::LargeUtf8 => texts(array.as_string::<i64>(), out),
-        DataType::Dictionary(_, value) => canonical(&cast(array, value)?, out)?,
+        DataType::Dictionary(key, value) => {
+            match (key.as_ref(), array.as_any_dictionary_opt()) {
+                (DataType::Int32, Some(dictionary))
+                    if dictionary.values().data_type() == &DataType::Utf8 =>
+                {
+                    let keys = array.as_dictionary::<Int32Type>().keys();
+                    let values = dictionary.values().as_string::<i32>();
+                    out.reserve(array.len() * 16);
+                    for key in keys {
+                        // The dictionary itself may also contain a null.
+                        match key.and_then(|key| usize::try_from(key).ok()) {
+                            Some(at) if values.is_valid(at) => {
+                                bytes(values.value(at).as_bytes(), out)
+                            }
+                            _ => out.extend_from_slice(&NULL.to_le_bytes()),
+                        }
+                    }
+                }
+                _ => canonical(&cast(array, value)?, out)?,
+            }
+        }
         DataType::Utf8View => canonical(&cast(array, &DataType::LargeUtf8)?, out)?,
         DataType::Binary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
             canonical(&cast(array, &DataType::LargeBinary)?, out)?;

@@ -1,12 +1,12 @@
 //! Writes under the lock, in an order of files in which a crash leaves the old state or the new one.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
 use super::{LockedStore, Opened, StateError, attempts, encode, refuse_newer, replace};
 use crate::base::durable;
 use crate::base::durable::ReplaceError;
+use crate::base::regular::if_exists;
 use crate::base::sys;
 use crate::model::state::table::{Identity, Origin};
 use crate::model::state::{State, TaskRow};
@@ -98,12 +98,11 @@ impl LockedStore {
         if self.store.journal_mark()? != state.origin.journal {
             return Err(conflict(&paths.journal));
         }
-        let identity = match durable::open_again(&paths.state) {
-            Ok(file) => schema::file::identify(&file).map(Some),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+        let identify = || {
+            let file = if_exists(durable::open_again(&paths.state))?;
+            file.map(|file| schema::file::identify(&file)).transpose()
         };
-        let identity = identity.map_err(StateError::io("read", &paths.state))?;
+        let identity = identify().map_err(StateError::io("read", &paths.state))?;
         if identity == state.origin.state {
             Ok(())
         } else {
@@ -216,12 +215,8 @@ impl LockedStore {
         let path = &self.store.paths.journal;
         // A process that took over the lock may be writing to it.
         self.lock.check()?;
-        std::fs::remove_file(path)
-            .or_else(|error| match error.kind() {
-                io::ErrorKind::NotFound => Ok(()),
-                _ => Err(error),
-            })
-            .and_then(|()| durable::sync_directory_of(path))
+        if_exists(std::fs::remove_file(path))
+            .and_then(|_| durable::sync_directory_of(path))
             .map_err(StateError::io("remove", path))
     }
 }

@@ -123,7 +123,7 @@ fn a_file_that_cannot_be_read_says_why_and_how_to_go_on() {
         (
             dir.path().to_path_buf(),
             "it is a directory",
-            "the YAML file in it",
+            "a readable YAML file",
         ),
         (at("large.yaml/x"), "Not a directory", "--config PATH"),
         (

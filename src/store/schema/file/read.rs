@@ -15,9 +15,11 @@ use sha2::{Digest as _, Sha256};
 
 use super::super::decode::{Decoder, Layout, part_of_others};
 use super::super::digest::{self, Digest};
-use super::super::keys::{GENERATION, HASH, VERSION, own_keys, parse_metadata};
 use super::super::{FORMAT_VERSION, ReadError, dictionary, own_column, repeats};
-use super::{Contents, GROUP_ROWS, MANY_ROWS, Take, pipeline, undecodable};
+use super::{
+    Contents, GENERATION, GROUP_ROWS, HASH, MANY_ROWS, Take, VERSION, own_keys, parse_metadata,
+    pipeline, undecodable,
+};
 use crate::base::hex::hex;
 use crate::model::state::TaskRow;
 use crate::model::state::table::{Identity, Metadata};
