@@ -297,7 +297,7 @@ fn no_room_stops_a_run_and_has_its_own_way_out() {
         assert_eq!(said.code, 6, "{}", said.err);
         assert!(
             said.err.contains("safety stop: no space for state_file ")
-                && said.err.contains("9999T needed")
+                && said.err.contains("PB needed")
                 && said.err.contains("safety.min_free"),
             "{}",
             said.err

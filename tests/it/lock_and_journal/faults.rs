@@ -17,29 +17,11 @@ fn journal_that_fails_once_takes_nothing_more() {
         );
     }
     let faults = [
-        (
-            "fdatasync",
-            "EIO",
-            2,
-            "cannot sync the journal",
-            "Input/output error",
-        ),
-        ("fdatasync", "EDQUOT", 1, "cannot sync the journal", "quota"),
-        (
-            "write",
-            "ENOSPC",
-            3,
-            "cannot write to the journal",
-            "No space left",
-        ),
-        (
-            "write",
-            "EROFS",
-            1,
-            "cannot write to the journal",
-            "Read-only",
-        ),
-        ("write", "ESTALE", 2, "cannot write to the journal", "Stale"),
+        ("fdatasync", "EIO", 2, "cannot sync", "Input/output error"),
+        ("fdatasync", "EDQUOT", 1, "cannot sync", "quota"),
+        ("write", "ENOSPC", 3, "cannot write to", "No space left"),
+        ("write", "EROFS", 1, "cannot write to", "Read-only"),
+        ("write", "ESTALE", 2, "cannot write to", "Stale"),
     ];
     for (call, error, when, action, system) in faults {
         let (_directory, place) = place();
