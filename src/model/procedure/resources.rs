@@ -132,12 +132,12 @@ impl TimeLimit {
             (None, 3) | (Some(_), 1..=3) => &[3600, 60, 1],
             _ => return Err(error()),
         };
-        let parts = parts
+        let mut parts = parts
             .iter()
             .zip(units)
             .chain(days.iter().map(|days| (days, &86_400)));
-        let seconds = parts.fold(Some(0u64), |sum, (value, unit)| {
-            sum?.checked_add(value.checked_mul(*unit)?)
+        let seconds = parts.try_fold(0u64, |sum, (value, unit)| {
+            sum.checked_add(value.checked_mul(*unit)?)
         });
         Ok(Self {
             text: text.to_owned(),
