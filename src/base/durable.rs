@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
-use super::regular::{open_regular, require_regular};
+use super::regular::{FileError, if_exists, open_regular, require_regular};
 
 mod leftovers;
 mod temporary;
@@ -38,23 +38,21 @@ pub struct Replacement<'a, I> {
 #[derive(Debug, thiserror::Error)]
 pub enum ReplaceError {
     /// Nothing was changed.
-    #[error("the file was changed by someone else")]
-    Changed,
-    #[error("cannot {action} {}: {source}", .path.display())]
+    #[error("{} was changed by someone else", .0.display())]
+    Changed(PathBuf),
+    #[error("{error}")]
     Io {
-        action: &'static str,
-        path: PathBuf,
-        source: io::Error,
+        error: FileError,
         /// True if the new file is already in place, but may not survive a crash.
         replaced: bool,
     },
 }
 
-impl From<ReplaceError> for io::Error {
-    fn from(error: ReplaceError) -> Self {
-        match error {
-            ReplaceError::Changed => Self::other(error.to_string()),
-            ReplaceError::Io { source, .. } => source,
+impl From<FileError> for ReplaceError {
+    fn from(error: FileError) -> Self {
+        Self::Io {
+            error,
+            replaced: false,
         }
     }
 }
@@ -85,30 +83,31 @@ pub fn hint(error: &io::Error) -> Option<&'static str> {
 impl<I: PartialEq> Replacement<'_, I> {
     pub fn run(&self) -> Result<(), ReplaceError> {
         let old = match self.before {
-            Some(_) => Some(open_again(self.target).map_err(|source| {
-                if source.kind() == io::ErrorKind::NotFound {
-                    ReplaceError::Changed
-                } else {
-                    failed("read", self.target, source)
-                }
-            })?),
+            Some(_) => {
+                let old = if_exists(open_again(self.target));
+                let old = old.map_err(FileError::of("read", self.target))?;
+                Some(old.ok_or_else(|| self.changed())?)
+            }
             None => None,
         };
         let temporary = Temporary::write(self.target, self.bytes, old.as_ref())?;
-        match old {
-            Some(old) => self.swap(temporary, &old)?,
-            None => match temporary.put(self.target) {
-                Ok(true) => {}
-                Ok(false) => return Err(ReplaceError::Changed),
-                Err(source) => return Err(failed("create", self.target, source)),
-            },
+        let is_put = match old {
+            Some(old) => self.swap(temporary, &old).map(|()| true)?,
+            None => temporary
+                .put(self.target)
+                .map_err(FileError::of("create", self.target))?,
+        };
+        if !is_put {
+            return Err(self.changed());
         }
         sync_directory_of(self.target).map_err(|source| ReplaceError::Io {
-            action: "sync the directory of",
-            path: self.target.to_owned(),
-            source,
+            error: FileError::of("sync the directory of", self.target)(source),
             replaced: true,
         })
+    }
+
+    fn changed(&self) -> ReplaceError {
+        ReplaceError::Changed(self.target.to_owned())
     }
 
     fn swap(&self, temporary: Temporary, old: &File) -> Result<(), ReplaceError> {
@@ -117,74 +116,54 @@ impl<I: PartialEq> Replacement<'_, I> {
         if let Err(Errno::WOULDBLOCK) =
             rustix::fs::flock(old, FlockOperation::NonBlockingLockExclusive)
         {
-            return Err(ReplaceError::Changed);
+            return Err(self.changed());
         }
         let backup = self
             .backup
             .map(|backup| self.link_old(old, backup))
             .transpose()?;
         if !self.is_unchanged(old)? {
-            return Err(ReplaceError::Changed);
+            return Err(self.changed());
         }
         if let (Some(link), Some(backup)) = (backup, self.backup) {
-            link.rename(backup, || self.is_kept(backup))?;
+            link.rename(backup, || self.has(backup, self.before))?;
         }
-        temporary.rename(self.target, || self.is_done())
+        Ok(temporary.rename(self.target, || self.has(self.target, Some(self.after)))?)
     }
 
     /// Adds a second name to the old file, or copies it where hard links cannot be made.
-    fn link_old(&self, old: &File, backup: &Path) -> Result<Temporary, ReplaceError> {
-        let mut link = Temporary::named(backup);
-        for _ in 0..100 {
-            match std::fs::hard_link(self.target, &link.path) {
-                Ok(()) => return Ok(link),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    link.disarm();
-                    link = Temporary::named(backup);
-                }
-                Err(error) if has_no_links(&error) => {
-                    let bytes = open_again(self.target)
-                        .and_then(|file| content(&file))
-                        .map_err(|source| failed("read", self.target, source))?;
-                    return Temporary::write(backup, &bytes, Some(old));
-                }
-                Err(source) => return Err(failed("keep a copy of", self.target, source)),
+    fn link_old(&self, old: &File, backup: &Path) -> Result<Temporary, FileError> {
+        let link = Temporary::named(backup);
+        match std::fs::hard_link(self.target, &link.path) {
+            Err(error) if has_no_links(&error) => {
+                let bytes = open_again(self.target).and_then(|file| content(&file));
+                let bytes = bytes.map_err(FileError::of("read", self.target))?;
+                Temporary::write(backup, &bytes, Some(old))
             }
+            outcome => outcome
+                .map(|()| link)
+                .map_err(FileError::of("keep a copy of", self.target)),
         }
-        Err(failed(
-            "keep a copy of",
-            self.target,
-            io::ErrorKind::AlreadyExists.into(),
-        ))
     }
 
-    fn is_unchanged(&self, old: &File) -> Result<bool, ReplaceError> {
-        let read = |source| failed("read", self.target, source);
+    fn is_unchanged(&self, old: &File) -> Result<bool, FileError> {
+        let read = FileError::of("read", self.target);
         // On NFS, only opening the file again asks the server.
-        let now = match open_again(self.target) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(read(error)),
-        };
-        let same_file = {
-            let (old, now) = (old.metadata().map_err(read)?, now.metadata().map_err(read)?);
-            (old.dev(), old.ino()) == (now.dev(), now.ino())
-        };
+        let now = if_exists(open_again(self.target)).map_err(&read)?;
+        let Some(now) = now else { return Ok(false) };
+        let (then, found) = (
+            old.metadata().map_err(&read)?,
+            now.metadata().map_err(&read)?,
+        );
+        let same_file = (then.dev(), then.ino()) == (found.dev(), found.ino());
         Ok(same_file && self.before == Some(&(self.identify)(&now).map_err(read)?))
     }
 
-    /// True if the copy already has the content that was read before.
-    fn is_kept(&self, backup: &Path) -> bool {
-        open_again(backup)
+    /// True if a file has this content.
+    fn has(&self, path: &Path, content: Option<&I>) -> bool {
+        open_again(path)
             .and_then(|file| (self.identify)(&file))
-            .is_ok_and(|found| self.before == Some(&found))
-    }
-
-    /// True if the new content is already in place.
-    fn is_done(&self) -> bool {
-        open_again(self.target)
-            .and_then(|file| (self.identify)(&file))
-            .is_ok_and(|found| found == *self.after)
+            .is_ok_and(|found| content == Some(&found))
     }
 }
 
@@ -206,15 +185,24 @@ pub fn replace(target: &Path, bytes: &[u8], before: Option<&Vec<u8>>) -> Result<
 /// Reads a whole regular file; `None` if it does not exist.
 pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let read = |file: File| require_regular(&file).and_then(|()| content(&file));
-    match open_again(path).and_then(read) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        outcome => outcome.map(Some),
+    let mut tries = 1;
+    loop {
+        match open_again(path).and_then(read) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if is_stale(&error) && tries < TRIES => tries += 1,
+            outcome => return outcome.map(Some),
+        }
     }
 }
 
 /// Reads an open file from its current position to its end.
 pub fn content(mut file: &File) -> io::Result<Vec<u8>> {
+    let size = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
     let mut bytes = Vec::new();
+    // An absurd size is an error, and must not kill the process.
+    bytes
+        .try_reserve_exact(size)
+        .map_err(|_| io::Error::other(format!("its {size} bytes do not fit into memory")))?;
     file.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
@@ -243,9 +231,9 @@ pub fn link(from: &Path, to: &Path) -> io::Result<bool> {
 }
 
 /// Replaces an earlier file of this program, which contains `mark`: for files that others only read.
-pub fn overwrite(target: &Path, bytes: &[u8], mark: &str) -> Result<(), ReplaceError> {
-    make_directory_of(target).map_err(|source| failed("make the directory of", target, source))?;
-    let old = refuse_foreign(target, mark).map_err(|source| failed("replace", target, source))?;
+pub fn overwrite(target: &Path, bytes: &[u8], mark: &str) -> Result<(), FileError> {
+    make_directory_of(target).map_err(FileError::of("make the directory of", target))?;
+    let old = refuse_foreign(target, mark).map_err(FileError::of("replace", target))?;
     Temporary::write(target, bytes, old.as_ref())?.rename(target, || false)?;
     remove_leftovers(&[target], LEFTOVER_AGE);
     Ok(())
@@ -254,9 +242,8 @@ pub fn overwrite(target: &Path, bytes: &[u8], mark: &str) -> Result<(), ReplaceE
 /// Opens the file at a path, or fails if this program has not written it: its files contain a mark in their first
 /// 64 KiB. An empty file is accepted. `None` if it does not exist.
 pub fn refuse_foreign(path: &Path, mark: &str) -> io::Result<Option<File>> {
-    let file = match open_regular(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        file => file?,
+    let Some(file) = if_exists(open_regular(path))? else {
+        return Ok(None);
     };
     let mut beginning = Vec::new();
     (&file).take(64 * 1024).read_to_end(&mut beginning)?;
@@ -299,14 +286,11 @@ pub fn make_directory_of(path: &Path) -> io::Result<()> {
     let Some(directory) = directory_of(path) else {
         return Ok(());
     };
-    match directory.metadata() {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            std::fs::create_dir_all(directory)?;
-            sync_directory_of(directory)
-        }
-        Err(error) => Err(error),
+    if if_exists(directory.metadata())?.is_none() {
+        std::fs::create_dir_all(directory)?;
+        sync_directory_of(directory)?;
     }
+    Ok(())
 }
 
 /// Syncs a file's directory, so that new names in it survive a crash.
@@ -341,15 +325,6 @@ fn prefixed(path: &Path, mark: &str) -> OsString {
     let mut name = path.file_name().unwrap_or(OsStr::new("state")).to_owned();
     name.push(mark);
     name
-}
-
-fn failed(action: &'static str, path: &Path, source: io::Error) -> ReplaceError {
-    ReplaceError::Io {
-        action,
-        path: path.to_owned(),
-        source,
-        replaced: false,
-    }
 }
 
 fn is_unsupported(error: &io::Error) -> bool {

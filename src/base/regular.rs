@@ -26,6 +26,20 @@ impl FileError {
     }
 }
 
+impl From<FileError> for io::Error {
+    fn from(error: FileError) -> Self {
+        error.source
+    }
+}
+
+/// `None` if the file does not exist.
+pub fn if_exists<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
+    match outcome {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        outcome => outcome.map(Some),
+    }
+}
+
 /// Opens a regular file for reading. A pipe would wait for its other end.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new()

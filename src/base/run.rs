@@ -34,6 +34,26 @@ pub enum End {
     Unseen,
 }
 
+impl End {
+    /// A description for people.
+    pub fn text(self, program: &str) -> String {
+        match self {
+            Self::Exit(code) => format!("{program} ended with exit code {code}"),
+            Self::Signal(signal) => format!("{program} was killed by signal {signal}"),
+            Self::TimedOut { seconds } => {
+                format!("{program} did not answer within {seconds} s and was killed")
+            }
+            Self::TooLong { bytes } => {
+                let limit = bytes >> 20;
+                format!("{program} printed more than {limit} MiB and was killed")
+            }
+            Self::Unseen => format!(
+                "the exit status of {program} is unknown (does the calling program ignore SIGCHLD?)"
+            ),
+        }
+    }
+}
+
 /// How a command ended, and its output.
 #[derive(Debug)]
 pub struct Ended {

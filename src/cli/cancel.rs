@@ -70,7 +70,7 @@ pub(super) fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -
     // Before any query: Slurm may hide the owner's jobs from this user.
     context.check_ours(&state, &args.write)?;
     let mut question = queue_question(&context.config, &state);
-    question.jobs = jobs.iter().filter_map(|row| reference(row)).collect();
+    question.jobs = jobs.iter().filter_map(|row| row.job()).collect();
     question.since = jobs.iter().filter_map(|row| row.submitted_at).min();
     question.search_from = question.since;
     // Read-only, because a local executor with write access starts waiting jobs, perhaps one to be cancelled.
@@ -232,11 +232,4 @@ fn cancelled_event(row: &TaskRow, failed: Option<&str>) -> Event {
         extra: vec![("by", by.into())],
         ..Event::of(row, sys::now(), EventKind::Cancelled)
     }
-}
-
-fn reference(row: &TaskRow) -> Option<JobRef> {
-    Some(JobRef {
-        id: row.job_id.clone()?,
-        cluster: row.facts.cluster.clone(),
-    })
 }

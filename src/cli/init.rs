@@ -193,7 +193,7 @@ fn absolute(option: &'static str, given: &Path, cwd: &Path) -> Result<PathBuf, I
         return Err(InitError::unfit_path(option, given, why));
     };
     let expanded = paths::expand(text, &sys::env);
-    let expanded = expanded.map_err(|error| value(&error.to_string(), error.hint()))?;
+    let expanded = expanded.map_err(|error| value(&error, None))?;
     Ok(paths::absolute(cwd, &expanded))
 }
 

@@ -2,7 +2,7 @@
 
 use super::args::MetricsArgs;
 use super::context::Context;
-use super::error::Result;
+use super::error::{Failure, Result};
 use super::notify::records_runs;
 use super::output::Printer;
 use super::output_file::{refuse_data, refuse_foreign};
@@ -10,7 +10,6 @@ use crate::base::durable;
 use crate::base::exit::Exit;
 use crate::show::notify::Memory;
 use crate::show::notify::metrics::{MARK, Sources, render};
-use crate::store::state_file::StateError;
 
 pub(super) fn run(context: &Context, args: &MetricsArgs, printer: &mut Printer) -> Result<Exit> {
     if let Some(path) = &args.output {
@@ -40,7 +39,7 @@ pub(super) fn run(context: &Context, args: &MetricsArgs, printer: &mut Printer) 
     match &args.output {
         None => printer.data(text.as_bytes()),
         Some(path) => durable::overwrite(path, text.as_bytes(), MARK)
-            .map_err(|error| StateError::from_replacement(path, error))?,
+            .map_err(|error| Failure::write(path)(error.source))?,
     }
     Ok(Exit::Done)
 }

@@ -2,18 +2,16 @@
 
 use std::time::Duration;
 
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a duration: write a number and s, m, h or d, such as 90s or 1.5h")]
-pub struct DurationError(pub String);
-
 const UNITS: [(&str, u32); 4] = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
 
 /// Parses a number and its unit, rounded to seconds. A number without a unit is an error, except 0.
-pub fn parse(text: &str) -> Result<Duration, DurationError> {
+pub fn parse(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
-    let error = || DurationError(text.to_owned());
+    let error = || {
+        format!("'{text}' is not a duration: write a number and s, m, h or d, such as 90s or 1.5h")
+    };
     let (number, seconds) = UNITS
         .iter()
         .find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?.trim_end(), seconds)))

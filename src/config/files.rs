@@ -5,7 +5,7 @@
 
 use std::cmp::Reverse;
 use std::fs::Metadata;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::reader::Fields;
@@ -104,8 +104,8 @@ pub(super) fn check(config: &Config, top: &Fields<'_>) {
     for file in study_files(config) {
         let (key, path) = (file.key, file.path.display());
         let (identity, metadata) = identify(&file.path);
-        if let Some(problem) = metadata.and_then(|metadata| special_file(&metadata)) {
-            top.problem(key, format!("{path} is {problem}, not a regular file"));
+        if metadata.is_some_and(|metadata| !metadata.is_file()) {
+            top.problem(key, format!("{path} is not a regular file"));
             continue;
         }
         if file.is_written && matches!(resolve(&file.path), Err(StateError::Annexed { .. })) {
@@ -202,21 +202,5 @@ fn identify(path: &Path) -> (Identity, Option<Metadata>) {
             let real = real.map(|(directory, name)| directory.join(name));
             (Identity::Missing(real.unwrap_or(path)), None)
         }
-    }
-}
-
-/// What is at the path instead of a regular file.
-fn special_file(metadata: &Metadata) -> Option<&'static str> {
-    let kind = metadata.file_type();
-    if kind.is_file() {
-        None
-    } else if kind.is_dir() {
-        Some("a directory")
-    } else if kind.is_fifo() {
-        Some("a pipe")
-    } else if kind.is_socket() {
-        Some("a socket")
-    } else {
-        Some("a device")
     }
 }

@@ -77,29 +77,14 @@ impl Section {
         if let Some(near) = suggest::nearest(name, names()) {
             return Some(format!("did you mean '{near}'?"));
         }
-        let similar = names().find(|key| suggest::candidates(name, [*key]).next().is_some());
         let folded = suggest::fold(name);
-        let elsewhere = KEYS
-            .iter()
-            .find(|key| key.section != self && suggest::fold(key.name) == folded);
-        match (elsewhere, similar) {
-            (Some(key), Some(similar)) => Some(format!(
-                "'{}' is a key of {}; here, use '{}'",
-                key.name,
-                key.section.place(),
-                similar
-            )),
-            (Some(key), None) => Some(format!(
-                "'{}' is a key of {}",
-                key.name,
-                key.section.place()
-            )),
-            (None, Some(similar)) => Some(format!("did you mean '{similar}'?")),
-            (None, None) => {
-                let (_, near) = *suggest::by_distance(name, names()).first()?;
-                Some(format!("the closest known key is '{near}'"))
-            }
+        let mut others = KEYS.iter().filter(|key| key.section != self);
+        if let Some(key) = others.find(|key| suggest::fold(key.name) == folded) {
+            let place = key.section.place();
+            return Some(format!("'{}' is a key of {place}", key.name));
         }
+        let similar = names().find(|key| suggest::candidates(name, [*key]).next().is_some())?;
+        Some(format!("did you mean '{similar}'?"))
     }
 }
 
@@ -130,11 +115,8 @@ mod tests {
             (Site, "slurm-partition", "did you mean 'slurm_partition'?"),
             (Site, "Bids_Root", "did you mean 'bids_root'?"),
             (Site, "qos", "'qos' is a key of a procedure"),
-            (
-                Site,
-                "mem",
-                "'mem' is a key of a procedure; here, use 'slurm_mem'",
-            ),
+            (Site, "mem", "'mem' is a key of a procedure"),
+            (Site, "slurm_memory", "did you mean 'slurm_mem'?"),
             (Site, "retri", "did you mean 'retry'?"),
             (Procedure, "depends", "did you mean 'depends_on'?"),
             (Procedure, "scop", "did you mean 'scope'?"),
@@ -144,10 +126,9 @@ mod tests {
                 "bids_root",
                 "'bids_root' is a key of the top level",
             ),
-            (Marker, "path", "the closest known key is 'base'"),
-            (Marker, "", "the closest known key is 'base'"),
         ] {
             assert_eq!(section.suggest(name).as_deref(), Some(expected), "{name}");
         }
+        assert_eq!(Marker.suggest("path"), None);
     }
 }

@@ -14,7 +14,7 @@ use super::reader::{Context, Fields, settings};
 use super::settings::{Setting, complete};
 use super::tree::{Node, NodeValue, Tree};
 use super::{Overrides, paths, site};
-use crate::base::regular::open_regular;
+use crate::base::regular::{error_text, open_regular};
 use crate::model::config::Config;
 
 /// The environment variable for the file, used without `--config`.
@@ -68,19 +68,8 @@ pub fn load_settings(
     cwd: &Path,
 ) -> Result<(Config, Vec<Setting>), ConfigError> {
     let (file, bytes, readable_by_all) = content(source, cwd)?;
-    let mut list = Vec::new();
-    let list_settings = |context: &Context<'_>| list = settings(&Fields::top(context));
-    let config = interpret_with(
-        &bytes,
-        file.as_deref(),
-        readable_by_all,
-        env,
-        overrides,
-        cwd,
-        list_settings,
-    )?;
-    complete(&mut list, &config, overrides);
-    Ok((config, list))
+    let file_path = file.as_deref();
+    interpret_settings(&bytes, file_path, readable_by_all, env, overrides, cwd)
 }
 
 /// The file's path, its content, and whether every user may read it. Empty without a file.
@@ -105,19 +94,17 @@ pub fn interpret(
     overrides: &Overrides,
     cwd: &Path,
 ) -> Result<Config, ConfigError> {
-    interpret_with(bytes, file, readable_by_all, env, overrides, cwd, |_| {})
+    interpret_settings(bytes, file, readable_by_all, env, overrides, cwd).map(|(config, _)| config)
 }
 
-/// Calls `also` if the file is valid.
-fn interpret_with(
+fn interpret_settings(
     bytes: &[u8],
     file: Option<&Path>,
     readable_by_all: bool,
     env: &dyn Fn(&str) -> Option<OsString>,
     overrides: &Overrides,
     cwd: &Path,
-    also: impl FnOnce(&Context<'_>),
-) -> Result<Config, ConfigError> {
+) -> Result<(Config, Vec<Setting>), ConfigError> {
     let base = file.and_then(Path::parent).unwrap_or(cwd).to_path_buf();
     let tree = Tree::parse(bytes);
     let root = tree.as_ref().ok().and_then(|tree| tree.root.clone());
@@ -133,20 +120,23 @@ fn interpret_with(
             if file.is_some() {
                 check_content(root.as_deref(), &context);
             }
-            let config = site::read(&context, overrides, cwd, readable_by_all);
-            if context.is_valid() {
-                also(&context);
-            }
-            config
+            site::read(&context, overrides, cwd, readable_by_all)
         }
         Err(problem) => {
             context.problem(problem);
             None
         }
     };
+    let mut list = match context.is_valid() {
+        true => settings(&Fields::top(&context)),
+        false => Vec::new(),
+    };
     let (problems, warnings) = context.finish();
     match config {
-        Some(config) if problems.is_empty() => Ok(Config { warnings, ..config }),
+        Some(config) if problems.is_empty() => {
+            complete(&mut list, &config, overrides);
+            Ok((Config { warnings, ..config }, list))
+        }
         _ => Err(ConfigError {
             file: file.map(Path::to_path_buf),
             problems,
@@ -188,26 +178,15 @@ fn unreadable(file: &Path, error: &io::Error) -> ConfigError {
     let (words, hint) = match error.kind() {
         io::ErrorKind::NotFound => (
             "the file does not exist".to_owned(),
-            format!(
-                "check the path that --config or {FILE_VARIABLE} gives"
-            ),
-        ),
-        io::ErrorKind::IsADirectory => (
-            "it is a directory".to_owned(),
-            "pass the YAML file in it with --config PATH".to_owned(),
+            format!("check the path that --config or {FILE_VARIABLE} gives"),
         ),
         io::ErrorKind::FileTooLarge => (
             format!("it is larger than {} MiB", LARGEST >> 20),
             "check that this is the configuration file".to_owned(),
         ),
-        io::ErrorKind::PermissionDenied => (
-            "permission denied".to_owned(),
-            "give the user who runs this command permission to read the file and enter its directory"
-                .to_owned(),
-        ),
         _ => (
-            error.to_string(),
-            format!("pass a readable file with --config PATH or {FILE_VARIABLE}"),
+            error_text(error),
+            format!("pass a readable YAML file with --config PATH or {FILE_VARIABLE}"),
         ),
     };
     let problem = Problem {

@@ -10,7 +10,6 @@ pub mod keys;
 pub mod load;
 pub(crate) mod log_patterns;
 mod markers;
-mod notify;
 pub(crate) mod paths;
 pub mod problem;
 mod reader;

@@ -79,15 +79,12 @@ pub(super) fn complete(settings: &mut [Setting], config: &Config, overrides: &Ov
                 _ => Json::Null,
             };
         }
-        if let Some(origin) = password.as_ref().filter(|_| is_password(setting)) {
+        let is_password = setting.known.name == "smtp_password";
+        if let Some(origin) = password.as_ref().filter(|_| is_password) {
             setting.value = HIDDEN.into();
             setting.origin = origin.clone();
         }
     }
-}
-
-fn is_password(setting: &Setting) -> bool {
-    (setting.known.section, setting.known.name) == (Section::Audit, "smtp_password")
 }
 
 /// The origin of a password from an environment variable.

@@ -1,14 +1,16 @@
 //! The top level of the file: from the tree to a [`Config`].
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::problem::quote;
 use super::reader::{Context, Fields, Value};
-use super::{Overrides, files, log_patterns, notify, paths, steps, validate};
+use super::{Overrides, files, log_patterns, paths, steps, validate};
 use crate::model::bids::cohort::{Entry, ListSource};
 use crate::model::bids::{CohortSource, SessionSource, SubjectLabel};
+use crate::model::config::notify::{NotifyConfig, Occasion};
 use crate::model::config::{AuditConfig, Ceiling, Config, SafetyConfig, Secret, SlurmConfig};
 use crate::model::procedure::ProcedureDag;
 
@@ -95,15 +97,15 @@ pub(super) fn read(
         deadline: top.or("deadline", deadline),
         lock_timeout: top.or("lock_timeout", Value::duration),
         audit: audit(&top, context, readable_by_all),
-        notify: notify::read(&top),
+        notify: notifications(&top),
         heartbeat_file: top.maybe("heartbeat_file", Value::path),
-        metrics_file: top.maybe("metrics_file", notify::metrics_file),
+        metrics_file: top.maybe("metrics_file", metrics_file),
         procedures: pipeline(&top, overrides)?,
         warnings: Vec::new(),
     };
     validate::paths(&config, &top);
     files::check(&config, &top);
-    notify::check(&config, &top);
+    check_notifications(&config, &top);
     Some(config)
 }
 
@@ -182,7 +184,7 @@ fn list(key: &'static str, value: &Value<'_>) -> Option<ListSource> {
         match Entry::parse(key, text) {
             Ok(_) => Some((text.to_owned(), entry.at.line)),
             Err(error) => {
-                entry.problem_with(error.to_string(), error.hint());
+                entry.problem_with(error.to_string(), error.hint);
                 None
             }
         }
@@ -283,4 +285,64 @@ fn password(fields: &Fields<'_>, context: &Context<'_>, readable_by_all: bool) -
         None
     });
     written.or(from_env).map(Secret)
+}
+
+fn notifications(top: &Fields<'_>) -> NotifyConfig {
+    let fields = top.below("notify");
+    let on = match fields.get("on") {
+        Some(value) if value.one_or_more().is_empty() => {
+            value.problem_with(
+                "is empty, so no notification would ever be sent",
+                "remove the key to report all events",
+            );
+            BTreeSet::new()
+        }
+        Some(_) => fields.list("on", Value::choice).into_iter().collect(),
+        None => Occasion::ALL.into(),
+    };
+    NotifyConfig {
+        email: fields.or("email", Value::flag),
+        command: fields.maybe("command", Value::path),
+        on,
+    }
+}
+
+/// The collector reads only files with this extension.
+fn metrics_file(value: &Value<'_>) -> Option<PathBuf> {
+    let path = value.path()?;
+    if path.extension().is_none_or(|end| end != "prom") {
+        value.problem_with(
+            format!(
+                "{} does not end with '.prom'",
+                quote(&path.to_string_lossy())
+            ),
+            "node_exporter's textfile collector ignores other files",
+        );
+    }
+    Some(path)
+}
+
+/// Checks for mail without recipients and for files below a data root.
+fn check_notifications(config: &Config, top: &Fields<'_>) {
+    if config.notify.email
+        && config.audit.email_recipients.is_empty()
+        && let Some(value) = top.get("notify")
+    {
+        value.warn("no mail will be sent, because audit.email_recipients is empty");
+    }
+    let files = [
+        ("heartbeat_file", &config.heartbeat_file),
+        ("metrics_file", &config.metrics_file),
+    ];
+    for (key, file) in files {
+        let (Some(file), Some(value)) = (file, top.get(key)) else {
+            continue;
+        };
+        if let Some(root) = files::root_of(config, file) {
+            value.problem_with(
+                format!("is inside {root}"),
+                "choose a path outside the data, such as beside the state file",
+            );
+        }
+    }
 }

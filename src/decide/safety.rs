@@ -9,8 +9,9 @@ pub mod recheck;
 pub mod roots;
 pub mod space;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::base::text::and_more;
 use crate::gather::completion::{Completion, Completions, SubjectCompletions};
 use crate::gather::disk::Unreadable;
 use crate::model::bids::{SessionLabel, SubjectLabel};
@@ -50,25 +51,15 @@ pub fn before_submission(config: &Config, counts: &Counts, state: &State) -> Vec
 
 /// All stops in one sentence.
 pub fn message(stops: &[SafetyStop]) -> String {
-    const SHOWN: usize = 3;
-    let shown = stops.iter().take(SHOWN);
-    let shown: Vec<&str> = shown.map(|stop| stop.message.as_str()).collect();
-    let more = match stops.len().saturating_sub(SHOWN) {
-        0 => String::new(),
-        more => format!("; and {more} more"),
-    };
-    shown.join("; ") + &more
+    let messages: Vec<&str> = stops.iter().map(|stop| stop.message.as_str()).collect();
+    let shown = messages.get(..3).unwrap_or(&messages);
+    format!("{}{}", shown.join("; "), and_more(messages.len(), 3))
 }
 
 /// The hints without duplicates.
 pub fn hints(stops: &[SafetyStop]) -> String {
-    let mut hints: Vec<&str> = Vec::new();
-    for stop in stops {
-        if !hints.contains(&stop.hint.as_str()) {
-            hints.push(&stop.hint);
-        }
-    }
-    hints.join("; ")
+    let hints: BTreeSet<&str> = stops.iter().map(|stop| stop.hint.as_str()).collect();
+    Vec::from_iter(hints).join("; ")
 }
 
 /// Records the stops of a run; true if they are new, because each stop is reported only once. All outputs are checked
@@ -204,7 +195,7 @@ mod tests {
     #[test]
     fn several_stops_share_one_line() {
         let stops = ["a", "b", "c", "d", "e"].map(|name| stop(name, 1));
-        assert_eq!(message(&stops), "a 1; b 1; c 1; and 2 more");
+        assert_eq!(message(&stops), "a 1; b 1; c 1 and 2 more");
         assert_eq!(hints(&stops), "mount it");
     }
 }

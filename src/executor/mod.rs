@@ -64,10 +64,7 @@ pub trait Executor {
     /// Submits several tasks as one job array, indexed by position; [`Submission::Accepted`] has the
     /// array's id. Its task list is on disk before. As careful as [`Self::submit`].
     fn submit_array(&mut self, _array: &ArrayJob, _tasks: &[&JobRequest]) -> Submission {
-        Submission::Refused {
-            kind: Refusal::ArraySize,
-            message: "this executor has no job arrays".to_owned(),
-        }
+        Submission::refused(Refusal::ArraySize, "this executor has no job arrays")
     }
 
     /// Asks queue and accounting once for everything that a pass needs.
@@ -191,7 +188,7 @@ pub enum Answer<T> {
 }
 
 /// The report of one source about one job.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct JobReport {
     pub id: JobId,
     pub name: String,
@@ -208,7 +205,7 @@ pub struct JobReport {
 }
 
 /// The phase of a job, in neutral words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Phase {
     Queued,
     /// Queued, and will not start until it is released.
@@ -220,6 +217,7 @@ pub enum Phase {
     /// Ended otherwise, with the reason for a failed row.
     Failed(Reason),
     /// Treated as live: the state word is new or ambiguous.
+    #[default]
     Unknown,
 }
 
@@ -273,6 +271,13 @@ impl Question {
 }
 
 impl ExecutorError {
+    pub fn failed(command: impl Into<String>, message: impl ToString) -> Self {
+        Self::Failed {
+            command: command.into(),
+            message: message.to_string(),
+        }
+    }
+
     /// The error and its remedy in one line.
     pub fn with_hint(&self) -> String {
         format!("{self}{}", maybe(" (", self.hint(), ")"))
@@ -297,6 +302,28 @@ impl ExecutorError {
             )),
             Self::Failed { .. } | Self::Io(_) => None,
         }
+    }
+}
+
+impl Submission {
+    pub fn refused(kind: Refusal, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self::Refused { kind, message }
+    }
+}
+
+impl JobReport {
+    pub fn job(&self) -> JobRef {
+        JobRef {
+            id: self.id.clone(),
+            cluster: self.facts.cluster.clone(),
+        }
+    }
+}
+
+impl<T> From<Result<T, String>> for Answer<T> {
+    fn from(answer: Result<T, String>) -> Self {
+        answer.map_or_else(Self::Failed, Self::Got)
     }
 }
 

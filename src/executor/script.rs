@@ -43,8 +43,23 @@ pub fn find_script(
     dirs: &[PathBuf],
     search_path: Option<&OsStr>,
 ) -> Result<PathBuf, ExecutorError> {
+    let path = Path::new(script);
+    let mut candidates: Vec<(PathBuf, String)> = match path.is_absolute() {
+        true => vec![(path.to_owned(), script.to_owned())],
+        false => {
+            let dirs = dirs.iter();
+            dirs.map(|dir| (dir.join(path), dir.display().to_string()))
+                .collect()
+        }
+    };
+    if path.is_relative() && path.components().count() == 1 {
+        let dirs = search_path.iter().flat_map(std::env::split_paths);
+        // An empty or relative entry of PATH means the working directory, which is different under cron.
+        let dirs = dirs.filter(|dir| dir.is_absolute());
+        candidates.extend(dirs.map(|dir| (dir.join(path), "PATH".to_owned())));
+    }
     let mut searched: Vec<String> = Vec::new();
-    let mut found = |candidate: PathBuf, place: &str| {
+    for (candidate, place) in candidates {
         // Opened, to find an unreadable script. Only regular files: a named pipe would wait for its writer.
         let metadata = std::fs::metadata(&candidate).and_then(|metadata| {
             if metadata.is_file() {
@@ -53,35 +68,11 @@ pub fn find_script(
             Ok(metadata)
         });
         searched.push(match metadata {
-            Ok(metadata) if metadata.is_file() => return Some(candidate),
+            Ok(metadata) if metadata.is_file() => return Ok(candidate),
             Ok(_) => format!("{} (not a file)", candidate.display()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => place.to_owned(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => place,
             Err(error) => format!("{} ({error})", candidate.display()),
         });
-        None
-    };
-
-    let path = Path::new(script);
-    if path.is_absolute() {
-        if let Some(file) = found(path.to_owned(), script) {
-            return Ok(file);
-        }
-    } else {
-        for dir in dirs {
-            if let Some(file) = found(dir.join(path), &dir.display().to_string()) {
-                return Ok(file);
-            }
-        }
-        if path.components().count() == 1 {
-            for dir in search_path.iter().flat_map(std::env::split_paths) {
-                // An empty or relative entry of PATH means the working directory, which is different under cron.
-                if dir.is_absolute()
-                    && let Some(file) = found(dir.join(path), "PATH")
-                {
-                    return Ok(file);
-                }
-            }
-        }
     }
     searched.dedup();
     Err(ExecutorError::ScriptMissing {

@@ -149,11 +149,8 @@ impl AuditLog {
     /// True if the path still leads to the open file.
     fn is_in_place(&self) -> io::Result<bool> {
         let open = self.file.metadata()?;
-        match self.path.metadata() {
-            Ok(now) => Ok((open.dev(), open.ino()) == (now.dev(), now.ino())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
-        }
+        let now = regular::if_exists(self.path.metadata())?;
+        Ok(now.is_some_and(|now| (open.dev(), open.ino()) == (now.dev(), now.ino())))
     }
 
     fn ends_within_line(&mut self) -> io::Result<bool> {

@@ -162,18 +162,15 @@ impl LockedStore {
     /// since it was read.
     pub fn save_control(&self, control: &mut Control) -> Result<(), StateError> {
         let path = &self.store.paths.control;
-        let bytes = control.to_bytes().map_err(|error| StateError::Encode {
-            path: path.clone(),
-            message: error.to_string(),
-        })?;
+        let bytes = control.to_bytes();
+        let bytes = bytes.map_err(|error| StateError::io("write", path)(error.into()))?;
         if bytes == control.origin {
             return Ok(());
         }
         self.check_lock()?;
         match &bytes {
             Some(bytes) => {
-                durable::replace(path, bytes, control.origin.as_ref())
-                    .map_err(|error| StateError::from_replacement(path, error))?;
+                durable::replace(path, bytes, control.origin.as_ref())?;
             }
             None => self.remove_control(control)?,
         }
@@ -186,7 +183,7 @@ impl LockedStore {
         let failed = StateError::io("remove", path);
         let now = durable::read(path).map_err(&failed)?;
         if now != control.origin {
-            return Err(StateError::Conflict { path: path.clone() });
+            return Err(StateError::Conflict(path.clone()));
         }
         std::fs::remove_file(path)
             .and_then(|()| durable::sync_directory_of(path))

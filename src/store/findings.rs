@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::schema::FORMAT_VERSION;
 use super::sources::{Found, Sources};
-use crate::base::text::{and_more, plural, plural_of};
+use crate::base::text::{and_more, few, plural, plural_of};
 use crate::base::words::words;
 use crate::store::state_file::StateError;
 
@@ -121,18 +121,11 @@ impl Findings {
     }
 }
 
-/// `line 3`, `lines 3 and 5` or `12 lines (the first is 3)`.
+/// `line 3`, `lines 3, 5, 7 and 2 more`.
 fn lines(numbers: impl Iterator<Item = usize>) -> String {
-    const SHOWN: usize = 3;
     let numbers: Vec<String> = numbers.map(|number| number.to_string()).collect();
-    match &numbers[..] {
-        [] => "no line".to_owned(),
-        [one] => format!("line {one}"),
-        [before @ .., last] if numbers.len() <= SHOWN => {
-            format!("lines {} and {last}", before.join(", "))
-        }
-        [first, ..] => format!("{} lines (the first is {first})", numbers.len()),
-    }
+    let word = if numbers.len() == 1 { "line" } else { "lines" };
+    format!("{word} {}", few(&numbers, 3))
 }
 
 const REPAIR_OR_OWN_LOG: &str = "snbb-scheduler state repair; if this study is new and the log belongs to another one: \

@@ -11,7 +11,6 @@
 
 mod error;
 mod line;
-mod reading;
 mod replay;
 #[cfg(test)]
 mod tests;
@@ -27,15 +26,13 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 pub use error::JournalError;
-pub use reading::{read, salvage};
 pub use replay::{Replayed, SubmissionState, replay};
 
 use crate::base::durable;
-use crate::base::regular::open_for_appending;
+use crate::base::regular::{FileError, open_for_appending, require_regular};
 use crate::model::job::JobId;
 use crate::model::state::table::Metadata;
 use crate::model::state::{RetryState, TaskKey};
-use error::io_error;
 
 /// The readable part of a damaged journal.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -149,8 +146,9 @@ impl Journal {
     ///
     /// A new file takes its mode from the umask and its group from the directory.
     pub fn open(path: &Path) -> Result<Self, JournalError> {
-        let file = open_file(path)?;
-        let inode = file.metadata().map_err(io_error("stat", path))?.ino();
+        let file = open_for_appending(path).map_err(FileError::of("open", path))?;
+        require_regular(&file).map_err(FileError::of("open", path))?;
+        let inode = file.metadata().map_err(FileError::of("stat", path))?.ino();
         let mut journal = Self {
             path: path.to_owned(),
             file,
@@ -163,8 +161,8 @@ impl Journal {
         journal.remove_torn_end()?;
         // Also for an existing file: the run that created it may have crashed before syncing it.
         let synced = journal.file.sync_all();
-        synced.map_err(io_error("sync", path))?;
-        durable::sync_directory_of(path).map_err(io_error("sync the directory of", path))?;
+        synced.map_err(FileError::of("sync", path))?;
+        durable::sync_directory_of(path).map_err(FileError::of("sync the directory of", path))?;
         Ok(journal)
     }
 
@@ -184,16 +182,13 @@ impl Journal {
 
     fn append_if(&mut self, entries: &[Entry], alone: bool) -> Result<(), JournalError> {
         if self.failed {
-            return Err(JournalError::FailedBefore {
-                path: self.path.clone(),
-            });
+            return Err(JournalError::FailedBefore(self.path.clone()));
         }
         if entries.is_empty() {
             return Ok(());
         }
         let result = self.try_append(entries, alone);
-        self.failed =
-            matches!(&result, Err(error) if !matches!(error, JournalError::Shared { .. }));
+        self.failed = matches!(&result, Err(error) if !matches!(error, JournalError::Shared(_)));
         result
     }
 
@@ -211,19 +206,15 @@ impl Journal {
     }
 
     fn try_append(&mut self, entries: &[Entry], alone: bool) -> Result<(), JournalError> {
-        let not_recorded = |action, source| JournalError::NotRecorded {
-            action,
-            path: self.path.clone(),
-            source,
+        let path = &self.path;
+        let not_recorded = |action| {
+            let failed = FileError::of(action, path);
+            move |source| JournalError::NotRecorded(failed(source))
         };
         let metadata = self.file.metadata();
-        let start = metadata
-            .map_err(|source| not_recorded("stat", source))?
-            .len();
+        let start = metadata.map_err(not_recorded("stat"))?.len();
         if alone && start != self.extent.mark().1 {
-            return Err(JournalError::Shared {
-                path: self.path.clone(),
-            });
+            return Err(JournalError::Shared(path.clone()));
         }
         let mut text = Vec::with_capacity(entries.len() * 400);
         for entry in entries {
@@ -232,16 +223,13 @@ impl Journal {
         let (written, outcome) = write_counting(&mut self.file, &text);
         // Also if a full disk cut the line: these bytes are not another process's.
         self.grow(written);
-        outcome.map_err(|source| not_recorded("write to", source))?;
-        let synced = self.file.sync_data();
-        synced.map_err(|source| not_recorded("sync", source))?;
+        outcome.map_err(not_recorded("write to"))?;
+        self.file.sync_data().map_err(not_recorded("sync"))?;
         // Shorter: another process found the line half written, and removed it as the end of a crash.
         let end = start + text.len() as u64;
         let named = self.named_file().unwrap_or(None);
         if named.is_none_or(|named| named.len() < end) {
-            return Err(JournalError::Replaced {
-                path: self.path.clone(),
-            });
+            return Err(JournalError::Replaced(path.clone()));
         }
         Ok(())
     }
@@ -261,22 +249,22 @@ impl Journal {
         let mut bytes = Vec::new();
         let path = &self.path;
         let read = self.file.read_to_end(&mut bytes);
-        read.map_err(io_error("read", path))?;
+        read.map_err(FileError::of("read", path))?;
         let found = line::scan(&bytes).map_err(|damage| damage.at(path))?;
         let complete = found.complete as u64;
         self.extent.size.store(complete, Ordering::Relaxed);
         if found.complete < bytes.len() {
             // A file that grows was not left by a crash.
-            let metadata = self.file.metadata().map_err(io_error("stat", path))?;
+            let metadata = self.file.metadata().map_err(FileError::of("stat", path))?;
             if metadata.len() != bytes.len() as u64 {
-                return Err(JournalError::Shared { path: path.clone() });
+                return Err(JournalError::Shared(path.clone()));
             }
             let cut = self.file.set_len(complete);
-            cut.map_err(io_error("remove the end of", path))?;
+            cut.map_err(FileError::of("remove the end of", path))?;
         }
         if found.lacks_newline {
             let written = self.file.write_all(b"\n");
-            written.map_err(io_error("write to", path))?;
+            written.map_err(FileError::of("write to", path))?;
             self.grow(1);
         }
         Ok(())
@@ -300,19 +288,22 @@ fn write_counting(file: &mut File, bytes: &[u8]) -> (u64, io::Result<()>) {
     ((bytes.len() - rest.len()) as u64, outcome)
 }
 
-fn open_file(path: &Path) -> Result<File, JournalError> {
-    let file = open_for_appending(path).map_err(io_error("open", path))?;
-    require_file(path, &file)?;
-    Ok(file)
+/// Reads all entries. A missing file has none, an end that a crash cut is ignored, and any other
+/// unreadable line is an error.
+pub fn read(path: &Path) -> Result<Vec<Entry>, JournalError> {
+    let bytes = durable::read(path).map_err(FileError::of("read", path))?;
+    let found = line::scan(&bytes.unwrap_or_default()).map_err(|damage| damage.at(path))?;
+    Ok(found.entries)
 }
 
-/// Refuses a pipe or device, which would block or lose entries.
-fn require_file(path: &Path, file: &File) -> Result<(), JournalError> {
-    if file.metadata().map_err(io_error("stat", path))?.is_file() {
-        Ok(())
-    } else {
-        Err(JournalError::NotAFile {
-            path: path.to_owned(),
-        })
-    }
+/// Reads all readable entries and skips damage; `None` without a file.
+pub fn salvage(path: &Path) -> Result<Option<Salvaged>, JournalError> {
+    let bytes = durable::read(path).map_err(FileError::of("read", path))?;
+    Ok(bytes.map(|bytes| match line::scan(&bytes) {
+        Ok(found) => Salvaged {
+            entries: found.entries,
+            damaged: Vec::new(),
+        },
+        Err(_) => line::salvage(&bytes),
+    }))
 }

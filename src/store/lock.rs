@@ -30,7 +30,6 @@
 
 mod attempt;
 mod file;
-mod heartbeat;
 mod holder;
 #[cfg(test)]
 mod tests;
@@ -43,8 +42,7 @@ use crate::base::regular::FileError;
 use crate::base::{durable, sys};
 
 use self::attempt::{Attempt, Held};
-use self::file::Seen;
-use self::heartbeat::Heartbeat;
+use self::file::{Heartbeat, Seen};
 use self::holder::Holder;
 
 /// A held lock; dropping it releases it.

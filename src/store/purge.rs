@@ -5,13 +5,13 @@
 //! After an interruption, run it again to finish.
 
 use std::ffi::OsStr;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use super::audit_log::purge as events;
 use super::audit_log::purge::without_label;
 use super::state_file::{LockedStore, StateError, Store};
 use crate::base::durable;
+use crate::base::regular::if_exists;
 use crate::model::bids::SubjectLabel;
 use crate::model::state::{State, TaskKey, TaskRow};
 
@@ -123,16 +123,10 @@ impl Purge<'_> {
         }
         for (path, before, after) in &held.texts {
             locked.check_lock()?;
-            durable::replace(path, after, Some(before))
-                .map_err(|error| StateError::from_replacement(path, error))?;
+            durable::replace(path, after, Some(before))?;
         }
         for path in &held.copies {
-            match std::fs::remove_file(path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(StateError::io("remove", path)(error));
-                }
-                _ => {}
-            }
+            if_exists(std::fs::remove_file(path)).map_err(StateError::io("remove", path))?;
         }
         Ok(())
     }

@@ -8,7 +8,6 @@ mod cells;
 mod decode;
 mod digest;
 pub mod file;
-mod keys;
 pub mod other_columns;
 
 use std::sync::Arc;
@@ -77,34 +76,12 @@ fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
 pub enum ReadError {
     #[error("{0}")]
     Damaged(String),
-    /// With the message of the parquet library.
-    #[error("unsupported compression ({0}): write it with snappy, gzip, lz4, zstd or none")]
-    Compression(String),
-    #[error("column '{column}' is missing (found: {})", .found.join(", "))]
-    MissingColumn {
-        column: &'static str,
-        found: Vec<String>,
-    },
-    #[error("column '{0}' appears twice")]
-    DoubledColumn(&'static str),
-    #[error("column '{column}' has type {found}, expected {expected}")]
-    ColumnType {
-        column: &'static str,
-        found: String,
-        expected: &'static str,
-    },
-    /// Rows count from 0, as pandas shows them.
-    #[error("row {row}: {column} is {value}, expected {expected}")]
-    Value {
-        row: usize,
-        column: &'static str,
-        value: String,
-        expected: &'static str,
-    },
+    /// Well-formed, but not understood.
+    #[error("{0}")]
+    NotUnderstood(String),
 }
 
 impl ReadError {
-    /// True if the bytes are broken, as opposed to well-formed but not understood.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged(_))
     }

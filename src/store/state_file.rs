@@ -3,7 +3,7 @@
 //! Only a [`LockedStore`] can write. A file that cannot be read is an error, never an empty state.
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -15,7 +15,7 @@ use super::schema;
 use super::schema::{Contents, FORMAT_VERSION};
 use crate::base::durable;
 use crate::base::durable::{ReplaceError, Replacement};
-use crate::base::regular::{FileError, is_local, open_regular};
+use crate::base::regular::{FileError, if_exists, is_local};
 use crate::model::state::table::{Identity, Metadata, Origin};
 use crate::model::state::{State, TaskRow};
 
@@ -189,18 +189,10 @@ impl Store {
 
     /// Reads a Parquet file through one descriptor, so that a replacement meanwhile does not matter.
     pub(crate) fn load(&self, path: &Path) -> Result<Option<Contents>, StateError> {
-        let mut tries = 1;
         let since = Instant::now();
         loop {
-            let bytes = match read_whole(path) {
-                Ok(bytes) => bytes,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-                Err(error) if durable::is_stale(&error) && tries < TRIES => {
-                    tries += 1;
-                    continue;
-                }
-                Err(error) => return Err(StateError::io("read", path)(error)),
-            };
+            let bytes = durable::read(path).map_err(StateError::io("read", path))?;
+            let Some(bytes) = bytes else { return Ok(None) };
             match schema::file::read(bytes.into()) {
                 Err(error)
                     if error.is_damage() && since.elapsed() < CACHED_FOR && !is_local(path) =>
@@ -224,11 +216,7 @@ impl Store {
             let metadata = file.metadata()?;
             Ok((file, (metadata.ino(), metadata.len())))
         };
-        match open() {
-            Ok(found) => Ok(Some(found)),
-            Err(error) if io::Error::kind(&error) == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(StateError::io("read", path)(error)),
-        }
+        if_exists(open()).map_err(StateError::io("read", path))
     }
 }
 
@@ -273,15 +261,10 @@ fn refuse_newer(path: &Path, meta: &Metadata) -> Result<(), StateError> {
 }
 
 fn explain(path: &Path, error: schema::ReadError) -> StateError {
-    if !error.is_damage() {
-        return StateError::NotUnderstood {
-            path: path.to_owned(),
-            error,
-        };
-    }
-    StateError::Damaged {
-        path: path.to_owned(),
-        error,
+    let path = path.to_owned();
+    match error.is_damage() {
+        true => StateError::Damaged { path, error },
+        false => StateError::NotUnderstood { path, error },
     }
 }
 
@@ -291,10 +274,8 @@ fn encode(
     other_columns: Option<&arrow::record_batch::RecordBatch>,
     meta: &Metadata,
 ) -> Result<(Vec<u8>, Identity), StateError> {
-    schema::file::write(rows, other_columns, meta).map_err(|error| StateError::Encode {
-        path: path.to_owned(),
-        message: error.to_string(),
-    })
+    schema::file::write(rows, other_columns, meta)
+        .map_err(|error| StateError::io("write", path)(io::Error::other(error)))
 }
 
 fn replace(
@@ -313,19 +294,6 @@ fn replace(
         identify: &schema::file::identify,
     }
     .run()
-}
-
-fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = open_regular(path)?;
-    let metadata = file.metadata()?;
-    let mut bytes = Vec::new();
-    // An absurd size is an error, and must not kill the process.
-    let size = usize::try_from(metadata.len()).unwrap_or(usize::MAX);
-    bytes
-        .try_reserve_exact(size)
-        .map_err(|_| io::Error::other(format!("its {size} bytes do not fit into memory")))?;
-    file.read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ impl Run {
         let written = self.journal.append(&entries);
         match written {
             // Nothing was written; the end of the run writes the results.
-            Err(JournalError::Shared { .. }) => self.unsynced = entries,
+            Err(JournalError::Shared(_)) => self.unsynced = entries,
             _ => self.done.extend(entries),
         }
         written

@@ -4,12 +4,13 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{CWD, Gid, Mode, RenameFlags, Uid, XattrFlags, renameat_with};
 use rustix::io::Errno;
 
-use super::{ReplaceError, TEMPORARY, TRIES, failed, has_no_links, link, prefixed};
+use super::{TEMPORARY, TRIES, has_no_links, link, prefixed};
+use crate::base::regular::FileError;
+use crate::base::sys;
 
 const ACL: &str = "system.posix_acl_access";
 
@@ -22,24 +23,9 @@ pub struct Temporary {
 impl Temporary {
     /// Chooses a name that contains the host and the process id.
     pub(super) fn named(target: &Path) -> Self {
-        static COUNTER: AtomicU64 = AtomicU64::new(0);
-        let host: String = crate::base::sys::host_name()
-            .chars()
-            .map(|c| {
-                if c.is_ascii_alphanumeric() || c == '-' {
-                    c
-                } else {
-                    '_'
-                }
-            })
-            .take(32)
-            .collect();
+        let host = sys::host_name().replace('/', "_");
         let mut name = prefixed(target, TEMPORARY);
-        name.push(format!(
-            "{host}.{}.{}",
-            std::process::id(),
-            COUNTER.fetch_add(1, Ordering::Relaxed)
-        ));
+        name.push(format!("{host}.{}.{}", std::process::id(), sys::random()));
         Self {
             path: target.with_file_name(name),
             armed: true,
@@ -56,7 +42,7 @@ impl Temporary {
         target: &Path,
         bytes: &[u8],
         old: Option<&File>,
-    ) -> Result<Self, ReplaceError> {
+    ) -> Result<Self, FileError> {
         let mode = if old.is_some() { 0o600 } else { 0o666 };
         Self::filled(target, bytes, mode, old)
     }
@@ -66,36 +52,18 @@ impl Temporary {
         bytes: &[u8],
         mode: u32,
         old: Option<&File>,
-    ) -> Result<Self, ReplaceError> {
-        let mut tries = 100;
-        let (mut temporary, mut file) = loop {
-            let mut temporary = Self::named(target);
-            match OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(mode)
-                .open(&temporary.path)
-            {
-                Ok(file) => break (temporary, file),
-                Err(source) => {
-                    temporary.disarm();
-                    tries -= 1;
-                    if source.kind() != io::ErrorKind::AlreadyExists || tries == 0 {
-                        return Err(failed("create", &temporary.path, source));
-                    }
-                }
-            }
-        };
+    ) -> Result<Self, FileError> {
+        let temporary = Self::named(target);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(mode);
+        let mut file = options
+            .open(&temporary.path)
+            .map_err(FileError::of("create", &temporary.path))?;
         // A sync that failed is not tried again: the kernel may have dropped the pages already.
-        let outcome = file
-            .write_all(bytes)
+        file.write_all(bytes)
             .and_then(|()| old.map_or(Ok(()), |old| copy_rights(old, &file)))
-            .and_then(|()| file.sync_all());
-        if let Err(source) = outcome {
-            let path = temporary.path.clone();
-            temporary.remove();
-            return Err(failed("write", &path, source));
-        }
+            .and_then(|()| file.sync_all())
+            .map_err(FileError::of("write", &temporary.path))?;
         Ok(temporary)
     }
 
@@ -104,7 +72,7 @@ impl Temporary {
         match link(&self.path, to) {
             Err(error) if has_no_links(&error) => {
                 match renameat_with(CWD, &self.path, CWD, to, RenameFlags::NOREPLACE) {
-                    Ok(()) => self.disarm(),
+                    Ok(()) => self.armed = false,
                     Err(Errno::EXIST) => return Ok(false),
                     Err(_) => return Err(error),
                 }
@@ -114,11 +82,7 @@ impl Temporary {
         }
     }
 
-    pub(super) fn rename(
-        mut self,
-        to: &Path,
-        is_done: impl Fn() -> bool,
-    ) -> Result<(), ReplaceError> {
+    pub(super) fn rename(mut self, to: &Path, is_done: impl Fn() -> bool) -> Result<(), FileError> {
         let mut tries = 1;
         loop {
             match std::fs::rename(&self.path, to) {
@@ -128,16 +92,12 @@ impl Temporary {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted && tries < TRIES => {
                     tries += 1;
                 }
-                Err(source) => return Err(failed("replace", to, source)),
+                Err(error) => return Err(FileError::of("replace", to)(error)),
             }
         }
         // A rename between two names of one file does nothing, and leaves both.
         self.remove();
         Ok(())
-    }
-
-    pub(super) fn disarm(&mut self) {
-        self.armed = false;
     }
 
     fn remove(&mut self) {

@@ -93,9 +93,7 @@ pub(super) fn run(
         for new in &files {
             let _ = std::fs::remove_file(&new.path);
         }
-        return Err(Failure::State(
-            crate::store::state_file::StateError::from_replacement(&file, error),
-        ));
+        return Err(Failure::State(error.into()));
     }
     report(["wrote", "added to"], &files, printer);
     printer.hint("read the new entry and its script, then: snbb-scheduler check");

@@ -32,14 +32,8 @@ impl<'a> Fields<'a> {
         let Some(node) = context.root else {
             return empty;
         };
-        let value = Value {
-            context,
-            node,
-            at: node.at,
-            key: String::new(),
-            kind: Kind::Mapping(Section::Site),
-            is_lenient: false,
-        };
+        let kind = Kind::Mapping(Section::Site);
+        let value = Value::new(context, node, node.at, String::new(), kind);
         value.fields(Section::Site).unwrap_or(empty)
     }
 

@@ -207,7 +207,7 @@ impl<'a> Value<'a> {
             }
             Ok(path) => Some(path),
             Err(error) => {
-                let remark = self.remark(format!("{}: {error}", quote(&text)), error.hint());
+                let remark = self.remark(format!("{}: {error}", quote(&text)), None);
                 self.context.problem(remark);
                 None
             }

@@ -45,7 +45,7 @@ pub(super) fn build(text: &str) -> Result<Tree, Problem> {
 
 impl Builder {
     fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Problem> {
-        let at = place(&span);
+        let at = position(span.start.line(), span.start.col() + 1);
         match event {
             Event::DocumentStart(_) => {
                 self.documents += 1;
@@ -93,10 +93,8 @@ impl Builder {
                     self.attach(node, at)?;
                 }
                 None => {
-                    return Err(Problem::at(
-                        at,
-                        "the alias refers to a value that contains it",
-                    ));
+                    let message = "the alias refers to a value that contains it";
+                    return Err(Problem::at(at, message));
                 }
             },
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {}
@@ -158,10 +156,6 @@ impl Builder {
     }
 }
 
-fn place(span: &Span) -> Position {
-    position(span.start.line(), span.start.col() + 1)
-}
-
 /// Replaces the parser's message by a plain sentence.
 fn explain(error: &ScanError, text: &str) -> Problem {
     let at = position(error.marker().line().max(1), error.marker().col() + 1);
@@ -180,15 +174,9 @@ fn explain(error: &ScanError, text: &str) -> Problem {
         let problem = Problem::at(position(line, 1), "the indentation contains a tab");
         return problem.with_hint("indent YAML with spaces");
     }
-    let known = SENTENCES
-        .iter()
-        .find(|(words, ..)| words.iter().all(|words| has(words)));
-    let Some((_, message, hint)) = known else {
-        return Problem::at(at, format!("not valid YAML: {info}"));
-    };
-    Problem {
-        hint: hint.map(str::to_owned),
-        ..Problem::at(at, *message)
+    match SENTENCES.iter().find(|(words, ..)| has(words)) {
+        Some((_, message, hint)) => Problem::at(at, *message).with_hint(*hint),
+        None => Problem::at(at, format!("not valid YAML: {info}")),
     }
 }
 
@@ -196,24 +184,12 @@ const COLON: &str = "a ':' appears where no key is possible";
 const COLON_HINT: &str =
     "put the text in quotes if the colon is part of it, or check the indentation";
 const STAR: &str = "put text that starts with '*' in quotes";
-const LINE: &str = "this line does not match the lines before it";
-const LINE_HINT: &str = "check its indentation and the quotes before it";
 
-/// Parts of the parser's messages, with our message and hint.
+/// Parts of the parser's messages about frequent mistakes, with our message and hint.
 #[rustfmt::skip]
-const SENTENCES: [(&[&str], &str, Option<&str>); 14] = [
-    (&["mapping values are not allowed"], COLON, Some(COLON_HINT)),
-    (&["illegal placement of ':'"], COLON, Some(COLON_HINT)),
-    (&["unknown anchor"], "this alias refers to an anchor that is not defined before it", Some(STAR)),
-    (&["scanning an anchor or alias"], "this is neither an anchor nor an alias", Some(STAR)),
-    (&["quoted scalar", "end of stream"], "the quote that starts here is never closed", None),
-    (&["unknown escape character"], "unknown escape sequence in a double-quoted text", Some("use single quotes for text with backslashes")),
-    (&["expected ',' or ']'"], "expected ',' or ']' in a list that started with '['", None),
-    (&["expected ',' or '}'"], "expected ',' or '}' in a mapping that started with '{'", None),
-    (&["invalid indentation for anchor"], LINE, Some(LINE_HINT)),
-    (&["invalid indentation in quoted"], LINE, Some(LINE_HINT)),
-    (&["invalid indentation"], "a line inside '[ ]' or '{ }' is not indented", Some("add a space at the start of the line")),
-    (&["block mapping, did not find expected key"], LINE, Some(LINE_HINT)),
-    (&["did not find expected '-' indicator"], LINE, Some(LINE_HINT)),
-    (&["simple key expect"], "missing ':' after the previous key", None),
+const SENTENCES: [(&str, &str, &str); 4] = [
+    ("mapping values are not allowed", COLON, COLON_HINT),
+    ("illegal placement of ':'", COLON, COLON_HINT),
+    ("unknown anchor", "this alias refers to an anchor that is not defined before it", STAR),
+    ("scanning an anchor or alias", "this is neither an anchor nor an alias", STAR),
 ];

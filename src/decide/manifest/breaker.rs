@@ -102,31 +102,13 @@ pub fn horizon(now: DateTime<Utc>) -> DateTime<Utc> {
 /// The reason of a failure that points to the procedure or the machine: not of jobs that a person or the site ended, or
 /// whose end is unknown.
 fn failure(row: &TaskRow) -> Option<Reason> {
-    let counts = match row.reason? {
-        Reason::ExitCode
-        | Reason::Timeout
-        | Reason::OutOfMemory
-        | Reason::NodeFail
-        | Reason::BootFail
-        | Reason::LaunchFailed
-        | Reason::Deadline
-        | Reason::NoOutput => true,
-        Reason::Cancelled
-        | Reason::Dependency
-        | Reason::Preempted
-        | Reason::Lost
-        | Reason::Submitting
-        | Reason::Queued
-        | Reason::Held
-        | Reason::Unaccounted
-        | Reason::Running
-        | Reason::Suspended
-        | Reason::AwaitingOutput
-        | Reason::Verified
-        | Reason::Unverified => false,
-    };
-    row.reason
-        .filter(|_| counts && row.status == TaskStatus::Failed)
+    row.reason.filter(|reason| {
+        let is_excused = matches!(
+            reason,
+            Reason::Cancelled | Reason::Dependency | Reason::Preempted | Reason::Lost
+        );
+        row.status == TaskStatus::Failed && reason.fits(row.status) && !is_excused
+    })
 }
 
 fn end_of(row: &TaskRow) -> Option<DateTime<Utc>> {

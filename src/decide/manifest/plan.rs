@@ -1,6 +1,5 @@
 //! The decision, one subject at a time: tasks of different subjects are independent.
 
-mod late;
 mod own_state;
 mod waiting;
 

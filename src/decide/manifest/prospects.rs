@@ -33,16 +33,7 @@ fn moves(decision: &Decision, is_subject_busy: bool, is_study_busy: bool) -> boo
         Skip::WaitingFor(waiting) => waiting.blocked.is_none() && is_subject_busy,
         Skip::TooFewSessions { .. } => is_subject_busy,
         Skip::OverLimit(_) => is_study_busy,
-        Skip::Complete
-        | Skip::Stale(_)
-        | Skip::LateInput
-        | Skip::NotApplicable
-        | Skip::NoDicom
-        | Skip::TooFewFiles { .. }
-        | Skip::Unreadable(_)
-        | Skip::Paused(_)
-        | Skip::NotSelected
-        | Skip::Excluded => false,
+        _ => false,
     }
 }
 

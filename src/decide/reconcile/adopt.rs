@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use chrono::{DateTime, Utc};
 
-use super::evidence::{Accounting, Evidence, shares_array};
+use super::evidence::{Evidence, shares_array};
 use super::{Patience, Reconciled, live_facts, live_status};
 use crate::executor::{Answer, JobReport, Observation};
 use crate::model::job::JobId;
@@ -40,7 +40,7 @@ pub(super) fn resolve_doubt(
     }
     // Only two clean answers of both sources, far enough apart, prove that no job exists: the first answer of a frozen
     // controller proves nothing, and neither does accounting without any job.
-    let is_off = matches!(evidence.accounting, Accounting::Off);
+    let is_off = matches!(evidence.accounting, Answer::Off);
     if evidence.queue.is_none() || !(is_off || evidence.is_proven()) {
         return;
     }
@@ -90,10 +90,10 @@ fn find<'a>(row: &TaskRow, rows: &State, evidence: &Evidence<'a>) -> Option<&'a 
                 job.submitted_at.is_some_and(|submitted| submitted >= intent - CLOCK_SLACK)
             })
     };
-    let records = match &evidence.accounting {
-        Accounting::Got(records) => records.reports,
-        Accounting::Failed | Accounting::Off => &[],
-    };
+    let records = evidence
+        .accounting
+        .got()
+        .map_or(&[][..], |records| records.reports);
     // The queue always shows comments: an untagged job there is not ours.
     let is_queued = |job: &JobReport| {
         let queue = evidence.queue.iter().flat_map(|queue| queue.reports);

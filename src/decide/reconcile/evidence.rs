@@ -17,14 +17,8 @@ type Place<'a> = (&'a str, Option<&'a str>);
 pub(super) struct Evidence<'a> {
     /// `None` if the query failed.
     pub(super) queue: Option<Index<'a>>,
-    pub(super) accounting: Accounting<'a>,
+    pub(super) accounting: Answer<Index<'a>>,
     of_other_executor: &'a [JobId],
-}
-
-pub(super) enum Accounting<'a> {
-    Got(Index<'a>),
-    Failed,
-    Off,
 }
 
 /// A submission in the queue.
@@ -49,9 +43,9 @@ impl<'a> Evidence<'a> {
         Self {
             queue: observation.queue.got().map(|jobs| Index::new(jobs)),
             accounting: match &observation.accounting {
-                Answer::Got(records) => Accounting::Got(Index::new(records)),
-                Answer::Failed(_) => Accounting::Failed,
-                Answer::Off => Accounting::Off,
+                Answer::Got(records) => Answer::Got(Index::new(records)),
+                Answer::Failed(text) => Answer::Failed(text.clone()),
+                Answer::Off => Answer::Off,
             },
             of_other_executor: &observation.of_other_executor,
         }
@@ -59,7 +53,7 @@ impl<'a> Evidence<'a> {
 
     /// True if accounting returned any record. An empty answer may come from a broken database.
     pub(super) fn is_proven(&self) -> bool {
-        matches!(&self.accounting, Accounting::Got(records) if !records.reports.is_empty())
+        matches!(&self.accounting, Answer::Got(records) if !records.reports.is_empty())
     }
 
     /// True if the row's job belongs to an executor that was not asked.
@@ -70,11 +64,7 @@ impl<'a> Evidence<'a> {
 
     /// All answers, the queue's first.
     pub(super) fn indexes(&self) -> impl Iterator<Item = &Index<'a>> {
-        let records = match &self.accounting {
-            Accounting::Got(records) => Some(records),
-            Accounting::Failed | Accounting::Off => None,
-        };
-        self.queue.iter().chain(records)
+        self.queue.iter().chain(self.accounting.got())
     }
 
     /// `None` if the query failed.
@@ -96,10 +86,8 @@ impl<'a> Evidence<'a> {
 
     /// True for an untagged job in the queue whose submit line is not the row's.
     fn has_other_submit_line(&self, row: &TaskRow, job: &JobReport) -> bool {
-        let Accounting::Got(records) = &self.accounting else {
-            return false;
-        };
-        lacks_tag(row, job) && records.tagged(row).next().is_some()
+        let mut records = self.accounting.got().into_iter();
+        lacks_tag(row, job) && records.any(|records| records.tagged(row).next().is_some())
     }
 
     pub(super) fn jobs_to_end(&self, row: &TaskRow) -> Option<Vec<JobRef>> {
@@ -128,19 +116,16 @@ impl<'a> Evidence<'a> {
         references.dedup();
         if references.is_empty() {
             // Slurm does not show the job, so cancelling it does no harm.
-            references.push(JobRef {
-                id: id.clone(),
-                cluster: row.facts.cluster.clone(),
-            });
+            references.extend(row.job());
         }
         Some(references)
     }
 
     pub(super) fn recorded(&self, row: &TaskRow, queued: &Queued<'_>) -> Recorded<'a> {
         let records = match &self.accounting {
-            Accounting::Got(records) => records,
-            Accounting::Failed => return Recorded::Failed,
-            Accounting::Off => return Recorded::Off,
+            Answer::Got(records) => records,
+            Answer::Failed(_) => return Recorded::Failed,
+            Answer::Off => return Recorded::Off,
         };
         match records.decisive(row, |job| is_own(row, job)) {
             // Only the id in this line could be parsed.
@@ -160,9 +145,9 @@ impl<'a> Evidence<'a> {
 
     /// The job with a row's tag, if no job with the row's id has it: the answer of sbatch was misread.
     pub(super) fn under_another_id(&self, row: &TaskRow) -> Option<&'a JobReport> {
-        let own = job_number(row.job_id.as_ref()?);
+        let own = row.job_id.as_ref()?.number();
         let tagged = || self.indexes().flat_map(|index| index.tagged(row));
-        let is_known = tagged().any(|job| job_number(&job.id) == own);
+        let is_known = tagged().any(|job| job.id.number() == own);
         tagged()
             .filter(|_| !is_known)
             .min_by_key(|job| (job.submitted_at, &job.id))
@@ -177,7 +162,7 @@ impl<'a> Evidence<'a> {
 
     /// True if accounting answers and will soon have this end, with its exit code.
     pub(super) fn may_still_come(&self, ended: &JobReport, now: DateTime<Utc>) -> bool {
-        matches!(self.accounting, Accounting::Got(_))
+        self.accounting.got().is_some()
             && ended
                 .facts
                 .ended_at
@@ -392,9 +377,4 @@ fn array_of(row: &TaskRow) -> Option<&str> {
     array::split_task_id(row.submission_id.as_deref()?)?;
     let (id, _) = array::split_job_id(row.job_id.as_ref()?)?;
     Some(id)
-}
-
-/// A job id without the index of an array task or the part of a heterogeneous job.
-pub(super) fn job_number(id: &JobId) -> &str {
-    array::split_job_id(id).map_or(id.leader(), |(array, _)| array)
 }

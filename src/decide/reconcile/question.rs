@@ -5,7 +5,6 @@ use std::sync::Arc;
 use chrono::{DateTime, Duration, Utc};
 
 use crate::executor::{Question, REQUEUE_TIME};
-use crate::model::job::JobRef;
 use crate::model::state::transition::may_still_be_corrected;
 use crate::model::state::{Reason, State, TaskRow, TaskStatus};
 
@@ -30,10 +29,10 @@ pub fn question(rows: &State, now: DateTime<Utc>) -> Question {
         let has_ended = has_just_ended(row, now);
         let is_asked = is_to_be_corrected(row, now) || has_ended.is_some();
         if row.is_in_flight() || is_asked && row.status == TaskStatus::Failed {
-            question.may_live.extend(job_ref(row));
+            question.may_live.extend(row.job());
         }
         if row.is_in_flight() || is_to_be_corrected(row, now) {
-            question.jobs.extend(job_ref(row));
+            question.jobs.extend(row.job());
             newest = newest.max(row.submitted_at);
             question.since = earlier(question.since, row.submitted_at);
             if row.is_in_doubt() || is_unaccounted(row) {
@@ -41,7 +40,7 @@ pub fn question(rows: &State, now: DateTime<Utc>) -> Question {
             }
             continue;
         }
-        if let (Some(ended), Some(job)) = (has_ended, job_ref(row)) {
+        if let (Some(ended), Some(job)) = (has_ended, row.job()) {
             question.ended.push((job, ended));
         }
         if is_known_to_accounting(row)
@@ -54,7 +53,7 @@ pub fn question(rows: &State, now: DateTime<Utc>) -> Question {
     if let Some(newest) = newest {
         let canary =
             canary.filter(|row| newest - row.facts.ended_at.unwrap_or_default() < CANARY_AGE);
-        question.canary = canary.and_then(job_ref);
+        question.canary = canary.and_then(TaskRow::job);
         question.since = earlier(question.since, canary.and_then(|row| row.submitted_at));
     }
     question
@@ -100,17 +99,11 @@ fn earlier(a: Option<DateTime<Utc>>, b: Option<DateTime<Utc>>) -> Option<DateTim
     a.into_iter().chain(b).min()
 }
 
-fn job_ref(row: &TaskRow) -> Option<JobRef> {
-    Some(JobRef {
-        id: row.job_id.clone()?,
-        cluster: row.facts.cluster.clone(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::job::JobId;
+    use crate::model::job::JobRef;
     use crate::model::state::testing::{at, row};
     use crate::model::state::{Reason, TaskStatus};
 

@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::evidence::job_number;
 use crate::executor::JobReport;
 use crate::model::bids::Session;
 use crate::model::job::{JobId, JobRef, array, is_same_study, name_of_study};
@@ -90,7 +89,7 @@ pub fn compare(
                     out.without_row.insert(key, job.id.clone());
                 }
                 Claim::Array(_) | Claim::Part(_) => {}
-                _ if is_second(row, job) => out.doubled.push((row.key.clone(), reference(job))),
+                _ if is_second(row, job) => out.doubled.push((row.key.clone(), job.job())),
                 _ => {}
             }
             continue;
@@ -129,7 +128,7 @@ pub fn compare(
                 }
             }
             (Some(key), _) if tasks.has(&key) => by_task.entry(key).or_default().push(job),
-            (Some(_), _) => out.orphans.push((job.name.clone(), reference(job))),
+            (Some(_), _) => out.orphans.push((job.name.clone(), job.job())),
             (None, Claim::Task(key)) if job.tag.is_some() || is_row_job(rows, &key, job) => {
                 by_task.entry(key).or_default().push(job);
             }
@@ -139,8 +138,8 @@ pub fn compare(
             (None, _) if owners.by_job.contains_key(&job.id) => {}
             (None, Claim::Part(procedure)) => tasks.hold_back(procedure, job, &mut out),
             (None, _) if job.tag.is_none() && job.has_submit_line => {}
-            (None, _) if job.tag.is_none() => out.unnamed.push(reference(job)),
-            (None, Claim::Gone) => out.orphans.push((job.name.clone(), reference(job))),
+            (None, _) if job.tag.is_none() => out.unnamed.push(job.job()),
+            (None, Claim::Gone) => out.orphans.push((job.name.clone(), job.job())),
             (None, _) => tasks.hold_back("", job, &mut out),
         }
     }
@@ -197,22 +196,14 @@ fn adopt_the_oldest(by_task: BTreeMap<TaskKey, Vec<&JobReport>>, rows: &State, o
         jobs.sort_by(|a, b| (a.submitted_at, &a.id).cmp(&(b.submitted_at, &b.id)));
         // Parts of one job share its number.
         let mut numbers = HashSet::new();
-        jobs.retain(|job| numbers.insert(job_number(&job.id)));
+        jobs.retain(|job| numbers.insert(job.id.number()));
         let mut jobs = jobs.into_iter();
         if !is_in_flight(rows, &key)
             && let Some(oldest) = jobs.next()
         {
             out.adopt.push((key.clone(), oldest.clone()));
         }
-        out.doubled
-            .extend(jobs.map(|job| (key.clone(), reference(job))));
-    }
-}
-
-fn reference(job: &JobReport) -> JobRef {
-    JobRef {
-        id: job.id.clone(),
-        cluster: job.facts.cluster.clone(),
+        out.doubled.extend(jobs.map(|job| (key.clone(), job.job())));
     }
 }
 
@@ -339,13 +330,13 @@ impl Tasks<'_> {
     fn hold_back(&self, procedure: &str, job: &JobReport, out: &mut Strays) {
         let known = self.dag.find(procedure).map(|id| self.dag.get(id));
         if known.is_none() && !procedure.is_empty() {
-            out.orphans.push((job.name.clone(), reference(job)));
+            out.orphans.push((job.name.clone(), job.job()));
             return;
         }
         let (count, _) = out
             .unknown
             .entry(known.map(|procedure| Arc::clone(&procedure.name)))
-            .or_insert_with(|| (0, reference(job)));
+            .or_insert_with(|| (0, job.job()));
         *count += 1;
         if *count > 1 {
             return;
@@ -372,7 +363,7 @@ fn is_logged_for(row: &TaskRow, job: &JobReport, records: &Records<'_>) -> bool 
 /// True for a further job with a row's tag: it was submitted twice.
 fn is_second(row: &TaskRow, job: &JobReport) -> bool {
     let own = row.job_id.as_ref();
-    own.is_some_and(|own| job_number(own) != job_number(&job.id))
+    own.is_some_and(|own| own.number() != job.id.number())
 }
 
 /// Ids are recycled: if both have a tag, the tags decide.

@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use crate::base::text::maybe;
 use crate::decide::manifest::retry::{asked_mem, asked_time};
 use crate::model::config::Ceiling;
 use crate::model::procedure::options::Arguments;
-use crate::model::procedure::{MemSize, Procedure, Resources, RetryRule, TimeLimit, options};
+use crate::model::procedure::{MemSize, Procedure, Resources, TimeLimit, options};
 use crate::model::state::{RetryState, TaskRow};
 
 /// An attempt's resources, and how they differ from the configuration.
@@ -73,19 +72,40 @@ pub(super) fn ask(
     }
     let reduced = reduce(&mut resources, ceiling);
     if let Some(RetryBase { row, state, .. }) = failed {
+        let own = &procedure.resources;
         let rules = procedure.rules.retry.as_ref();
         let rule = row.reason.and_then(|reason| rules?.on.get(&reason));
-        let [mem, time] = self::changes(row, rule, &procedure.resources, &resources);
-        if is_mem_shared && rule.is_some_and(|rule| rule.mem_factor.is_some()) {
+        let is_raised = |factor: Option<f64>| factor.is_some_and(|factor| factor > 1.0);
+        let raises_mem = is_raised(rule.and_then(|rule| rule.mem_factor));
+        let raises_time = is_raised(rule.and_then(|rule| rule.time_factor));
+        let (mem, time) = (asked_mem(row, own), asked_time(row, own));
+        if raises_mem && is_mem_shared {
             changes.push(
                 "mem_factor has no effect: the script requests memory per CPU or GPU (#SBATCH)"
                     .to_owned(),
             );
-        } else {
-            changes.extend(mem);
+        } else if raises_mem && mem.is_none() {
+            changes.push(
+                "mem_factor has no effect: the memory request of the last attempt is unknown; set mem"
+                    .to_owned(),
+            );
         }
-        changes.extend(time);
-        changes.extend(node_change(state, avoided));
+        if raises_time && time.is_none() {
+            changes.push(
+                "time_factor has no effect: the time limit of the last attempt is unknown or unlimited; set time"
+                    .to_owned(),
+            );
+        }
+        let print_mem = |megabytes| MemSize::of_megabytes(megabytes).to_string();
+        let to_mem = options::mem(&resources).and_then(|mem| mem.bound());
+        changes.extend(change("--mem", mem, to_mem, print_mem));
+        let print_time = |seconds| TimeLimit::of_seconds(seconds).to_string();
+        let to_time = options::time(&resources).and_then(|time| time.bound());
+        changes.extend(change("--time", time, to_time, print_time));
+        changes.extend(avoided.map(|is_avoided| match is_avoided {
+            true => format!("--exclude {}", state.exclude.join(",")),
+            false => "exclude_node has no effect: sbatch_args use a file of nodes".to_owned(),
+        }));
     }
     Asked {
         resources,
@@ -148,71 +168,15 @@ fn reduce(resources: &mut Resources, ceiling: &Ceiling) -> Vec<Reduced> {
     reduced
 }
 
-/// How memory and time of the next attempt differ from the last one's.
-fn changes(
-    row: &TaskRow,
-    rule: Option<&RetryRule>,
-    configured: &Resources,
-    next: &Resources,
-) -> [Option<String>; 2] {
-    let mem = Change {
-        option: "--mem",
-        factor: ("mem_factor", rule.and_then(|rule| rule.mem_factor)),
-        most: rule.and_then(|rule| rule.mem_max.as_ref().map(|_| "mem_max")),
-        unknown: "the memory request of the last attempt is unknown; set mem",
-        print: |megabytes| MemSize::of_megabytes(megabytes).to_string(),
-    };
-    let time = Change {
-        option: "--time",
-        factor: ("time_factor", rule.and_then(|rule| rule.time_factor)),
-        most: rule.and_then(|rule| rule.time_max.as_ref().map(|_| "time_max")),
-        unknown: "the time limit of the last attempt is unknown or unlimited; set time",
-        print: |seconds| TimeLimit::of_seconds(seconds).to_string(),
-    };
-    let to_mem = options::mem(next).and_then(|mem| mem.bound());
-    let to_time = options::time(next).and_then(|time| time.bound());
-    [
-        mem.text(asked_mem(row, configured), to_mem),
-        time.text(asked_time(row, configured), to_time),
-    ]
-}
-
-/// How one value of the next attempt may differ from the last one's.
-struct Change {
-    option: &'static str,
-    factor: (&'static str, Option<f64>),
-    /// The key that bounds the factor, if it is set.
-    most: Option<&'static str>,
-    unknown: &'static str,
-    print: fn(u64) -> String,
-}
-
-impl Change {
-    /// `to` is `None` if nothing is requested, or no limit.
-    fn text(&self, from: Option<u64>, to: Option<u64>) -> Option<String> {
-        let (option, print) = (self.option, self.print);
-        let is_raised = self.factor.1.is_some_and(|factor| factor > 1.0);
-        match (from, to) {
-            (Some(from), Some(to)) if from != to => {
-                Some(format!("{option} {} -> {}", print(from), print(to)))
-            }
-            (Some(from), _) if is_raised => {
-                let most = maybe(" (", self.most, ")");
-                Some(format!("{option} stays {}{most}", print(from)))
-            }
-            (None, _) if is_raised => {
-                Some(format!("{} has no effect: {}", self.factor.0, self.unknown))
-            }
-            _ => None,
-        }
-    }
-}
-
-fn node_change(state: &RetryState, avoided: Option<bool>) -> Option<String> {
-    match avoided? {
-        true => Some(format!("--exclude {}", state.exclude.join(","))),
-        false => Some("exclude_node has no effect: sbatch_args use a file of nodes".to_owned()),
-    }
+/// How a value of the next attempt differs from the last one's: `--mem 32G -> 48G`.
+fn change(
+    option: &str,
+    from: Option<u64>,
+    to: Option<u64>,
+    print: impl Fn(u64) -> String,
+) -> Option<String> {
+    let (from, to) = from.zip(to).filter(|(from, to)| from != to)?;
+    Some(format!("{option} {} -> {}", print(from), print(to)))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::list;
 use super::wrapper::{self, File};
-use crate::base::durable::{create, make_directory_of, sync_directory_of};
+use crate::base::durable::{self, create, make_directory_of, sync_directory_of};
 use crate::base::regular::FileError;
 use crate::model::job::array::is_array_id;
 use crate::model::state::TaskKey;
@@ -18,25 +18,14 @@ use crate::model::state::TaskKey;
 /// The minimum age of an array's directory for removal.
 pub const KEPT_FOR: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// Why an array cannot be written, or its list cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum FilesError {
-    #[error(transparent)]
-    Io(#[from] FileError),
-    #[error("{} already exists with different contents", .path.display())]
-    Taken { path: PathBuf },
-    #[error("the task list {} is invalid: {problem}", .path.display())]
-    NotUnderstood { path: PathBuf, problem: String },
-}
-
 /// Writes the files of an array and syncs them and their directories. Existing files are an error unless they have
 /// the same contents.
-pub fn write(dir: &Path, files: &[File]) -> Result<(), FilesError> {
+pub fn write(dir: &Path, files: &[File]) -> Result<(), FileError> {
     // The directory above may also be new.
     make_directory_of(dir).map_err(FileError::of("create the directory of", dir))?;
     match fs::create_dir(dir) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            return Err(FileError::of("create", dir)(error).into());
+            return Err(FileError::of("create", dir)(error));
         }
         _ => {}
     }
@@ -44,11 +33,12 @@ pub fn write(dir: &Path, files: &[File]) -> Result<(), FilesError> {
         let path = dir.join(file.name);
         let is_new = create(&path, &file.bytes, 0o444).map_err(FileError::of("write", &path))?;
         if !is_new && fs::read(&path).map_err(FileError::of("read", &path))? != file.bytes {
-            return Err(FilesError::Taken { path });
+            let problem = io::Error::other("it already exists with different contents");
+            return Err(FileError::of("write", &path)(problem));
         }
     }
     sync_directory_of(&dir.join(wrapper::WRAPPER)).map_err(FileError::of("sync", dir))?;
-    Ok(sync_directory_of(dir).map_err(FileError::of("sync the directory of", dir))?)
+    sync_directory_of(dir).map_err(FileError::of("sync the directory of", dir))
 }
 
 /// Removes the files of an array that was certainly not accepted.
@@ -59,19 +49,16 @@ pub fn remove(dir: &Path) {
 }
 
 /// The tasks of an array by index; `None` if there is no such list.
-pub fn read(arrays: &Path, submission_id: &str) -> Result<Option<Vec<TaskKey>>, FilesError> {
+pub fn read(arrays: &Path, submission_id: &str) -> Result<Option<Vec<TaskKey>>, FileError> {
     if !is_array_id(submission_id) {
         return Ok(None);
     }
     let path = arrays.join(submission_id).join(wrapper::LIST);
-    let text = match fs::read(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(FileError::of("read", &path)(error).into()),
-    };
+    let text = durable::read(&path).map_err(FileError::of("read", &path))?;
+    let Some(text) = text else { return Ok(None) };
     list::parse(&text, submission_id)
         .map(Some)
-        .map_err(|problem| FilesError::NotUnderstood { path, problem })
+        .map_err(|problem| FileError::of("use the task list", &path)(io::Error::other(problem)))
 }
 
 /// The array whose submission id has this beginning, if there is exactly one.
@@ -139,7 +126,7 @@ mod tests {
         write(&dir, &[file(b"a")]).unwrap();
         write(&dir, &[file(b"a")]).unwrap();
         let error = write(&dir, &[file(b"b")]).unwrap_err();
-        assert!(matches!(error, FilesError::Taken { .. }), "{error}");
+        assert!(error.to_string().contains("different contents"), "{error}");
         assert_eq!(fs::read(dir.join(wrapper::LIST)).unwrap(), b"a");
         assert!(read(&arrays, ID).is_err());
         assert!(read(&arrays, "array-0000000000000000").unwrap().is_none());

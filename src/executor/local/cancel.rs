@@ -42,14 +42,10 @@ impl LocalExecutor {
         }
         match errors.len() {
             0 | 1 => errors.pop().map_or(Ok(()), Err),
-            _ => Err(ExecutorError::Failed {
-                command: "cancel".to_owned(),
-                message: errors
-                    .iter()
-                    .map(ToString::to_string)
-                    .collect::<Vec<_>>()
-                    .join("; "),
-            }),
+            _ => {
+                let messages: Vec<String> = errors.iter().map(ToString::to_string).collect();
+                Err(ExecutorError::failed("cancel", messages.join("; ")))
+            }
         }
     }
 
@@ -76,12 +72,9 @@ impl LocalExecutor {
         }) = self.records.get(number)
         {
             for process in followers(*process)? {
-                process
-                    .signal(signal)
-                    .map_err(|source| ExecutorError::Failed {
-                        command: format!("signal to local-{number}"),
-                        message: source.to_string(),
-                    })?;
+                let command = format!("signal to local-{number}");
+                let sent = process.signal(signal);
+                sent.map_err(|error| ExecutorError::failed(command, error))?;
             }
         }
         Ok(())
@@ -89,10 +82,7 @@ impl LocalExecutor {
 
     /// Returns whether the job was asked to end and may still be running.
     fn cancel_one(&mut self, id: &JobId) -> Result<bool, ExecutorError> {
-        let failed = |message: String| ExecutorError::Failed {
-            command: format!("cancel {id}"),
-            message,
-        };
+        let failed = |message: String| ExecutorError::failed(format!("cancel {id}"), message);
         let number = id
             .local_number()
             .filter(|number| self.records.get(*number).is_some())

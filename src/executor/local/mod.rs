@@ -21,6 +21,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use crate::base::regular::FileError;
 use crate::base::sys;
 use crate::executor::script::find_script;
 use crate::executor::{
@@ -313,10 +314,7 @@ impl Executor for LocalExecutor {
 
     fn submit(&mut self, request: &JobRequest) -> Submission {
         self.accept(request)
-            .unwrap_or_else(|error| Submission::Refused {
-                kind: Refusal::Transient,
-                message: error.to_string(),
-            })
+            .unwrap_or_else(|error| Submission::refused(Refusal::Transient, error.to_string()))
     }
 
     /// Reports every recorded job, including ended ones, as answer of both queue and accounting.
@@ -355,5 +353,5 @@ fn followers(process: ProcessId) -> Result<Vec<ProcessId>, ExecutorError> {
 }
 
 fn proc_error(source: std::io::Error) -> ExecutorError {
-    record::io_error("read", Path::new("/proc"))(source)
+    FileError::of("read", Path::new("/proc"))(source).into()
 }

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use super::job::{Cancel, Claim, End, Job, JobRecord, Payload};
 use crate::base::durable::{self, sync_directory_of};
-use crate::base::regular::{FileError, open_for_appending};
+use crate::base::regular::{FileError, if_exists, open_for_appending};
 use crate::executor::ExecutorError;
 
 const FINISHED: &str = "finished.jsonl";
@@ -90,7 +90,7 @@ impl Records {
         if !self.created {
             std::fs::create_dir_all(&self.dir)
                 .and_then(|()| sync_directory_of(&self.dir))
-                .map_err(io_error("make", &self.dir))?;
+                .map_err(FileError::of("make", &self.dir))?;
             self.created = true;
         }
         Ok(())
@@ -100,22 +100,18 @@ impl Records {
     /// never a missing job.
     pub fn refresh(&mut self) -> Result<(), ExecutorError> {
         let mut numbers = BTreeSet::new();
-        match std::fs::read_dir(&self.dir) {
-            Ok(entries) => {
-                for entry in entries {
-                    let name = entry.map_err(io_error("list", &self.dir))?.file_name();
-                    let Some((number, kind)) = name.to_str().and_then(|n| n.split_once('.')) else {
-                        continue;
-                    };
-                    let Ok(number) = number.parse() else { continue };
-                    self.highest = self.highest.max(number);
-                    if kind == "job" {
-                        numbers.insert(number);
-                    }
-                }
+        let list = || FileError::of("list", &self.dir);
+        let entries = if_exists(std::fs::read_dir(&self.dir)).map_err(list())?;
+        for entry in entries.into_iter().flatten() {
+            let name = entry.map_err(list())?.file_name();
+            let Some((number, kind)) = name.to_str().and_then(|n| n.split_once('.')) else {
+                continue;
+            };
+            let Ok(number) = number.parse() else { continue };
+            self.highest = self.highest.max(number);
+            if kind == "job" {
+                numbers.insert(number);
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(io_error("list", &self.dir)(error)),
         }
         let mut live = BTreeMap::new();
         for number in numbers.difference(&self.finished.keys().copied().collect()) {
@@ -142,12 +138,12 @@ impl Records {
     /// Reads one job's record, environment and script.
     pub fn payload(&self, number: u64) -> Result<(JobRecord, Payload), ExecutorError> {
         let path = self.file(number, "job");
-        let file = File::open(&path).map_err(io_error("read", &path))?;
+        let file = File::open(&path).map_err(FileError::of("read", &path))?;
         let mut reader = BufReader::new(file);
         let header: Header = read_header(&mut reader, &path)?;
         let mut bytes = Vec::new();
         let read = reader.read_to_end(&mut bytes);
-        read.map_err(io_error("read", &path))?;
+        read.map_err(FileError::of("read", &path))?;
         let parts = bytes.split_at_checked(header.environment_len);
         let (environment, script) = parts.ok_or_else(|| damaged(&path, "it is truncated"))?;
         let environment = environment
@@ -194,7 +190,8 @@ impl Records {
             let mut bytes = to_line(&header, &path)?;
             bytes.extend_from_slice(&environment);
             bytes.extend_from_slice(&payload.script);
-            let written = write_once(&path, &bytes, 0o600).map_err(io_error("write", &path))?;
+            let written =
+                write_once(&path, &bytes, 0o600).map_err(FileError::of("write", &path))?;
             self.highest = number;
             if !matches!(written, Written::Taken) {
                 let job = Job {
@@ -221,7 +218,7 @@ impl Records {
 
     pub fn is_cancelled(&self, number: u64) -> Result<bool, ExecutorError> {
         let path = self.file(number, "cancel");
-        path.try_exists().map_err(io_error("read", &path))
+        Ok(path.try_exists().map_err(FileError::of("read", &path))?)
     }
 
     /// Records the end of a job, unless it is already recorded.
@@ -240,7 +237,7 @@ impl Records {
         for job in &over {
             bytes.extend(to_line(job, &path)?);
         }
-        append(&path, &bytes).map_err(io_error("write", &path))?;
+        append(&path, &bytes).map_err(FileError::of("write", &path))?;
         for job in over {
             // The list counts from now on, so files that cannot be removed do no harm. The job file
             // is removed last, so that a number never has only some of its files.
@@ -261,7 +258,7 @@ impl Records {
     ) -> Result<bool, ExecutorError> {
         let path = self.file(number, kind);
         let bytes = to_line(value, &path)?;
-        match write_once(&path, &bytes, 0o644).map_err(io_error("write", &path))? {
+        match write_once(&path, &bytes, 0o644).map_err(FileError::of("write", &path))? {
             Written::Yes | Written::Unsynced(_) => Ok(true),
             Written::Taken => Ok(false),
         }
@@ -269,11 +266,9 @@ impl Records {
 
     fn read_job(&self, number: u64) -> Result<Option<Job>, ExecutorError> {
         let path = self.file(number, "job");
-        let header: Header = match File::open(&path) {
-            Ok(file) => read_header(&mut BufReader::new(file), &path)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(io_error("read", &path)(error)),
-        };
+        let file = if_exists(File::open(&path)).map_err(FileError::of("read", &path))?;
+        let Some(file) = file else { return Ok(None) };
+        let header = read_header(&mut BufReader::new(file), &path)?;
         Ok(Some(Job {
             record: header.record,
             claim: self.read(number, "claim")?,
@@ -288,28 +283,23 @@ impl Records {
         kind: &str,
     ) -> Result<Option<T>, ExecutorError> {
         let path = self.file(number, kind);
-        match std::fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes)
-                .map(Some)
-                .map_err(|error| damaged(&path, &error.to_string())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(io_error("read", &path)(error)),
-        }
+        let bytes = durable::read(&path).map_err(FileError::of("read", &path))?;
+        bytes
+            .map(|bytes| serde_json::from_slice(&bytes))
+            .transpose()
+            .map_err(|error| damaged(&path, &error.to_string()))
     }
 
     /// Reads new lines of the list. A cut or repeated line loses nothing: the job's own files are
     /// removed only after its line is safe.
     fn read_finished(&mut self) -> Result<(), ExecutorError> {
         let path = self.dir.join(FINISHED);
-        let mut file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(io_error("read", &path)(error)),
-        };
+        let file = if_exists(File::open(&path)).map_err(FileError::of("read", &path))?;
+        let Some(mut file) = file else { return Ok(()) };
         let mut bytes = Vec::new();
         file.seek(SeekFrom::Start(self.finished_len))
             .and_then(|_| file.read_to_end(&mut bytes))
-            .map_err(io_error("read", &path))?;
+            .map_err(FileError::of("read", &path))?;
         let end = bytes.iter().rposition(|byte| *byte == b'\n');
         let complete = end.map_or(0, |at| at + 1);
         bytes.truncate(complete);
@@ -336,13 +326,13 @@ struct Header {
 fn read_header(reader: &mut impl io::BufRead, path: &Path) -> Result<Header, ExecutorError> {
     let mut line = Vec::new();
     let read = reader.read_until(b'\n', &mut line);
-    read.map_err(io_error("read", path))?;
+    read.map_err(FileError::of("read", path))?;
     serde_json::from_slice(&line).map_err(|error| damaged(path, &error.to_string()))
 }
 
 fn to_line(value: &impl Serialize, path: &Path) -> Result<Vec<u8>, ExecutorError> {
     let mut line =
-        serde_json::to_vec(value).map_err(|error| io_error("write", path)(error.into()))?;
+        serde_json::to_vec(value).map_err(|error| FileError::of("write", path)(error.into()))?;
     line.push(b'\n');
     Ok(line)
 }
@@ -384,16 +374,9 @@ fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_directory_of(path)
 }
 
-pub(super) fn io_error(action: &'static str, path: &Path) -> impl Fn(io::Error) -> ExecutorError {
-    let failed = FileError::of(action, path);
-    move |source| failed(source).into()
-}
-
 fn damaged(path: &Path, what: &str) -> ExecutorError {
-    io_error("understand", path)(io::Error::new(
-        io::ErrorKind::InvalidData,
-        format!("{what}; if its job has certainly ended, move this file away"),
-    ))
+    let problem = format!("{what}; if its job has certainly ended, move this file away");
+    FileError::of("understand", path)(io::Error::other(problem)).into()
 }
 
 #[cfg(test)]

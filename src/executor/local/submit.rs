@@ -109,10 +109,7 @@ fn accepted(number: u64) -> Submission {
 }
 
 fn refused(message: &str) -> Submission {
-    Submission::Refused {
-        kind: Refusal::Permanent,
-        message: message.to_owned(),
-    }
+    Submission::refused(Refusal::Permanent, message)
 }
 
 /// This process's umask. The system call would change it for a moment.

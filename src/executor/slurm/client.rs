@@ -17,7 +17,6 @@ use super::command::Commands;
 use super::sbatch_line::Line;
 use super::time_left::TimeLeft;
 use super::{identity, parse, sbatch_answer};
-use crate::base::run::Ended;
 use crate::base::sys;
 use crate::executor::script::{check_header, find_script, header_of};
 use crate::executor::slurm::client::home::Home;
@@ -89,6 +88,8 @@ pub struct SlurmExecutor {
     pub(super) site_config: Option<String>,
     /// Whether sacct has the field, once asked for.
     pub(super) has_submit_line: Option<bool>,
+    /// Of the current pass.
+    pub(super) warnings: Vec<String>,
 }
 
 /// The required programs.
@@ -102,6 +103,7 @@ impl SlurmExecutor {
             settings,
             site_config: None,
             has_submit_line: None,
+            warnings: Vec::new(),
         }
     }
 
@@ -133,18 +135,16 @@ impl SlurmExecutor {
         env: &BTreeMap<String, String>,
     ) -> Result<Submission, String> {
         let Some(limit) = self.time.for_submission() else {
-            return Ok(Submission::Refused {
-                kind: Refusal::Transient,
-                message: "sbatch was not started: no time left in this pass".to_owned(),
-            });
+            let message = "sbatch was not started: no time left in this pass";
+            return Ok(Submission::refused(Refusal::Transient, message));
         };
         let ended = self.commands.submit(argv, env, limit);
         match ended {
-            Ok(Ended {
-                end,
-                stdout,
-                stderr,
-            }) => Ok(sbatch_answer::judge(end, &stdout, &stderr)),
+            Ok(ended) => Ok(sbatch_answer::judge(
+                ended.end,
+                &ended.stdout,
+                &ended.stderr,
+            )),
             // No free process or memory, which may be temporary. Nothing was sent.
             Err(error)
                 if matches!(
@@ -152,10 +152,8 @@ impl SlurmExecutor {
                     std::io::ErrorKind::WouldBlock | std::io::ErrorKind::OutOfMemory
                 ) =>
             {
-                Ok(Submission::Refused {
-                    kind: Refusal::Transient,
-                    message: format!("cannot start sbatch: {error}"),
-                })
+                let message = format!("cannot start sbatch: {error}");
+                Ok(Submission::refused(Refusal::Transient, message))
             }
             Err(error) => Err(format!("cannot start sbatch: {error}")),
         }
@@ -193,10 +191,7 @@ impl Executor for SlurmExecutor {
 
     fn submit(&mut self, request: &JobRequest) -> Submission {
         self.try_submit(request)
-            .unwrap_or_else(|message| Submission::Refused {
-                kind: Refusal::Permanent,
-                message,
-            })
+            .unwrap_or_else(|message| Submission::refused(Refusal::Permanent, message))
     }
 
     fn takes_arrays(&self) -> bool {
@@ -213,15 +208,11 @@ impl Executor for SlurmExecutor {
 
     fn submit_array(&mut self, array: &ArrayJob, tasks: &[&JobRequest]) -> Submission {
         self.try_submit_array(array, tasks)
-            .unwrap_or_else(|message| Submission::Refused {
-                kind: Refusal::Permanent,
-                message,
-            })
+            .unwrap_or_else(|message| Submission::refused(Refusal::Permanent, message))
     }
 
     fn observe(&mut self, question: &Question) -> Observation {
         let clusters = clusters(question);
-        let mut warnings = Vec::new();
         let invalid: Vec<&str> = question
             .jobs
             .iter()
@@ -229,26 +220,26 @@ impl Executor for SlurmExecutor {
             .map(|job| job.id.as_str())
             .collect();
         if !invalid.is_empty() {
-            warnings.push(format!(
+            self.warnings.push(format!(
                 "sacct was not asked about invalid job ids: {}",
                 invalid.join(", ")
             ));
         }
         // The queue first: jobs that end between the two queries are then found in the second.
-        let mut queue = self.observe_queue(question, &clusters, &mut warnings);
+        let mut queue = self.queue_of(question, &clusters).into();
         // Without the queue nothing can change, and waiting once for an unreachable Slurm is enough.
         let mut accounting = match queue {
             Answer::Failed(_) => {
                 Answer::Failed("not asked because the queue did not answer".to_owned())
             }
-            _ => self.observe_accounting(question, &clusters, &mut warnings),
+            _ => self.observe_accounting(question, &clusters),
         };
         self.add_others(question, &clusters, &mut queue, &mut accounting);
         let mut unnamed = Vec::new();
         if let Answer::Got(queue) = &mut queue {
             let (mut none, mut lines) = (Vec::new(), Vec::new());
             if let Answer::Got(_) = accounting {
-                lines = self.submit_lines_of_others(question, queue, &mut warnings);
+                lines = self.submit_lines_of_others(question, queue);
             }
             let records = match &mut accounting {
                 Answer::Got(records) => records,
@@ -259,7 +250,7 @@ impl Executor for SlurmExecutor {
                 unnamed = identity::unnamed(queue, sys::now());
             }
             if let Answer::Got(records) = &mut accounting {
-                self.add_usage(question, queue, records, &mut warnings);
+                self.add_usage(question, queue, records);
             }
         }
         Observation {
@@ -268,15 +259,12 @@ impl Executor for SlurmExecutor {
             of_other_executor: question.of_other_executor(ExecutorKind::Slurm),
             unnamed,
             cluster: self.settings.home.cluster.clone(),
-            warnings,
+            warnings: std::mem::take(&mut self.warnings),
         }
     }
 
     fn cancel(&mut self, jobs: &[JobRef]) -> Result<(), ExecutorError> {
-        let failed = |message: String| ExecutorError::Failed {
-            command: "scancel".to_owned(),
-            message,
-        };
+        let failed = |message: String| ExecutorError::failed("scancel", message);
         let mut result = Ok(());
         for (cluster, ids) in identity::by_cluster(jobs) {
             for chunk in ids.chunks(IDS_PER_CALL) {

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::base::regular::FileError;
-use crate::base::run::{Ended, run};
+use crate::base::run::{End, Ended, run};
 use crate::executor::ExecutorError;
 
 /// Prefixes of inherited variables that silently change what Slurm's commands do or print, or that make a job believe
@@ -163,6 +163,30 @@ fn is_executable(path: &Path) -> bool {
         .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
+/// The output of a query, or an error text for people.
+pub(super) fn answer(program: &str, ended: Ended) -> Result<String, String> {
+    // squeue ends with 0 even if it cannot query a user whose name is unknown at the moment.
+    if ended.end == End::Exit(0) && !is_incomplete(&ended.stdout, &ended.stderr) {
+        return Ok(ended.stdout);
+    }
+    let what = ended.end.text(program);
+    Err(match one_line(&ended.stderr) {
+        message if message.is_empty() => what,
+        message => format!("{what}: {message}"),
+    })
+}
+
+/// True if a program exited with 0 but reports that it did not answer all of the query.
+fn is_incomplete(answer: &str, stderr: &str) -> bool {
+    let stderr = stderr.to_lowercase();
+    stderr.contains("invalid user") || answer.trim().is_empty() && stderr.contains("error:")
+}
+
+/// True for sacct's message that accounting is disabled.
+pub(super) fn is_without_accounting(problem: &str) -> bool {
+    problem.contains("accounting storage is disabled")
+}
+
 /// Joins the lines that a command of Slurm wrote to stderr into one, without the command's name before each.
 pub(super) fn one_line(stderr: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
@@ -175,10 +199,6 @@ pub(super) fn one_line(stderr: &str) -> String {
             "scancel: ",
             "scontrol: ",
             "sacctmgr: ",
-        ] {
-            part = part.strip_prefix(prefix).unwrap_or(part);
-        }
-        for prefix in [
             "error: ",
             "fatal: ",
             "Batch job submission failed: ",

@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use super::job_state::is_revoked;
 use super::parse;
 use crate::executor::{ACCOUNTING_LAG, JobReport, Question};
-use crate::model::job::{JobId, JobRef, JobTag, array, name_of_study};
+use crate::model::job::{JobId, JobRef, JobTag, name_of_study};
 
 /// The ids of live jobs to identify, by cluster.
 pub(super) fn others<'a>(
@@ -21,20 +21,14 @@ pub(super) fn others<'a>(
     let Some(study) = &question.identify else {
         return others;
     };
-    let asked = question.jobs.iter();
-    let asked: HashSet<(JobId, Option<Arc<str>>)> = asked
-        .map(|job| (job.id.clone(), job.cluster.clone()))
-        .collect();
+    let asked: HashSet<&JobRef> = question.jobs.iter().collect();
     let mut seen = HashSet::new();
     for job in queue.iter().filter(|job| job.phase.is_live()) {
         let is_another_studys =
-            |word: &str| !study.is_empty() && name_of_study(word) != name_of_study(study);
-        let id = array::split_job_id(&job.id).map_or(job.id.leader(), |(id, _)| id);
-        if !asked.contains(&place(job))
-            && !job
-                .tag
-                .as_ref()
-                .is_some_and(|tag| is_another_studys(&tag.project))
+            |tag: &JobTag| !study.is_empty() && name_of_study(&tag.project) != name_of_study(study);
+        let id = job.id.number();
+        if !asked.contains(&job.job())
+            && !job.tag.as_ref().is_some_and(is_another_studys)
             && parse::is_askable(&JobId::new(id))
             && seen.insert((id, job.facts.cluster.as_deref()))
         {
@@ -96,7 +90,7 @@ fn trust_submit_lines(queue: &mut [JobReport], records: &[JobReport], others: &[
         let records = records.iter().chain(others);
         records.filter(|record| record.has_submit_line)
     };
-    let place = |job: &JobReport| (job.id.clone(), job.facts.cluster.clone(), job.submitted_at);
+    let place = |job: &JobReport| (job.job(), job.submitted_at);
     let lines: HashMap<_, &JobReport> = with_line().map(|record| (place(record), record)).collect();
     let submitted: HashSet<&str> = with_line()
         .filter_map(|record| Some(record.tag.as_ref()?.submission_id.as_str()))
@@ -120,7 +114,7 @@ fn trust_submit_lines(queue: &mut [JobReport], records: &[JobReport], others: &[
 
 /// The jobs of an answer.
 struct Shown {
-    places: HashSet<(JobId, Option<Arc<str>>)>,
+    places: HashSet<JobRef>,
     /// Clusters of a federation share ids and comments.
     submissions: HashSet<(JobId, String)>,
 }
@@ -129,22 +123,18 @@ impl Shown {
     fn of(jobs: &[JobReport], is_meant: impl Fn(&JobReport) -> bool) -> Self {
         let meant = || jobs.iter().filter(|job| is_meant(job));
         Self {
-            places: meant().map(place).collect(),
+            places: meant().map(JobReport::job).collect(),
             submissions: meant().filter_map(submission).collect(),
         }
     }
 
     fn at_its_place(&self, job: &JobReport) -> bool {
-        self.places.contains(&place(job))
+        self.places.contains(&job.job())
     }
 
     fn has(&self, job: &JobReport) -> bool {
         self.at_its_place(job) || submission(job).is_some_and(|job| self.submissions.contains(&job))
     }
-}
-
-fn place(job: &JobReport) -> (JobId, Option<Arc<str>>) {
-    (job.id.clone(), job.facts.cluster.clone())
 }
 
 fn submission(job: &JobReport) -> Option<(JobId, String)> {

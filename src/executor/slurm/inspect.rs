@@ -16,7 +16,7 @@ use crate::base::sys;
 use crate::executor::script::header_of;
 use crate::executor::slurm::client::home::Home;
 use crate::executor::{
-    Answer, Executor as _, ExecutorError, JobReport, JobRequest, Question, Refusal, Submission,
+    Executor as _, ExecutorError, JobReport, JobRequest, Question, Refusal, Submission,
 };
 use crate::model::job::JobId;
 
@@ -83,23 +83,13 @@ impl SlurmExecutor {
             programs: PROGRAMS.map(|name| (name, self.place_of(name))).to_vec(),
             ..Report::default()
         };
-        let has = |report: &Report, wanted: &str| {
-            let mut programs = report.programs.iter();
-            programs.any(|(name, place)| *name == wanted && place.is_ok())
-        };
-        if has(&report, "sbatch") {
+        if self.commands.find("sbatch").is_ok() {
             report.version = Some(self.ask("sbatch", &["--version"]));
         }
-        if has(&report, "squeue") {
-            report.queue = Some(
-                match self.observe_queue(&Question::default(), &[None], &mut Vec::new()) {
-                    Answer::Got(jobs) => Ok(jobs),
-                    Answer::Failed(error) => Err(error),
-                    Answer::Off => Ok(Vec::new()),
-                },
-            );
+        if self.commands.find("squeue").is_ok() {
+            report.queue = Some(self.queue_of(&Question::default(), &[None]));
         }
-        if has(&report, "sacct") {
+        if self.commands.find("sacct").is_ok() {
             let job = questions.canary.as_ref().map_or("1", JobId::as_str);
             let job = format!("--jobs={job}");
             let arguments = ["-X", "-n", "-P", "--format=JobID", &job];
@@ -109,14 +99,14 @@ impl SlurmExecutor {
         if !answers {
             return report;
         }
-        if has(&report, "scontrol") {
+        if self.commands.find("scontrol").is_ok() {
             let before = sys::now();
             report.config = Some(self.ask("scontrol", &["show", "config"]));
             report.asked_at = Some((before, sys::now()));
             report.partitions =
                 Some(self.ask("scontrol", &["--all", "--oneliner", "show", "partition"]));
         }
-        if has(&report, "sacctmgr") && self.settings.accounting {
+        if self.commands.find("sacctmgr").is_ok() && self.settings.accounting {
             let user = format!("user={}", questions.user);
             let format = "format=account,partition,maxwall";
             let arguments = ["-n", "-P", "show", "assoc", "where", &user, format];
@@ -124,7 +114,7 @@ impl SlurmExecutor {
             let arguments = ["-n", "-P", "show", "qos", "format=name,maxwall"];
             report.qos = Some(self.ask("sacctmgr", &arguments));
         }
-        if has(&report, "sbatch") {
+        if self.commands.find("sbatch").is_ok() {
             for request in &questions.requests {
                 let tried = self.try_only(request);
                 // Does not wait again for a controller that does not answer.

@@ -7,9 +7,10 @@ use crate::executor::{JobReport, Phase};
 use crate::model::state::Reason;
 
 /// The source of a word: the two use the same word for different things.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Source {
     /// squeue
+    #[default]
     Queue,
     /// sacct
     Accounting,
@@ -33,64 +34,62 @@ pub struct StateWords<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meaning {
     Pending,
-    Queued,
-    Held,
-    Running,
-    Suspended,
-    Completed,
     Cancelled,
     FailedByCode,
-    Failed(Reason),
     Silent,
+    Is(Phase),
 }
 
-use Meaning::{
-    Cancelled, Completed, Failed, FailedByCode, Held, Pending, Queued, Running, Silent, Suspended,
-};
+use Meaning::{Cancelled, FailedByCode, Is, Pending, Silent};
+use Phase::{Completed, Held, Queued, Running, Suspended};
+
+const fn failed(reason: Reason) -> Meaning {
+    Is(Phase::Failed(reason))
+}
 
 /// Every word of Slurm 20.11 to 26.05: long, short, meaning. The last rows appear only in JSON and
 /// in the complete form of newer releases.
 const WORDS: &[(&str, &str, Meaning)] = &[
     ("PENDING", "PD", Pending),
-    ("RUNNING", "R", Running),
-    ("SUSPENDED", "S", Suspended),
-    ("COMPLETED", "CD", Completed),
+    ("RUNNING", "R", Is(Running)),
+    ("SUSPENDED", "S", Is(Suspended)),
+    ("COMPLETED", "CD", Is(Completed)),
     ("CANCELLED", "CA", Cancelled),
     ("FAILED", "F", FailedByCode),
-    ("TIMEOUT", "TO", Failed(Reason::Timeout)),
-    ("OUT_OF_MEMORY", "OOM", Failed(Reason::OutOfMemory)),
-    ("DEADLINE", "DL", Failed(Reason::Deadline)),
-    ("NODE_FAIL", "NF", Failed(Reason::NodeFail)),
-    ("BOOT_FAIL", "BF", Failed(Reason::BootFail)),
-    ("PREEMPTED", "PR", Failed(Reason::Preempted)),
+    ("TIMEOUT", "TO", failed(Reason::Timeout)),
+    ("OUT_OF_MEMORY", "OOM", failed(Reason::OutOfMemory)),
+    ("DEADLINE", "DL", failed(Reason::Deadline)),
+    ("NODE_FAIL", "NF", failed(Reason::NodeFail)),
+    ("BOOT_FAIL", "BF", failed(Reason::BootFail)),
+    ("PREEMPTED", "PR", failed(Reason::Preempted)),
     // Flags that hide the state below them.
-    ("COMPLETING", "CG", Running),
-    ("CONFIGURING", "CF", Queued),
-    ("RESIZING", "RS", Running),
-    ("REQUEUED", "RQ", Queued),
-    ("REQUEUE_FED", "RF", Queued),
-    ("REQUEUE_HOLD", "RH", Held),
-    ("SPECIAL_EXIT", "SE", Held),
-    ("RESV_DEL_HOLD", "RD", Held),
-    ("SIGNALING", "SI", Running),
-    ("STAGE_OUT", "SO", Running),
-    ("STOPPED", "ST", Running),
-    ("REQUEUED_CRON", "RC", Queued),
-    ("EXPEDITING", "EXPEDITING", Running),
+    ("COMPLETING", "CG", Is(Running)),
+    ("CONFIGURING", "CF", Is(Queued)),
+    ("RESIZING", "RS", Is(Running)),
+    ("REQUEUED", "RQ", Is(Queued)),
+    ("REQUEUE_FED", "RF", Is(Queued)),
+    ("REQUEUE_HOLD", "RH", Is(Held)),
+    ("SPECIAL_EXIT", "SE", Is(Held)),
+    ("RESV_DEL_HOLD", "RD", Is(Held)),
+    ("SIGNALING", "SI", Is(Running)),
+    ("STAGE_OUT", "SO", Is(Running)),
+    ("STOPPED", "ST", Is(Running)),
+    ("REQUEUED_CRON", "RC", Is(Queued)),
+    ("EXPEDITING", "EXPEDITING", Is(Running)),
     // A sibling in a federation, without information on the running job.
     ("REVOKED", "RV", Silent),
     (
         "LAUNCH_FAILED",
         "LAUNCH_FAILED",
-        Failed(Reason::LaunchFailed),
+        failed(Reason::LaunchFailed),
     ),
-    ("RECONFIG_FAIL", "RECONFIG_FAIL", Failed(Reason::BootFail)),
+    ("RECONFIG_FAIL", "RECONFIG_FAIL", failed(Reason::BootFail)),
     (
         "GETENV_FAILED",
         "GETENV_FAILED",
-        Failed(Reason::LaunchFailed),
+        failed(Reason::LaunchFailed),
     ),
-    ("POWER_UP_NODE", "POWER_UP_NODE", Queued),
+    ("POWER_UP_NODE", "POWER_UP_NODE", Is(Queued)),
     ("UPDATE_DB", "UPDATE_DB", Silent),
 ];
 
@@ -126,19 +125,15 @@ pub fn phase(words: StateWords<'_>) -> (Phase, Option<String>) {
         return (Phase::Unknown, Some(warning));
     };
     let phase = match meaning {
+        Is(phase) => phase,
         Pending if words.reason.is_some_and(is_hopeless) => Phase::Held,
-        Pending | Queued => Phase::Queued,
-        Held => Phase::Held,
-        Running => Phase::Running,
-        Suspended => Phase::Suspended,
-        Completed => Phase::Completed,
+        Pending => Phase::Queued,
         Cancelled => Phase::Failed(why_cancelled(words, cancelled_by)),
         FailedByCode if words.exit_code == Some(NOT_LAUNCHED) => {
             Phase::Failed(Reason::LaunchFailed)
         }
         // The queue's reason `JobLaunchFailure` proves nothing: a script ended by a signal has it too.
         FailedByCode => Phase::Failed(Reason::ExitCode),
-        Failed(reason) => Phase::Failed(reason),
         Silent => {
             let warning = format!(
                 "job state '{}' in Slurm does not show whether the job runs; such jobs are treated as running",

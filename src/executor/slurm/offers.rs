@@ -4,8 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::command::Commands;
-use crate::base::run::End;
+use super::command::{self, Commands, is_without_accounting};
 
 /// Longer would be too long for a list of choices.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -80,11 +79,6 @@ pub fn ask(env: Vec<(OsString, OsString)>, user: &str) -> Offers {
     offers
 }
 
-/// True for sacct's message that accounting is disabled.
-pub fn is_without_accounting(problem: &str) -> bool {
-    problem.contains("accounting storage is disabled")
-}
-
 /// True for messages of Slurm's commands (20.11 to 25.05) if `slurm.conf` is neither a file nor provided by a server.
 fn is_without_cluster(problem: &str) -> bool {
     ["configuration source", "configuration file", "slurm.conf"]
@@ -93,18 +87,9 @@ fn is_without_cluster(problem: &str) -> bool {
 }
 
 fn answer(commands: &Commands, program: &str, arguments: &[&str]) -> Result<String, String> {
-    let ended = commands
-        .query(program, arguments, LIMIT)
-        .map_err(|error| error.to_string())?;
-    let last = ended.stderr.trim().lines().next_back().unwrap_or_default();
-    match ended.end {
-        End::Exit(0) => Ok(ended.stdout),
-        End::TimedOut { seconds } => Err(format!("{program} did not answer within {seconds} s")),
-        _ => {
-            let message = last.strip_prefix(&format!("{program}: "));
-            Err(format!("{program} failed: {}", message.unwrap_or(last)))
-        }
-    }
+    let ended = commands.query(program, arguments, LIMIT);
+    let ended = ended.map_err(|error| error.to_string())?;
+    command::answer(program, ended)
 }
 
 /// Reads lines `name*|up|1-00:00:00`. A partition has a line per limit and state.

@@ -94,20 +94,15 @@ pub fn queue(text: &str, separator: &str, cluster: Option<&Arc<str>>) -> Parsed 
         let raw = Raw {
             source: Source::Queue,
             state,
-            exit_code: None,
             reason,
             submit,
             start,
             end,
             nodes,
             time_limit_s: clock(limit),
-            req_mem_mb: None,
-            req_cpus: None,
-            elapsed_s: None,
             tag: JobTag::parse(comment),
-            has_submit_line: false,
             name,
-            is_complete: true,
+            ..Raw::default()
         };
         (id, raw)
     });
@@ -184,12 +179,13 @@ fn record<'a>(
             .filter(|_| tag.is_some())
             .unwrap_or(name),
         tag,
-        is_complete: !memory.contains('?'),
+        is_partial: memory.contains('?'),
     };
     (id, raw)
 }
 
 /// The raw fields of a record; those that differ between the sources are already parsed.
+#[derive(Default)]
 struct Raw<'a> {
     source: Source,
     state: &'a str,
@@ -206,12 +202,26 @@ struct Raw<'a> {
     tag: Option<JobTag>,
     has_submit_line: bool,
     name: &'a str,
-    /// False for a record of accounting whose first half has not arrived yet: for some seconds its
+    /// True for a record of accounting whose first half has not arrived yet: for some seconds its
     /// name is `allocation`, its memory `16?`, and the canceller is missing.
-    is_complete: bool,
+    is_partial: bool,
 }
 
 impl Parsed {
+    /// Fails if the answer is broken.
+    pub fn whole(self) -> Result<Self, String> {
+        match self.broken {
+            Some(text) => Err(text),
+            None => Ok(self),
+        }
+    }
+
+    pub fn add(&mut self, other: Self) {
+        self.jobs.extend(other.jobs);
+        self.warnings.extend(other.warnings);
+        self.broken = self.broken.take().or(other.broken);
+    }
+
     fn of_cluster(mut self, cluster: Option<&Arc<str>>) -> Self {
         for job in &mut self.jobs {
             job.facts.cluster = cluster.cloned();
@@ -241,7 +251,10 @@ fn read<'a>(
         if let Some((id, _)) = line.split_once(separator)
             && let Some(Ids::One(id)) = ids(id)
         {
-            parsed.jobs.push(unknown(id));
+            parsed.jobs.push(JobReport {
+                id,
+                ..JobReport::default()
+            });
         }
     }
     for (id, raw) in records {
@@ -287,14 +300,9 @@ fn read<'a>(
 
 /// Why an answer does not count.
 fn broken(program: &str, line: &str) -> String {
-    format!("{program} printed unexpected text: '{}'", shown(line))
-}
-
-fn shown(line: &str) -> String {
-    line.chars()
-        .take(80)
-        .flat_map(char::escape_default)
-        .collect()
+    let shown = line.chars().take(80).flat_map(char::escape_default);
+    let shown: String = shown.collect();
+    format!("{program} printed unexpected text: '{shown}'")
 }
 
 impl Raw<'_> {
@@ -330,7 +338,7 @@ impl Raw<'_> {
             && matches!(phase, Phase::Completed | Phase::Failed(_))
             && times[1].is_some()
             && times[2].is_none();
-        if !self.is_complete || lacks_end {
+        if self.is_partial || lacks_end {
             phase = Phase::Unknown;
         }
         // The queue's start of a pending job is a forecast, and so is the end of a running one.
@@ -378,19 +386,6 @@ fn tag_of_task(tag: JobTag, job: &JobId) -> JobTag {
             ..tag
         },
         _ => tag,
-    }
-}
-
-fn unknown(id: JobId) -> JobReport {
-    JobReport {
-        id,
-        name: String::new(),
-        phase: Phase::Unknown,
-        pending_reason: None,
-        submitted_at: None,
-        facts: JobFacts::default(),
-        tag: None,
-        has_submit_line: false,
     }
 }
 

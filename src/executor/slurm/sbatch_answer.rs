@@ -121,23 +121,11 @@ pub fn judge(end: End, stdout: &str, stderr: &str) -> Submission {
                 None => refusal(code, stderr),
             };
             match refusal {
-                Some(kind) => Submission::Refused {
-                    kind,
-                    message: message.to_owned(),
-                },
-                None => in_doubt(&format!("sbatch ended with exit code {code}"), message),
+                Some(kind) => Submission::refused(kind, message),
+                None => in_doubt(&end.text("sbatch"), message),
             }
         }
-        End::Signal(signal) => in_doubt(&format!("sbatch was killed by signal {signal}"), message),
-        End::Unseen => in_doubt("the exit status of sbatch is unknown", message),
-        End::TooLong { bytes } => in_doubt(
-            &format!("sbatch printed more than {bytes} bytes and was killed"),
-            message,
-        ),
-        End::TimedOut { seconds } => in_doubt(
-            &format!("sbatch did not answer within {seconds} s and was killed"),
-            message,
-        ),
+        _ => in_doubt(&end.text("sbatch"), message),
     }
 }
 

@@ -14,7 +14,7 @@ use super::{identity, parse};
 use crate::base::sys;
 use crate::executor::slurm::client::query::{cluster_option, jobs_options, since_option};
 use crate::executor::{ACCOUNTING_LAG, JobReport, Phase, Question};
-use crate::model::job::{JobId, JobRef};
+use crate::model::job::JobRef;
 use crate::model::state::Reason;
 
 /// The usage of the runs on each cluster.
@@ -30,29 +30,28 @@ impl SlurmExecutor {
         question: &Question,
         queue: &[JobReport],
         records: &mut [JobReport],
-        warnings: &mut Vec<String>,
     ) {
         let answer = self.usage(&ended(question, queue, records), question.since);
         let has_failed = answer.is_err();
         let known = match answer {
             Ok(known) => known,
             Err(text) => {
-                warnings.push(format!(
+                self.warnings.push(format!(
                     "resource usage of finished jobs is unavailable, and it is uncertain who cancelled them: {text}"
                 ));
                 Known::default()
             }
         };
-        let by_dependency: HashSet<(&JobId, Option<&str>)> = queue
+        let by_dependency: HashSet<JobRef> = queue
             .iter()
             .filter(|job| job.phase == Phase::Failed(Reason::Dependency))
-            .map(|job| (&job.id, job.facts.cluster.as_deref()))
+            .map(JobReport::job)
             .collect();
         for record in records.iter_mut().filter(|job| !job.phase.is_live()) {
             // Accounting does not always record the reason, but it shows that no one cancelled the job.
             if record.phase == Phase::Failed(Reason::Cancelled)
                 && record.facts.slurm_state.as_deref() == Some("CANCELLED")
-                && by_dependency.contains(&(&record.id, record.facts.cluster.as_deref()))
+                && by_dependency.contains(&record.job())
             {
                 record.phase = Phase::Failed(Reason::Dependency);
             }
@@ -89,20 +88,18 @@ impl SlurmExecutor {
 
 /// The jobs of the question that have ended according to accounting and queue.
 fn ended(question: &Question, queue: &[JobReport], records: &[JobReport]) -> Vec<JobRef> {
-    let place = |job: &JobReport| (job.id.clone(), job.facts.cluster.clone());
-    let mut ended: HashSet<(JobId, Option<Arc<str>>)> = records
+    let mut ended: HashSet<JobRef> = records
         .iter()
         .filter(|job| !job.phase.is_live())
-        .map(place)
+        .map(JobReport::job)
         .collect();
     for job in queue.iter().filter(|job| job.phase.is_live()) {
-        ended.remove(&place(job));
+        ended.remove(&job.job());
     }
     // If a job's end was known, only a later end counts.
     let has_ended_again = |job: &JobRef, known: DateTime<Utc>| {
         records.iter().any(|record| {
-            (&record.id, &record.facts.cluster) == (&job.id, &job.cluster)
-                && record.facts.ended_at.is_some_and(|ended| ended > known)
+            record.job() == *job && record.facts.ended_at.is_some_and(|ended| ended > known)
         })
     };
     let again = question.ended.iter();
@@ -112,7 +109,7 @@ fn ended(question: &Question, queue: &[JobReport], records: &[JobReport]) -> Vec
         .iter()
         .chain(again.map(|(job, _)| job))
         .filter(|job| parse::is_askable(&job.id))
-        .filter(|job| ended.contains(&(job.id.clone(), job.cluster.clone())))
+        .filter(|job| ended.contains(job))
         .cloned()
         .collect()
 }
@@ -159,6 +156,7 @@ fn may_be_prolog_failure(record: &JobReport, own_uid: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::job::JobId;
     use crate::model::state::JobFacts;
 
     fn cancelled(state: &str) -> JobReport {
@@ -166,8 +164,6 @@ mod tests {
             id: JobId::new("8"),
             name: "a_sub-01".to_owned(),
             phase: Phase::Failed(Reason::Cancelled),
-            pending_reason: None,
-            submitted_at: None,
             facts: JobFacts {
                 slurm_state: Some(state.into()),
                 exit_code: Some("0:0".into()),
@@ -176,8 +172,7 @@ mod tests {
                 elapsed_s: Some(1),
                 ..JobFacts::default()
             },
-            tag: None,
-            has_submit_line: false,
+            ..JobReport::default()
         }
     }
 

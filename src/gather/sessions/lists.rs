@@ -31,7 +31,7 @@ impl CohortError {
                 "create a text file with one entry per line, or correct '{key}' in the configuration \
                  (a single entry begins with 'sub-')"
             ),
-            Self::Entry { error, .. } => error.hint().to_owned(),
+            Self::Entry { error, .. } => error.hint.to_owned(),
             Self::Empty { key, .. } => {
                 let content = match *key {
                     "exclude" => "a comment line if no session is excluded",

@@ -65,26 +65,17 @@ enum Part {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EntryError {
-    #[error("the entry is empty")]
-    Empty,
-    #[error("'{0}' is a session without a subject")]
-    NoSubject(String),
-    #[error("'{0}' is neither a subject nor a session")]
-    Parts(String),
-    #[error("'{text}' contains '{bad}', which is not allowed in BIDS labels")]
-    Label { text: String, bad: String },
-    #[error("'{text}' is not a valid pattern: {error}")]
-    Pattern { text: String, error: String },
+#[error("{message}")]
+pub struct EntryError {
+    message: String,
+    pub hint: &'static str,
 }
 
 impl EntryError {
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::NoSubject(_) => "write '*/ses-01' for this session of every subject",
-            _ => {
-                "write sub-0001 for a subject or sub-0001/ses-01 for a session; '*' and '?' are wildcards"
-            }
+    fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            hint: "write sub-0001 for a subject or sub-0001/ses-01 for a session; '*' and '?' are wildcards",
         }
     }
 }
@@ -172,13 +163,16 @@ impl Entry {
             None => (text, None),
         };
         if text.is_empty() {
-            return Err(EntryError::Empty);
+            return Err(EntryError::new("the entry is empty"));
         }
         if subject.starts_with(SessionLabel::PREFIX) {
-            return Err(EntryError::NoSubject(text.to_owned()));
+            return Err(EntryError {
+                hint: "write '*/ses-01' for this session of every subject",
+                ..EntryError::new(format!("'{text}' is a session without a subject"))
+            });
         }
         if subject.is_empty() || session.is_some_and(|s| s.is_empty() || s.contains('/')) {
-            return Err(EntryError::Parts(text.to_owned()));
+            return Err(not_an_entry(text));
         }
         Ok(Self {
             text: text.to_owned(),
@@ -229,13 +223,13 @@ fn part(text: &str, part: &str, prefix: &str) -> Result<Part, EntryError> {
         .chars()
         .find(|c| !(is_of_label(*c) || (is_wild && WILD.contains(c))));
     if let Some(bad) = bad {
-        return Err(EntryError::Label {
-            text: text.to_owned(),
-            bad: bad.escape_default().to_string(),
-        });
+        return Err(EntryError::new(format!(
+            "'{text}' contains '{}', which is not allowed in BIDS labels",
+            bad.escape_default()
+        )));
     }
     if bare.is_empty() {
-        return Err(EntryError::Parts(text.to_owned()));
+        return Err(not_an_entry(text));
     }
     let whole = if part.starts_with(prefix) || part.starts_with('*') {
         part.to_owned()
@@ -248,10 +242,13 @@ fn part(text: &str, part: &str, prefix: &str) -> Result<Part, EntryError> {
     GlobBuilder::new(&whole)
         .build()
         .map(|glob| Part::Wild(glob.compile_matcher()))
-        .map_err(|error| EntryError::Pattern {
-            text: text.to_owned(),
-            error: error.kind().to_string(),
+        .map_err(|error| {
+            EntryError::new(format!("'{text}' is not a valid pattern: {}", error.kind()))
         })
+}
+
+fn not_an_entry(text: &str) -> EntryError {
+    EntryError::new(format!("'{text}' is neither a subject nor a session"))
 }
 
 #[cfg(test)]

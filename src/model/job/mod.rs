@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::base::words::words;
 
 /// The id of a job (`123`), an array task (`123_4`) or a local job (`local-7`).
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct JobId(Arc<str>);
 
 words! {
@@ -69,6 +69,11 @@ impl JobId {
     pub fn leader(&self) -> &str {
         self.0.split('+').next().unwrap_or_default()
     }
+
+    /// The id without the index of an array task or the component of a heterogeneous job.
+    pub fn number(&self) -> &str {
+        array::split_job_id(self).map_or(self.leader(), |(array, _)| array)
+    }
 }
 
 impl ExecutorKind {
@@ -77,10 +82,7 @@ impl ExecutorKind {
 
     /// True if jobs request resources from a cluster; on this machine they use what is available.
     pub fn has_cluster(self) -> bool {
-        match self {
-            Self::Slurm => true,
-            Self::Local => false,
-        }
+        self == Self::Slurm
     }
 
     /// A submission id of this executor.

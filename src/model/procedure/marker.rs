@@ -108,29 +108,6 @@ pub struct NameGlob {
     suffix: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PatternError {
-    #[error("'{0}' is absolute, but patterns must be relative to the output directory")]
-    Absolute(String),
-    #[error("'{0}' leaves its directory with '..'")]
-    Parent(String),
-    #[error("the pattern is empty")]
-    Empty,
-    #[error("'{0}': '**' matches entire directories and cannot be combined with other text")]
-    GluedDoubleStar(String),
-    #[error("'{0}' contains braces other than {{subject}} and {{session}}")]
-    Brace(String),
-    #[error(
-        "'{text}' would also match files of longer labels: write {placeholder}_* or {placeholder}[._]*"
-    )]
-    OpenEnd {
-        text: String,
-        placeholder: &'static str,
-    },
-    #[error("'{text}' is not a valid pattern: {error}")]
-    Glob { text: String, error: String },
-}
-
 impl Marker {
     /// A marker with the default size rule: files found by a glob must not be empty,
     /// but a literally named file may be.
@@ -211,18 +188,18 @@ impl Marker {
 impl Pattern {
     /// Parses a relative path with `*`, `?`, `[...]`, `**`, `{subject}` and `{session}`. Backslashes are ordinary
     /// characters, as in Python's pathlib. With a final `/`, only directories match.
-    pub fn parse(text: &str) -> Result<Self, PatternError> {
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let bad = |why: &str| Err(format!("'{text}' {why}"));
         if text.starts_with('/') {
-            return Err(PatternError::Absolute(text.to_owned()));
+            return bad("is absolute, but patterns must be relative to the output directory");
         }
         if template::stray_brace(text).is_some() {
-            return Err(PatternError::Brace(text.to_owned()));
+            return bad("contains braces other than {subject} and {session}");
         }
         if let Some(placeholder) = template::open_end(text) {
-            return Err(PatternError::OpenEnd {
-                text: text.to_owned(),
-                placeholder,
-            });
+            return bad(&format!(
+                "would also match files of longer labels: write {placeholder}_* or {placeholder}[._]*"
+            ));
         }
         let mut components = Vec::new();
         let mut first_own = None;
@@ -234,23 +211,20 @@ impl Pattern {
                 first_own.get_or_insert(components.len());
             }
             components.push(match part {
-                ".." => return Err(PatternError::Parent(text.to_owned())),
+                ".." => return bad("leaves its directory with '..'"),
                 "**" if matches!(components.last(), Some(Component::AnyDepth)) => continue,
                 "**" => Component::AnyDepth,
                 _ if part.contains("**") => {
-                    return Err(PatternError::GluedDoubleStar(text.to_owned()));
+                    return bad("combines '**', which matches entire directories, with other text");
                 }
-                _ if is_glob(part) => {
-                    Component::Glob(NameGlob::new(part).map_err(|error| PatternError::Glob {
-                        text: text.to_owned(),
-                        error: error.kind().to_string(),
-                    })?)
-                }
+                _ if is_glob(part) => Component::Glob(NameGlob::new(part).map_err(|error| {
+                    format!("'{text}' is not a valid pattern: {}", error.kind())
+                })?),
                 _ => Component::Literal(part.to_owned()),
             });
         }
         if components.is_empty() {
-            return Err(PatternError::Empty);
+            return Err("the pattern is empty".to_owned());
         }
         Ok(Self {
             text: text.to_owned(),

@@ -35,16 +35,6 @@ pub struct TimeLimit {
     seconds: Option<u64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ResourceError {
-    #[error("'{0}' is not a valid memory size: write an integer and K, M, G or T, such as 32G")]
-    Mem(String),
-    #[error(
-        "'{0}' is not a valid time limit: write minutes, h:m:s, d-h or d-h:m:s, such as 12:00:00 or 3-0"
-    )]
-    Time(String),
-}
-
 impl Resources {
     /// The options with their own keys, by long name. An empty text means none.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, String)> {
@@ -68,8 +58,12 @@ impl Resources {
 }
 
 impl MemSize {
-    pub fn parse(text: &str) -> Result<Self, ResourceError> {
-        let error = || ResourceError::Mem(text.to_owned());
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let error = || {
+            format!(
+                "'{text}' is not a valid memory size: write an integer and K, M, G or T, such as 32G"
+            )
+        };
         let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
         if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
             return Err(error());
@@ -110,8 +104,12 @@ impl MemSize {
 }
 
 impl TimeLimit {
-    pub fn parse(text: &str) -> Result<Self, ResourceError> {
-        let error = || ResourceError::Time(text.to_owned());
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let error = || {
+            format!(
+                "'{text}' is not a valid time limit: write minutes, h:m:s, d-h or d-h:m:s, such as 12:00:00 or 3-0"
+            )
+        };
         if ["UNLIMITED", "INFINITE"].contains(&text.to_ascii_uppercase().as_str()) {
             return Ok(Self {
                 text: text.to_owned(),
@@ -129,15 +127,18 @@ impl TimeLimit {
             .ok_or_else(error)?;
         // sbatch(1), --time: after days, the first part is hours; otherwise it is minutes,
         // unless there are three parts.
-        let seconds = match (days, parts.as_slice()) {
-            (None, [m]) => checked(&[(*m, 60)]),
-            (None, [m, s]) => checked(&[(*m, 60), (*s, 1)]),
-            (None, [h, m, s]) => checked(&[(*h, 3600), (*m, 60), (*s, 1)]),
-            (Some(d), [h]) => checked(&[(d, 86400), (*h, 3600)]),
-            (Some(d), [h, m]) => checked(&[(d, 86400), (*h, 3600), (*m, 60)]),
-            (Some(d), [h, m, s]) => checked(&[(d, 86400), (*h, 3600), (*m, 60), (*s, 1)]),
-            _ => None,
+        let units: &[u64] = match (days, parts.len()) {
+            (None, 1 | 2) => &[60, 1],
+            (None, 3) | (Some(_), 1..=3) => &[3600, 60, 1],
+            _ => return Err(error()),
         };
+        let mut parts = parts
+            .iter()
+            .zip(units)
+            .chain(days.iter().map(|days| (days, &86_400)));
+        let seconds = parts.try_fold(0u64, |sum, (value, unit)| {
+            sum.checked_add(value.checked_mul(*unit)?)
+        });
         Ok(Self {
             text: text.to_owned(),
             seconds: Some(seconds.ok_or_else(error)?),
@@ -185,12 +186,6 @@ fn number(text: &str) -> Option<u64> {
     (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()))
         .then(|| text.parse().ok())
         .flatten()
-}
-
-fn checked(parts: &[(u64, u64)]) -> Option<u64> {
-    parts.iter().try_fold(0u64, |sum, (value, unit)| {
-        sum.checked_add(value.checked_mul(*unit)?)
-    })
 }
 
 #[cfg(test)]

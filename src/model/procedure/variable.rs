@@ -33,15 +33,10 @@ impl Variable {
 
     /// True if the value depends on the task; all others are equal within a job array.
     const fn is_of_task(self) -> bool {
-        match self {
-            Self::Subject
-            | Self::Session
-            | Self::Attempt
-            | Self::LastReason
-            | Self::DicomPath
-            | Self::OutputDir => true,
-            Self::Procedure | Self::BidsRoot | Self::DerivativesRoot => false,
-        }
+        !matches!(
+            self,
+            Self::Procedure | Self::BidsRoot | Self::DerivativesRoot
+        )
     }
 }
 

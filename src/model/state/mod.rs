@@ -22,7 +22,7 @@ pub use table::State;
 pub use crate::base::words::UnknownWord;
 use crate::base::words::words;
 use crate::model::bids::{SessionLabel, SubjectLabel};
-use crate::model::job::JobId;
+use crate::model::job::{JobId, JobRef};
 
 /// The largest possible difference between this host's clock and the controller's: munge refuses older credentials
 /// (its default time to live), so nothing can be submitted with a larger difference.
@@ -227,6 +227,13 @@ impl TaskRow {
         self.status.is_in_flight()
     }
 
+    pub fn job(&self) -> Option<JobRef> {
+        Some(JobRef {
+            id: self.job_id.clone()?,
+            cluster: self.facts.cluster.clone(),
+        })
+    }
+
     /// True if the task's markers were satisfied when the row was judged. Rows judged without known markers prove
     /// nothing.
     pub fn is_proven_complete(&self) -> bool {
@@ -243,23 +250,17 @@ impl TaskRow {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AttemptId {
     key: TaskKey,
-    by: By,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum By {
-    Submission(Arc<str>),
-    TimeAndJob(Option<DateTime<Utc>>, Option<JobId>),
+    submission: Option<Arc<str>>,
+    time_and_job: Option<(Option<DateTime<Utc>>, Option<JobId>)>,
 }
 
 impl AttemptId {
     pub fn of(row: &TaskRow) -> Self {
+        let is_other = row.submission_id.is_none();
         Self {
             key: row.key.clone(),
-            by: match &row.submission_id {
-                Some(id) => By::Submission(Arc::clone(id)),
-                None => By::TimeAndJob(row.submitted_at, row.job_id.clone()),
-            },
+            submission: row.submission_id.clone(),
+            time_and_job: is_other.then(|| (row.submitted_at, row.job_id.clone())),
         }
     }
 }

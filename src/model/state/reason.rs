@@ -46,18 +46,7 @@ impl Reason {
             Self::Unaccounted => status.is_in_flight(),
             Self::Running | Self::Suspended | Self::AwaitingOutput => status == TaskStatus::Running,
             Self::Verified | Self::Unverified => status == TaskStatus::Complete,
-            Self::ExitCode
-            | Self::Timeout
-            | Self::OutOfMemory
-            | Self::Cancelled
-            | Self::NodeFail
-            | Self::Preempted
-            | Self::BootFail
-            | Self::LaunchFailed
-            | Self::Deadline
-            | Self::Dependency
-            | Self::NoOutput
-            | Self::Lost => status == TaskStatus::Failed,
+            _ => status == TaskStatus::Failed,
         }
     }
 

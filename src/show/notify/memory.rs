@@ -107,7 +107,7 @@ impl Memory {
         durable::make_directory_of(path)
             .map_err(|error| SaveError::Io(format!("{}: {error}", path.display())))?;
         durable::replace(path, &bytes, self.origin.as_ref()).map_err(|error| match error {
-            ReplaceError::Changed => SaveError::Changed,
+            ReplaceError::Changed(_) => SaveError::Changed,
             error @ ReplaceError::Io { .. } => SaveError::Io(error.to_string()),
         })?;
         self.origin = Some(bytes);

@@ -21,7 +21,7 @@ use serde_json::Value;
 use super::facts::parse_time;
 use crate::base::durable;
 use crate::base::durable::Replacement;
-use crate::base::regular::read_regular;
+use crate::base::regular::{if_exists, read_regular};
 use crate::store::state_file::StateError;
 
 /// A log with the old events to archive.
@@ -53,11 +53,8 @@ impl OldEvents {
     /// time stay in the log. `None` if there is no log.
     pub fn find(log: &Path, before: DateTime<Utc>) -> Result<Option<Self>, StateError> {
         let read = StateError::io("read", log);
-        let log = match std::fs::canonicalize(log) {
-            Ok(log) => log,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(read(error)),
-        };
+        let log = if_exists(std::fs::canonicalize(log)).map_err(&read)?;
+        let Some(log) = log else { return Ok(None) };
         let bytes = read_regular(&log).map_err(&read)?;
         let mut old = Self {
             before: mark_of(&bytes),
@@ -131,8 +128,7 @@ impl OldEvents {
         }
         text.extend(new.into_iter().flatten());
         let bytes = pack(&text).map_err(StateError::io("write", path))?;
-        durable::replace(path, &bytes, packed.as_ref())
-            .map_err(|error| StateError::from_replacement(path, error))?;
+        durable::replace(path, &bytes, packed.as_ref())?;
         if packed.is_none() {
             // The archive gets the log's permissions.
             let rights = self.log.metadata().map(|metadata| metadata.permissions());
@@ -165,8 +161,7 @@ fn put(log: &Path, before: &Mark, after: &[u8]) -> Result<(), StateError> {
         after: &mark_of(after),
         identify: &identify,
     }
-    .run()
-    .map_err(|error| StateError::from_replacement(log, error))?;
+    .run()?;
     // If the lock does not work, another process may have written to the old file at the last moment.
     let mut late = Vec::new();
     old.seek(SeekFrom::Start(before.0))
@@ -186,10 +181,8 @@ fn put(log: &Path, before: &Mark, after: &[u8]) -> Result<(), StateError> {
 /// The archives of a log, oldest month first.
 pub fn archives_of(log: &Path) -> io::Result<Vec<PathBuf>> {
     let log = std::fs::canonicalize(log).unwrap_or_else(|_| log.to_owned());
-    let entries = match log.parent().map(std::fs::read_dir) {
-        Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        entries => entries.and_then(Result::ok),
-    };
+    let entries = log.parent().map(|dir| if_exists(std::fs::read_dir(dir)));
+    let entries = entries.transpose()?.flatten();
     let begins = log.file_stem().unwrap_or_default().len() + 1;
     let mut found = Vec::new();
     for entry in entries.into_iter().flatten() {

@@ -29,9 +29,9 @@ pub(crate) fn without(log: &Path, subject: &SubjectLabel) -> Result<Vec<Rewritte
         archive::archives_of(log).map_err(StateError::io("list the archives of", log))?;
     let log = std::fs::canonicalize(log).unwrap_or_else(|_| log.to_owned());
     let mut found = Vec::new();
-    for (path, is_archive) in
-        std::iter::once((log, false)).chain(archives.into_iter().map(|path| (path, true)))
-    {
+    let mut files = vec![(log, false)];
+    files.extend(archives.into_iter().map(|path| (path, true)));
+    for (path, is_archive) in files {
         let Some(before) = durable::read(&path).map_err(StateError::io("read", &path))? else {
             continue;
         };
@@ -47,7 +47,11 @@ pub(crate) fn without(log: &Path, subject: &SubjectLabel) -> Result<Vec<Rewritte
                 Some(other) => {
                     events += 1;
                     // A line about another subject is kept, without this subject's label.
-                    if subject_of(line).as_deref() != Some(subject.as_str()) {
+                    let event: Option<Value> = serde_json::from_slice(line).ok();
+                    let named = event
+                        .as_ref()
+                        .and_then(|event| event.get("subject")?.as_str());
+                    if named != Some(subject.as_str()) {
                         after.extend(other);
                     }
                 }
@@ -80,15 +84,8 @@ impl Rewritten {
             return std::fs::remove_file(path).map_err(StateError::io("remove", path));
         }
         let bytes = archive::pack(&self.after).map_err(StateError::io("write", path))?;
-        durable::replace(path, &bytes, Some(&self.before))
-            .map_err(|error| StateError::from_replacement(path, error))
+        durable::replace(path, &bytes, Some(&self.before)).map_err(StateError::from)
     }
-}
-
-/// The subject of an event; `None` if the line is not an event, or one of the whole study.
-fn subject_of(line: &[u8]) -> Option<String> {
-    let event: Value = serde_json::from_slice(line).ok()?;
-    Some(event.get("subject")?.as_str()?.to_owned())
 }
 
 /// The text with a subject's label masked: `sub-0001` becomes `sub-xxxx`. `None` if the label is not in the text.

@@ -32,19 +32,6 @@ pub enum SubmissionState {
     Refused,
 }
 
-/// The change that one sent submission made to the rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Effect {
-    /// The rows had it already, or there is nothing to record.
-    Nothing,
-    /// The task's row is in doubt now.
-    InDoubt,
-    /// The task's row has its job now.
-    Accepted,
-    /// The task has a later attempt that is not in the journal; it was left unchanged.
-    Overtaken,
-}
-
 /// The changes of a replay, for messages and for the store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Replayed {
@@ -107,11 +94,7 @@ pub fn replay(entries: &[Entry], state: &mut State) -> Replayed {
             keep_beside(intent, &outcome, state);
             continue;
         }
-        let effect = settle(intent, &outcome, state);
-        if effect == Effect::Overtaken {
-            keep_beside(intent, &outcome, state);
-        }
-        replayed.note(&intent.key, &outcome, effect);
+        settle(intent, &outcome, state, &mut replayed);
     }
     replayed.withdrawn.retain(|key| state.get(key).is_none());
     replayed
@@ -126,32 +109,35 @@ fn keep_beside(intent: &Intent, outcome: &SubmissionState, state: &mut State) {
 }
 
 /// Applies the outcome of one sent submission to the row of its task.
-fn settle(intent: &Intent, outcome: &SubmissionState, state: &mut State) -> Effect {
-    let done = match outcome {
-        SubmissionState::Accepted { .. } => Effect::Accepted,
-        _ => Effect::InDoubt,
-    };
-    let Some(row) = state.get(&intent.key) else {
-        state.put(new_row(intent, outcome, None));
-        return done;
-    };
-    if is_of(row, intent, outcome) {
-        let mut filled = row.clone();
-        fill_intent(&mut filled, intent);
-        let got_job = fill_job(&mut filled, outcome);
-        if filled != *row
-            && let Some(row) = state.row_mut(&intent.key)
-        {
-            *row = filled;
+fn settle(intent: &Intent, outcome: &SubmissionState, state: &mut State, replayed: &mut Replayed) {
+    let mut other_columns = None;
+    if let Some(row) = state.get(&intent.key) {
+        if is_of(row, intent, outcome) {
+            let mut filled = row.clone();
+            fill_intent(&mut filled, intent);
+            let got_job = fill_job(&mut filled, outcome);
+            if filled != *row
+                && let Some(row) = state.row_mut(&intent.key)
+            {
+                *row = filled;
+            }
+            if got_job {
+                replayed.note(&intent.key, outcome);
+            }
+            return;
         }
-        return if got_job { done } else { Effect::Nothing };
+        if is_later(row, intent) {
+            keep_beside(intent, outcome, state);
+            if let SubmissionState::Accepted { job_id, .. } = outcome {
+                let overtaken = (intent.key.clone(), job_id.clone());
+                replayed.overtaken.push(overtaken);
+            }
+            return;
+        }
+        other_columns = row.other_columns;
     }
-    if is_later(row, intent) {
-        return Effect::Overtaken;
-    }
-    let row = new_row(intent, outcome, row.other_columns);
-    state.put(row);
-    done
+    state.put(new_row(intent, outcome, other_columns));
+    replayed.note(&intent.key, outcome);
 }
 
 /// The job that Slurm made of a submission: its id, its cluster, and when the answer came.
@@ -263,16 +249,12 @@ impl Submission<'_> {
 }
 
 impl Replayed {
-    fn note(&mut self, key: &TaskKey, outcome: &SubmissionState, effect: Effect) {
-        match (effect, outcome) {
-            (Effect::InDoubt, _) => self.in_doubt.push(key.clone()),
-            (Effect::Accepted, SubmissionState::Accepted { job_id, .. }) => {
+    fn note(&mut self, key: &TaskKey, outcome: &SubmissionState) {
+        match outcome {
+            SubmissionState::Accepted { job_id, .. } => {
                 self.accepted.push((key.clone(), job_id.clone()));
             }
-            (Effect::Overtaken, SubmissionState::Accepted { job_id, .. }) => {
-                self.overtaken.push((key.clone(), job_id.clone()));
-            }
-            _ => {}
+            _ => self.in_doubt.push(key.clone()),
         }
     }
 }
@@ -296,7 +278,7 @@ fn without_intent(
     let key = filled.key.clone();
     if let Some(row) = state.row_mut(&key) {
         *row = filled;
-        replayed.note(&key, outcome, Effect::Accepted);
+        replayed.note(&key, outcome);
     }
 }
 

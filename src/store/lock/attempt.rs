@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::file::{self, Seen};
-use super::heartbeat::Heartbeat;
+use super::file::{self, Heartbeat, Seen};
 use super::holder::{Holder, Life};
 use super::{LockError, Timing, describe, io_error};
 

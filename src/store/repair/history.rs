@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use crate::model::job::{JobId, array};
+use crate::model::job::array;
 use crate::model::state::table::Metadata;
 use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
 use crate::store::audit_log;
@@ -98,11 +98,7 @@ fn apply(record: &Record, attempts: &mut Vec<Attempt>) {
                 attempt.touched = record.at;
             }
         }
-        EventKind::Error
-        | EventKind::Paused
-        | EventKind::Resumed
-        | EventKind::SafetyStop
-        | EventKind::Repaired => {}
+        _ => {}
     }
 }
 
@@ -112,9 +108,12 @@ fn begin(record: &Record, reason: Reason, attempts: &mut Vec<Attempt>) {
     let known = match (submission_id(record), &record.job_id) {
         (Some(id), _) => position(attempts, |row| row.submission_id.as_deref() == Some(id)),
         // An adoption without submission id.
-        (None, Some(job_id)) if record.kind == EventKind::Adopted => attempts
-            .iter()
-            .rposition(|a| a.place == Place::Current && may_be(&a.row, job_id)),
+        (None, Some(job_id)) if record.kind == EventKind::Adopted => {
+            attempts.iter().rposition(|Attempt { row, place, .. }| {
+                let may_be = row.is_in_doubt() || row.job_id.as_ref() == Some(job_id);
+                *place == Place::Current && may_be
+            })
+        }
         // The Python program: each submission is a new attempt.
         _ => None,
     };
@@ -205,10 +204,6 @@ fn of<'a>(record: &Record, attempts: &'a mut [Attempt]) -> Option<&'a mut Attemp
 
 fn position(attempts: &[Attempt], is: impl Fn(&TaskRow) -> bool) -> Option<usize> {
     attempts.iter().rposition(|attempt| is(&attempt.row))
-}
-
-fn may_be(row: &TaskRow, job_id: &JobId) -> bool {
-    row.is_in_doubt() || row.job_id.as_ref() == Some(job_id)
 }
 
 fn submission_id(record: &Record) -> Option<&str> {

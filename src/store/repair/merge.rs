@@ -68,11 +68,7 @@ impl Merge {
     pub(super) fn take_backup(&mut self, sources: &Sources) {
         let rolled_back = sources.rolled_back().into_iter();
         for row in rolled_back.flat_map(|(_, backup)| &backup.rows) {
-            let row = TaskRow {
-                other_columns: None,
-                ..row.clone()
-            };
-            self.offer(row, true, Origin::Backup);
+            self.offer(without_others(row), true, Origin::Backup);
         }
     }
 
@@ -117,11 +113,7 @@ impl Merge {
                 None => row.is_in_flight(),
             };
             if !is_past && is_newer {
-                let row = TaskRow {
-                    other_columns: None,
-                    ..row.clone()
-                };
-                self.put(row, Origin::Attempts);
+                self.put(without_others(row), Origin::Attempts);
             }
         }
     }
@@ -269,9 +261,10 @@ impl Merge {
         out.files = Rebuilding {
             state: sources.state.identity().cloned(),
             state_is_sound: self.sound,
-            damaged_attempts: (sources.attempts.is_damaged())
-                .then(|| sources.attempts.identity().cloned())
-                .flatten(),
+            damaged_attempts: match &sources.attempts {
+                Found::Damaged { identity, .. } => identity.clone(),
+                _ => None,
+            },
             journal: sources.journal_mark,
             damaged: sources.damaged(),
         };
@@ -291,6 +284,13 @@ fn state_of(contents: Option<&Contents>) -> State {
         }
         state
     })
+}
+
+fn without_others(row: &TaskRow) -> TaskRow {
+    TaskRow {
+        other_columns: None,
+        ..row.clone()
+    }
 }
 
 fn rows_of(found: &Found<Contents>) -> impl Iterator<Item = &TaskRow> {

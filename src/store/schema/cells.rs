@@ -50,15 +50,17 @@ impl Cells {
             Ok(Some(_)) if array.null_count() == array.len() => Some(Self::Absent),
             cells => cells.ok().flatten(),
         };
-        cells.ok_or_else(|| ReadError::ColumnType {
-            column: column.name,
-            found: array.data_type().to_string(),
-            expected: match column.kind {
+        cells.ok_or_else(|| {
+            let expected = match column.kind {
                 Kind::Time => "timestamp",
                 Kind::Int32 | Kind::Int64 => "whole numbers",
                 Kind::Flag => "true or false",
                 _ => "text",
-            },
+            };
+            let (name, found) = (column.name, array.data_type());
+            ReadError::NotUnderstood(format!(
+                "column '{name}' has type {found}, expected {expected}"
+            ))
         })
     }
 

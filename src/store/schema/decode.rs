@@ -48,7 +48,8 @@ impl Layout {
             let mut places = own.iter_mut().zip(COLUMNS);
             match places.find(|(_, column)| column.name == name) {
                 Some((place, column)) if place.is_some() => {
-                    return Err(ReadError::DoubledColumn(column.name));
+                    let problem = format!("column '{}' appears twice", column.name);
+                    return Err(ReadError::NotUnderstood(problem));
                 }
                 Some((place, _)) => *place = Some(at),
                 None if name.starts_with("__index_level_") => {}
@@ -57,10 +58,14 @@ impl Layout {
         }
         let mut places = own.iter().zip(COLUMNS);
         match places.find(|(place, column)| place.is_none() && is_needed(column.kind)) {
-            Some((_, column)) => Err(ReadError::MissingColumn {
-                column: column.name,
-                found: schema.fields().iter().map(|f| f.name().clone()).collect(),
-            }),
+            Some((_, column)) => {
+                let found = schema.fields().iter().map(|field| field.name().as_str());
+                Err(ReadError::NotUnderstood(format!(
+                    "column '{}' is missing (found: {})",
+                    column.name,
+                    Vec::from_iter(found).join(", ")
+                )))
+            }
             None => Ok(Self { own, other_columns }),
         }
     }
@@ -142,11 +147,11 @@ impl Decoder {
             };
             cells
                 .each(part.clone(), set)
-                .map_err(|(at, Misfit(value, expected))| ReadError::Value {
-                    row: self.first_row + at,
-                    column: column.name,
-                    value,
-                    expected,
+                .map_err(|(at, Misfit(value, expected))| {
+                    // Rows count from 0, as pandas shows them.
+                    let (row, name) = (self.first_row + at, column.name);
+                    let problem = format!("row {row}: {name} is {value}, expected {expected}");
+                    ReadError::NotUnderstood(problem)
                 })?;
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! The attempts file: replaced and cleared rows, so that no attempt is lost.
 
 use std::collections::HashMap;
+use std::io;
 
 use super::{Store, encode, refuse_newer, replace};
 use crate::model::state::table::{Identity, Metadata};
@@ -33,10 +34,7 @@ pub(super) fn add(
     };
     refuse_newer(path, &meta)?;
     let (other_columns, shift) = other_columns::join(others_before.as_ref(), state.other_columns())
-        .map_err(|error| StateError::Encode {
-            path: path.clone(),
-            message: error.to_string(),
-        })?;
+        .map_err(|error| StateError::io("write", path)(io::Error::other(error)))?;
     let mut known: HashMap<AttemptId, usize> = rows
         .iter()
         .enumerate()
@@ -78,8 +76,7 @@ pub(super) fn add(
         .or_else(|| Some(crate::base::sys::effective_uid()));
     let all: Vec<&TaskRow> = rows.iter().collect();
     let (bytes, after) = encode(path, &all, other_columns.as_ref(), &meta)?;
-    replace(path, None, &bytes, identity, &after)
-        .map_err(|error| StateError::from_replacement(path, error))
+    replace(path, None, &bytes, identity, &after).map_err(StateError::from)
 }
 
 /// Removes attempts permanently.
@@ -97,6 +94,5 @@ pub(super) fn forget(store: &Store, is_its: &dyn Fn(&TaskRow) -> bool) -> Result
     before.meta.generation += 1;
     let rows: Vec<&TaskRow> = before.rows.iter().collect();
     let (bytes, after) = encode(path, &rows, before.other_columns.as_ref(), &before.meta)?;
-    replace(path, None, &bytes, Some(&before.identity), &after)
-        .map_err(|error| StateError::from_replacement(path, error))
+    replace(path, None, &bytes, Some(&before.identity), &after).map_err(StateError::from)
 }

@@ -21,11 +21,11 @@ pub enum StateError {
     NotUnderstood { path: PathBuf, error: ReadError },
     #[error("{} has format version {found}, but this program writes version {FORMAT_VERSION}", .path.display())]
     Newer { path: PathBuf, found: u32 },
-    #[error("{} was changed by another process meanwhile; nothing was overwritten", .path.display())]
-    Conflict { path: PathBuf },
+    #[error("{} was changed by another process meanwhile; nothing was overwritten", .0.display())]
+    Conflict(PathBuf),
     /// All rows were saved.
-    #[error("another process wrote to {} at the same time; the file was kept for the next run", .path.display())]
-    Shared { path: PathBuf },
+    #[error("another process wrote to {} at the same time; the file was kept for the next run", .0.display())]
+    Shared(PathBuf),
     #[error("{} belongs to {}, but this command runs as {}", .path.display(), sys::user(*.owner), sys::user(*.user))]
     OtherOwner {
         path: PathBuf,
@@ -41,12 +41,10 @@ pub enum StateError {
     },
     #[error("cannot use {} as state file: {reason}", .path.display())]
     Path { path: PathBuf, reason: &'static str },
-    #[error("{} is a file of git-annex", .path.display())]
-    Annexed { path: PathBuf },
+    #[error("{} is a file of git-annex", .0.display())]
+    Annexed(PathBuf),
     #[error("{} and {} would share their lock and journal", .path.display(), .twin.display())]
     Twin { path: PathBuf, twin: PathBuf },
-    #[error("cannot write {}: {message}", .path.display())]
-    Encode { path: PathBuf, message: String },
     #[error("cannot use {}: {message}", .path.display())]
     Control { path: PathBuf, message: String },
     #[error(transparent)]
@@ -94,7 +92,7 @@ impl StateError {
                 original.display(),
             )),
             Self::Path { .. } => Some("set state_file to the path of a file, such as .scheduler_state.parquet".to_owned()),
-            Self::Annexed { path } => Some(format!(
+            Self::Annexed(path) => Some(format!(
                 "run `git annex unlock {}`, since git-annex files must not change, and add the state's files to .gitignore",
                 path.display()
             )),
@@ -105,25 +103,15 @@ impl StateError {
                 "correct it, or move {} away and run `snbb-scheduler pause` for everything that should stay paused; until then nothing is submitted",
                 path.display()
             )),
-            Self::Encode { .. } => None,
         }
     }
+}
 
-    pub(crate) fn from_replacement(target: &Path, error: ReplaceError) -> Self {
+impl From<ReplaceError> for StateError {
+    fn from(error: ReplaceError) -> Self {
         match error {
-            ReplaceError::Changed => Self::Conflict {
-                path: target.to_owned(),
-            },
-            ReplaceError::Io {
-                action,
-                path,
-                source,
-                ..
-            } => Self::Io(FileError {
-                action,
-                path,
-                source,
-            }),
+            ReplaceError::Changed(path) => Self::Conflict(path),
+            ReplaceError::Io { error, .. } => Self::Io(error),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Writes under the lock, in an order of files in which a crash leaves the old state or the new one.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
 use super::{LockedStore, Opened, StateError, attempts, encode, refuse_newer, replace};
 use crate::base::durable;
 use crate::base::durable::ReplaceError;
+use crate::base::regular::if_exists;
 use crate::base::sys;
 use crate::model::state::table::{Identity, Origin};
 use crate::model::state::{State, TaskRow};
@@ -52,9 +52,7 @@ impl LockedStore {
         let opened = self.opened().clone();
         let before = opened.as_ref().map_or(journal, |opened| opened.before);
         if before != state.origin.journal {
-            return Err(StateError::Conflict {
-                path: paths.journal.clone(),
-            });
+            return Err(StateError::Conflict(paths.journal.clone()));
         }
         refuse_newer(&paths.state, &state.meta)?;
         durable::make_directory_of(&paths.state)
@@ -72,9 +70,7 @@ impl LockedStore {
         state.origin.journal = None;
         state.mark_saved();
         if is_shared {
-            return Err(StateError::Shared {
-                path: paths.journal.clone(),
-            });
+            return Err(StateError::Shared(paths.journal.clone()));
         }
         let files: [&Path; 4] = [&paths.state, &paths.backup, &paths.attempts, &paths.lock];
         durable::remove_leftovers(&files, durable::LEFTOVER_AGE);
@@ -98,18 +94,15 @@ impl LockedStore {
     /// if the lock does not work, another process may have submitted the same tasks.
     pub fn check_unchanged(&self, state: &State) -> Result<(), StateError> {
         let paths = &self.store.paths;
-        let conflict = |path: &Path| StateError::Conflict {
-            path: path.to_owned(),
-        };
+        let conflict = |path: &Path| StateError::Conflict(path.to_owned());
         if self.store.journal_mark()? != state.origin.journal {
             return Err(conflict(&paths.journal));
         }
-        let identity = match durable::open_again(&paths.state) {
-            Ok(file) => schema::file::identify(&file).map(Some),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+        let identify = || {
+            let file = if_exists(durable::open_again(&paths.state))?;
+            file.map(|file| schema::file::identify(&file)).transpose()
         };
-        let identity = identity.map_err(StateError::io("read", &paths.state))?;
+        let identity = identify().map_err(StateError::io("read", &paths.state))?;
         if identity == state.origin.state {
             Ok(())
         } else {
@@ -126,8 +119,9 @@ impl LockedStore {
         self.lock.check()?;
         attempts::forget(&self.store, is_its)?;
         match durable::read(&paths.state).map_err(StateError::io("read", &paths.state))? {
-            Some(bytes) => durable::overwrite(&paths.backup, &bytes, "PAR1")
-                .map_err(|error| StateError::from_replacement(&paths.backup, error)),
+            Some(bytes) => {
+                durable::overwrite(&paths.backup, &bytes, "PAR1").map_err(StateError::from)
+            }
             None => Ok(()),
         }
     }
@@ -156,9 +150,7 @@ impl LockedStore {
         let paths = &self.store.paths;
         self.lock.check()?;
         if self.store.journal_mark()? != found.journal {
-            return Err(StateError::Conflict {
-                path: paths.journal.clone(),
-            });
+            return Err(StateError::Conflict(paths.journal.clone()));
         }
         refuse_newer(&paths.state, &state.meta)?;
         let mut kept = Vec::new();
@@ -216,19 +208,15 @@ impl LockedStore {
             state.meta = meta;
             state.origin.state = Some(identity);
         }
-        outcome.map_err(|error| StateError::from_replacement(&paths.state, error))
+        outcome.map_err(StateError::from)
     }
 
     fn remove_journal(&self) -> Result<(), StateError> {
         let path = &self.store.paths.journal;
         // A process that took over the lock may be writing to it.
         self.lock.check()?;
-        std::fs::remove_file(path)
-            .or_else(|error| match error.kind() {
-                io::ErrorKind::NotFound => Ok(()),
-                _ => Err(error),
-            })
-            .and_then(|()| durable::sync_directory_of(path))
+        if_exists(std::fs::remove_file(path))
+            .and_then(|_| durable::sync_directory_of(path))
             .map_err(StateError::io("remove", path))
     }
 }

@@ -45,19 +45,11 @@ impl StatePaths {
             return Err(bad("it has no file name"));
         };
         let stem = stem_of(&name);
-        let [
-            backup,
-            attempts,
-            journal,
-            lock,
-            control,
-            calls,
-            local,
-            arrays,
-        ] = ENDS.map(|end| match end {
+        let [backup, attempts, journal, lock, control, calls] = FILES.map(|end| match end {
             BACKUP => beside(&state, &name, end),
             end => beside(&state, stem, end),
         });
+        let [local, arrays] = DIRECTORIES.map(|end| beside(&state, stem, end));
         let paths = Self {
             state,
             backup,
@@ -70,7 +62,11 @@ impl StatePaths {
             arrays,
         };
         let name = name.as_encoded_bytes();
-        if ENDS.iter().any(|end| name.ends_with(end.as_bytes())) {
+        if FILES
+            .iter()
+            .chain(&DIRECTORIES)
+            .any(|end| name.ends_with(end.as_bytes()))
+        {
             return Err(bad("another file of the state has such a name"));
         }
         paths.check_names(stem)?;
@@ -129,16 +125,15 @@ fn is_parquet(path: &Path) -> bool {
 const BACKUP: &str = ".bak";
 
 /// Endings of the names of the other files.
-const ENDS: [&str; 8] = [
+const FILES: [&str; 6] = [
     BACKUP,
     ".attempts.parquet",
     ".journal.jsonl",
     ".lock",
     ".control.json",
     ".calls.json",
-    ".local",
-    ".arrays",
 ];
+const DIRECTORIES: [&str; 2] = [".local", ".arrays"];
 
 /// The beginning of the names of the other files: the name of the state file without `.parquet`.
 fn stem_of(name: &OsStr) -> &OsStr {
@@ -158,7 +153,7 @@ pub(crate) fn resolve(path: &Path) -> Result<PathBuf, StateError> {
             Ok(metadata) if metadata.is_symlink() => {
                 let target = now.read_link().map_err(&failed)?;
                 if annex::elsewhere(target.as_os_str().as_encoded_bytes()).is_some() {
-                    return Err(StateError::Annexed { path: now });
+                    return Err(StateError::Annexed(now));
                 }
                 now = match now.parent() {
                     Some(parent) => parent.join(target),

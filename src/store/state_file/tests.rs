@@ -149,7 +149,7 @@ fn changed_files_are_noticed_before_a_submission() {
     let (locked, mut state) = study(directory.path());
     let paths = locked.store.paths.clone();
     let conflict = |state: &State| match locked.check_unchanged(state) {
-        Err(StateError::Conflict { path }) => path,
+        Err(StateError::Conflict(path)) => path,
         other => panic!("{other:?}"),
     };
     locked.check_unchanged(&state).unwrap();

@@ -175,7 +175,7 @@ fn a_place_that_cannot_be_written_costs_a_warning_and_no_submission() {
     fs::create_dir(study.at("state.calls.json")).unwrap();
     let said = study.call(&["run"]);
     assert_eq!(said.code, 2);
-    has(&said.err, &["state.calls.json", "is a directory"]);
+    has(&said.err, &["state.calls.json", "is not a regular file"]);
     fs::remove_dir(study.at("state.calls.json")).unwrap();
     let said = study.call(&["metrics", "--output", "/dev/null/x.prom"]);
     assert_eq!(said.code, 1);

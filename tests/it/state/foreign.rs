@@ -307,7 +307,7 @@ fn a_doubled_column_is_an_error() {
     columns.push(("status", strings(&["failed", "failed"])));
     assert_eq!(
         read(columns).unwrap_err(),
-        ReadError::DoubledColumn("status")
+        ReadError::NotUnderstood("column 'status' appears twice".to_owned())
     );
 }
 

@@ -93,7 +93,7 @@ fn another_content_is_not_overwritten() {
     replace(&target, None, b"one").unwrap();
     for before in [None, Some(&b"other"[..])] {
         let error = replace(&target, before, b"two").unwrap_err();
-        assert!(matches!(error, ReplaceError::Changed));
+        assert!(matches!(error, ReplaceError::Changed(_)));
     }
     assert_eq!(names(directory.path()), ["state"]);
     assert_eq!(std::fs::read(&target).unwrap(), b"one");
@@ -116,7 +116,7 @@ fn of_many_at_once_one_wins() {
                         barrier.wait();
                         match replace(target, before.as_deref(), after.as_bytes()) {
                             Ok(()) => 1,
-                            Err(ReplaceError::Changed) => 0,
+                            Err(ReplaceError::Changed(_)) => 0,
                             Err(error) => panic!("{error}"),
                         }
                     })
@@ -314,7 +314,7 @@ fn a_read_only_file_system_leaves_the_old_state() {
     mounted.remount("ro");
     let error = replace(&target, Some(b"one"), b"two").unwrap_err();
     assert!(
-        matches!(&error, ReplaceError::Io { source, replaced: false, .. } if source.kind() == io::ErrorKind::ReadOnlyFilesystem),
+        matches!(&error, ReplaceError::Io { error, replaced: false } if error.source.kind() == io::ErrorKind::ReadOnlyFilesystem),
         "{error}"
     );
     assert_eq!(std::fs::read(&target).unwrap(), b"one");

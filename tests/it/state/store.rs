@@ -361,7 +361,7 @@ fn a_journal_that_was_not_read_is_not_removed() {
     state.mark_changed();
     let error = locked(&path).save(&mut state).unwrap_err();
     assert!(
-        matches!(&error, StateError::Conflict { path } if *path == journal),
+        matches!(&error, StateError::Conflict(path) if *path == journal),
         "{error}"
     );
     assert!(journal.try_exists().unwrap());

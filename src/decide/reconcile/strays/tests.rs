@@ -91,7 +91,7 @@ fn the_oldest_live_job_of_a_task_is_adopted_and_the_others_are_reported() {
     );
     assert_eq!(
         found.doubled,
-        [(TaskKey::new("sub-01", "ses-01", "a"), reference(&queue[0]))]
+        [(TaskKey::new("sub-01", "ses-01", "a"), queue[0].job())]
     );
 }
 
@@ -125,7 +125,7 @@ fn e16_two_jobs_with_one_tag_are_both_reported() {
     let first = job("100", "a_sub-01_ses-01", Some("p"), 5);
     let found = strays(&[first.clone(), second("101")], &rows, &[]);
     let key = TaskKey::new("sub-01", "ses-01", "a");
-    assert_eq!(found.doubled, [(key, reference(&second("101")))]);
+    assert_eq!(found.doubled, [(key, second("101").job())]);
     assert!(found.adopt.is_empty());
     // Parts of a heterogeneous job and tasks of an array that the script made of itself.
     for id in ["100+1", "100_3"] {
@@ -332,7 +332,7 @@ fn without_the_task_list_all_tasks_of_the_procedure_wait() {
     let found = strays(&queue, &State::default(), &[]);
     let waiting = HashMap::from([(TaskKey::new("sub-01", "ses-01", "a"), JobId::new("7_0"))]);
     assert_eq!(found.waiting(), waiting);
-    let expected = BTreeMap::from([(Some("a".into()), (2, reference(&queue[0])))]);
+    let expected = BTreeMap::from([(Some("a".into()), (2, queue[0].job()))]);
     assert_eq!(found.unknown, expected);
     // A row knows whose task it is.
     let mut rows = State::default();

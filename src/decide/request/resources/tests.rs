@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::model::procedure::testing::procedure;
-use crate::model::procedure::{RetryRules, Scope};
+use crate::model::procedure::{RetryRule, RetryRules, Scope};
 use crate::model::state::testing::row;
 use crate::model::state::{Reason, TaskStatus};
 
@@ -210,7 +210,7 @@ fn a_retry_requests_and_reports_more() {
             1.5,
             Some("128G"),
             "--mem=128G",
-            "--mem stays 128G (mem_max)",
+            "",
         ),
         (
             None,

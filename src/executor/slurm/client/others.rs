@@ -9,7 +9,7 @@ use super::query::{EVERYBODY, each_once, jobs_options, missing};
 use crate::executor::slurm::client::SlurmExecutor;
 use crate::executor::slurm::parse::Parsed;
 use crate::executor::{Answer, JobReport, Question};
-use crate::model::job::{JobId, array};
+use crate::model::job::JobRef;
 
 impl SlurmExecutor {
     /// Adds reports of jobs that may be running but are missing from both answers. While a submission has no known
@@ -35,10 +35,8 @@ impl SlurmExecutor {
             let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
             match self.queue_of_others(question, &ids, cluster.as_ref()) {
                 Ok(others) => {
-                    let place = |job: &JobReport| (job.id.clone(), job.facts.cluster.clone());
-                    let known: HashSet<(JobId, Option<Arc<str>>)> =
-                        jobs.iter().map(place).collect();
-                    let new = |job: &JobReport| !known.contains(&place(job));
+                    let known: HashSet<JobRef> = jobs.iter().map(JobReport::job).collect();
+                    let new = |job: &JobReport| !known.contains(&job.job());
                     jobs.extend(others.into_iter().filter(new));
                 }
                 Err(text) => {
@@ -50,16 +48,18 @@ impl SlurmExecutor {
                 continue;
             };
             let found = self.records(EVERYBODY, &ids, question.since, cluster.as_ref());
-            match found.and_then(complete) {
+            match found.and_then(Parsed::whole) {
                 Ok(found) => {
-                    let (own, others): (Vec<_>, Vec<_>) =
-                        found.into_iter().partition(|record| self.is_tagged(record));
+                    let (own, others): (Vec<_>, Vec<_>) = found
+                        .jobs
+                        .into_iter()
+                        .partition(|record| self.is_tagged(record));
                     // Untagged jobs whose submit line is not ours.
                     let others = others.iter().filter(|record| record.has_submit_line);
                     let others: HashSet<_> = others.map(|record| &record.id).collect();
                     jobs.retain(|job| {
                         job.tag.is_some()
-                            || !ids.contains(&number(job))
+                            || !ids.contains(&job.id.number())
                             || !others.contains(&job.id)
                     });
                     records.extend(own);
@@ -84,8 +84,8 @@ impl SlurmExecutor {
         for filter in filters {
             match self.ask_queue(filter, cluster) {
                 // A site may have replaced the comment of a job that is searched for by its id.
-                Ok(parsed) => found.extend(complete(parsed)?.into_iter().filter(|job| {
-                    self.is_tagged(job) || job.tag.is_none() && ids.contains(&number(job))
+                Ok(parsed) => found.extend(parsed.whole()?.jobs.into_iter().filter(|job| {
+                    self.is_tagged(job) || job.tag.is_none() && ids.contains(&job.id.number())
                 })),
                 // squeue ignores unknown ids among several, but fails for a single one.
                 Err(text) if text.contains("Invalid job id specified") => {}
@@ -93,18 +93,5 @@ impl SlurmExecutor {
             }
         }
         Ok(found)
-    }
-}
-
-/// The id of a job, or of the array that it is a task of.
-fn number(job: &JobReport) -> &str {
-    array::split_job_id(&job.id).map_or(job.id.leader(), |(array, _)| array)
-}
-
-/// All jobs of an answer, or an error if it was cut.
-fn complete(parsed: Parsed) -> Result<Vec<JobReport>, String> {
-    match parsed.broken {
-        Some(text) => Err(text),
-        None => Ok(parsed.jobs),
     }
 }

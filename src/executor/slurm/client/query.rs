@@ -13,12 +13,12 @@ use super::home::setting;
 use crate::base::run::End;
 use crate::base::sys;
 use crate::executor::slurm::client::SlurmExecutor;
-use crate::executor::slurm::command::one_line;
+use crate::executor::slurm::command::{self, is_without_accounting};
 use crate::executor::slurm::job_state::is_revoked;
 use crate::executor::slurm::parse::Parsed;
 use crate::executor::slurm::{identity, parse};
 use crate::executor::{Answer, JobReport, Question};
-use crate::model::job::{JobId, JobRef, array};
+use crate::model::job::JobRef;
 
 /// A thousand, and a job that accounting must have. Limits the rows per database query, and an argument has at most
 /// 128 KiB.
@@ -42,33 +42,16 @@ impl SlurmExecutor {
         if let End::TimedOut { .. } = ended.end {
             self.time.note_silence(program);
         }
-        let message = one_line(&ended.stderr);
-        let what = match ended.end {
-            // squeue ends with 0 even if it cannot query a user whose name is unknown at the moment.
-            End::Exit(0) if is_incomplete(&ended.stdout, &ended.stderr) => {
-                format!("{program} ended with exit code 0")
+        command::answer(program, ended)
+    }
+
+    /// Adds warnings for the pass.
+    pub(crate) fn warn(&mut self, warnings: Vec<String>) {
+        for warning in warnings {
+            if !self.warnings.contains(&warning) {
+                self.warnings.push(warning);
             }
-            End::Exit(0) => return Ok(ended.stdout),
-            End::Exit(code) => format!("{program} ended with exit code {code}"),
-            End::Signal(signal) => format!("{program} was killed by signal {signal}"),
-            End::TimedOut { seconds } => {
-                format!("{program} did not answer within {seconds} s and was killed")
-            }
-            End::TooLong { bytes } => {
-                format!(
-                    "{program} printed more than {} MiB and was killed",
-                    bytes >> 20
-                )
-            }
-            End::Unseen => format!(
-                "the exit status of {program} is unknown (does the calling program ignore SIGCHLD?)"
-            ),
-        };
-        Err(if message.is_empty() {
-            what
-        } else {
-            format!("{what}: {message}")
-        })
+        }
     }
 
     /// The option for the users whose jobs are queried: the owner and the caller.
@@ -122,9 +105,7 @@ impl SlurmExecutor {
         let mut all = Parsed::default();
         for jobs in jobs_options(ids) {
             let parsed = self.ask_accounting(users, Some(jobs), since, cluster)?;
-            all.jobs.extend(parsed.jobs);
-            add_new(&mut all.warnings, parsed.warnings);
-            all.broken = all.broken.or(parsed.broken);
+            all.add(parsed);
         }
         Ok(all)
     }
@@ -166,48 +147,34 @@ impl SlurmExecutor {
         ))
     }
 
-    pub(crate) fn observe_queue(
+    pub(crate) fn queue_of(
         &mut self,
         question: &Question,
         clusters: &[Option<Arc<str>>],
-        warnings: &mut Vec<String>,
-    ) -> Answer<Vec<JobReport>> {
-        let mut jobs = Vec::new();
-        if let Err(text) = self.check_view() {
-            return Answer::Failed(text);
-        }
+    ) -> Result<Vec<JobReport>, String> {
+        self.check_view()?;
+        let own = self.users("--user");
+        let mut found = Parsed::default();
         for cluster in clusters {
-            let own = self.users("--user");
-            match self.ask_queue(Some(own), cluster.as_ref()) {
-                Ok(parsed) => {
-                    if let Some(text) = parsed.broken {
-                        return Answer::Failed(text);
-                    }
-                    jobs.extend(parsed.jobs);
-                    add_new(warnings, parsed.warnings);
-                }
-                Err(text) => return Answer::Failed(text),
-            }
+            let parsed = self.ask_queue(Some(own.clone()), cluster.as_ref())?;
+            found.add(parsed.whole()?);
         }
-        match self.check_home(question, &jobs) {
-            Ok(()) => Answer::Got(jobs),
-            Err(text) => Answer::Failed(text),
-        }
+        self.warn(found.warnings);
+        self.check_home(question, &found.jobs)?;
+        Ok(found.jobs)
     }
 
     pub(crate) fn observe_accounting(
         &mut self,
         question: &Question,
         clusters: &[Option<Arc<str>>],
-        warnings: &mut Vec<String>,
     ) -> Answer<Vec<JobReport>> {
         if !self.settings.accounting {
             return Answer::Off;
         }
-        match self.accounting_of(question, clusters, warnings) {
-            Ok(jobs) => Answer::Got(jobs),
-            Err(text) if text.contains("accounting storage is disabled") => Answer::Off,
-            Err(text) => Answer::Failed(text),
+        match self.accounting_of(question, clusters) {
+            Err(text) if is_without_accounting(&text) => Answer::Off,
+            answer => answer.into(),
         }
     }
 
@@ -215,22 +182,14 @@ impl SlurmExecutor {
         &mut self,
         question: &Question,
         clusters: &[Option<Arc<str>>],
-        warnings: &mut Vec<String>,
     ) -> Result<Vec<JobReport>, String> {
-        let mut found: Vec<JobReport> = Vec::new();
+        let mut found = Parsed::default();
         let ended = || question.ended.iter().map(|(job, _)| job);
         let has_no_jobs = question.jobs.is_empty() && question.ended.is_empty();
         if has_no_jobs && question.search_from.is_none() {
-            return Ok(found);
+            return Ok(Vec::new());
         }
         let own = self.users("--uid");
-        // A job that is missing from a cut answer may exist.
-        let mut cut: Option<String> = None;
-        let mut note = |parsed: Parsed, found: &mut Vec<JobReport>| {
-            found.extend(parsed.jobs);
-            add_new(warnings, parsed.warnings);
-            cut = cut.take().or(parsed.broken);
-        };
         for cluster in clusters {
             let canary = question
                 .canary
@@ -242,7 +201,7 @@ impl SlurmExecutor {
                 .iter()
                 .chain(ended())
                 .filter(|job| job.cluster == *cluster && parse::is_askable(&job.id))
-                .map(|job| array::split_job_id(&job.id).map_or(job.id.as_str(), |(id, _)| id))
+                .map(|job| job.id.number())
                 .chain(canary.map(|canary| canary.id.as_str()))
                 .collect();
             let mut seen = HashSet::new();
@@ -263,23 +222,25 @@ impl SlurmExecutor {
                         canary.id
                     ));
                 }
-                note(alone, &mut found);
+                found.add(alone);
             }
-            note(parsed, &mut found);
+            found.add(parsed);
             if question.search_from.is_some() {
                 let from = question.search_from;
                 let all = self.ask_accounting(&own, None, from, cluster.as_ref())?;
-                note(all, &mut found);
+                found.add(all);
             }
         }
-        match cut {
+        self.warn(found.warnings);
+        match found.broken {
+            // A job that is missing from a cut answer may exist.
             Some(text)
                 if question.search_from.is_some()
-                    || !missing(&question.jobs, found.iter()).is_empty() =>
+                    || !missing(&question.jobs, found.jobs.iter()).is_empty() =>
             {
                 Err(text)
             }
-            _ => Ok(each_once(found)),
+            _ => Ok(each_once(found.jobs)),
         }
     }
 
@@ -289,7 +250,6 @@ impl SlurmExecutor {
         &mut self,
         question: &Question,
         queue: &[JobReport],
-        warnings: &mut Vec<String>,
     ) -> Vec<JobReport> {
         let others = identity::others(question, queue);
         let mut found = Vec::new();
@@ -300,7 +260,7 @@ impl SlurmExecutor {
             match self.records(EVERYBODY, ids, None, cluster.as_ref()) {
                 Ok(parsed) => found.extend(parsed.jobs),
                 Err(text) => {
-                    warnings.push(format!(
+                    self.warnings.push(format!(
                         "cannot look up this user's jobs without a row in accounting: {text}"
                     ));
                     return found;
@@ -322,15 +282,11 @@ pub(crate) fn missing<'a>(
     jobs: &'a [JobRef],
     reports: impl Iterator<Item = &'a JobReport>,
 ) -> Vec<(&'a str, Option<&'a str>)> {
-    let place = |id: &'a JobId, cluster: &'a Option<Arc<str>>| {
-        let number = array::split_job_id(id).map_or(id.leader(), |(array, _)| array);
-        (number, cluster.as_deref())
-    };
     let mut known: HashSet<_> = reports
-        .map(|job| place(&job.id, &job.facts.cluster))
+        .map(|job| (job.id.number(), job.facts.cluster.as_deref()))
         .collect();
     let jobs = jobs.iter().filter(|job| parse::is_askable(&job.id));
-    jobs.map(|job| place(&job.id, &job.cluster))
+    jobs.map(|job| (job.id.number(), job.cluster.as_deref()))
         .filter(|job| known.insert(*job))
         .collect()
 }
@@ -339,9 +295,8 @@ pub(crate) fn missing<'a>(
 pub(crate) fn each_once(mut jobs: Vec<JobReport>) -> Vec<JobReport> {
     let mut seen = HashSet::new();
     jobs.retain(|job| {
-        let cluster = job.facts.cluster.clone();
         let times = (job.submitted_at, job.facts.started_at);
-        seen.insert((job.id.clone(), cluster, times, is_revoked(job)))
+        seen.insert((job.job(), times, is_revoked(job)))
     });
     jobs
 }
@@ -363,37 +318,15 @@ pub(crate) fn clusters(question: &Question) -> Vec<Option<Arc<str>>> {
 }
 
 pub(crate) fn cluster_option(cluster: Option<&Arc<str>>) -> Vec<String> {
-    cluster
-        .map(|cluster| format!("--clusters={cluster}"))
-        .into_iter()
-        .collect()
+    Vec::from_iter(cluster.map(|cluster| format!("--clusters={cluster}")))
 }
 
-/// Limits the search in time: earlier records belong to other jobs.
+/// Limits the search in time: earlier records belong to other jobs. A day is added, because clocks differ, and the end
+/// of summer time repeats an hour.
 pub(crate) fn since_option(since: Option<DateTime<Utc>>) -> Option<String> {
     // Slurm refuses a future time, which a wrong clock may have written into the state.
-    since.map(|since| format!("--starttime={}", a_day_before(since.min(sys::now()))))
-}
-
-/// True if a program exited with 0 but reports that it did not answer all of the query.
-fn is_incomplete(answer: &str, stderr: &str) -> bool {
-    let stderr = stderr.to_lowercase();
-    stderr.contains("invalid user") || answer.trim().is_empty() && stderr.contains("error:")
-}
-
-/// The local time a day earlier: clocks differ, and the end of summer time repeats an hour.
-fn a_day_before(time: DateTime<Utc>) -> String {
-    let earlier = time.checked_sub_days(Days::new(1)).unwrap_or(time);
-    earlier
-        .with_timezone(&Local)
-        .format("%Y-%m-%dT%H:%M:%S")
-        .to_string()
-}
-
-fn add_new(warnings: &mut Vec<String>, more: Vec<String>) {
-    for warning in more {
-        if !warnings.contains(&warning) {
-            warnings.push(warning);
-        }
-    }
+    let since = since?.min(sys::now());
+    let since = since.checked_sub_days(Days::new(1)).unwrap_or(since);
+    let local = since.with_timezone(&Local).format("%Y-%m-%dT%H:%M:%S");
+    Some(format!("--starttime={local}"))
 }

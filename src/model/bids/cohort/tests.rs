@@ -96,10 +96,8 @@ fn entries_that_cannot_match_are_refused() {
         let error = Entry::parse("exclude", text).unwrap_err();
         assert_eq!(error.to_string(), message);
     }
-    assert!(matches!(
-        Entry::parse("exclude", "0[1").unwrap_err(),
-        EntryError::Pattern { .. }
-    ));
+    let error = Entry::parse("exclude", "0[1").unwrap_err();
+    assert!(error.to_string().contains("is not a valid pattern"));
 }
 
 #[test]

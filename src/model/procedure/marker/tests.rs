@@ -46,24 +46,19 @@ fn names_match_as_in_fnmatch_but_for_the_leading_dot() {
 #[test]
 fn unsafe_and_ambiguous_patterns_are_refused() {
     for (text, expected) in [
-        ("/abs/*", PatternError::Absolute("/abs/*".into())),
-        ("a/../b", PatternError::Parent("a/../b".into())),
-        ("..", PatternError::Parent("..".into())),
-        ("", PatternError::Empty),
-        ("./", PatternError::Empty),
-        ("**.html", PatternError::GluedDoubleStar("**.html".into())),
-        ("{a,b}*", PatternError::Brace("{a,b}*".into())),
-        (
-            "{subject}_{run}",
-            PatternError::Brace("{subject}_{run}".into()),
-        ),
+        ("/abs/*", "is absolute"),
+        ("a/../b", "leaves its directory"),
+        ("..", "leaves its directory"),
+        ("", "is empty"),
+        ("./", "is empty"),
+        ("**.html", "combines '**'"),
+        ("{a,b}*", "contains braces"),
+        ("{subject}_{run}", "contains braces"),
+        ("[z-a]", "is not a valid pattern"),
     ] {
-        assert_eq!(Pattern::parse(text).unwrap_err(), expected, "{text:?}");
+        let error = Pattern::parse(text).unwrap_err();
+        assert!(error.contains(expected), "{text:?}: {error}");
     }
-    assert!(matches!(
-        Pattern::parse("[z-a]"),
-        Err(PatternError::Glob { .. })
-    ));
 }
 
 #[test]

@@ -239,7 +239,7 @@ fn anything_but_a_regular_file_is_refused() {
         read(&place.path).unwrap_err(),
         Journal::open(&place.path).unwrap_err(),
     ] {
-        assert!(matches!(error, JournalError::NotAFile { .. }), "{error}");
+        assert!(error.to_string().contains("not a regular file"), "{error}");
     }
 }
 

@@ -11,14 +11,15 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
 };
-use parquet::errors::ParquetError;
 use sha2::{Digest as _, Sha256};
 
 use super::super::decode::{Decoder, Layout, part_of_others};
 use super::super::digest::{self, Digest};
-use super::super::keys::{GENERATION, HASH, VERSION, own_keys, parse_metadata};
 use super::super::{FORMAT_VERSION, ReadError, dictionary, own_column, repeats};
-use super::{Contents, GROUP_ROWS, MANY_ROWS, Take, pipeline, undecodable};
+use super::{
+    Contents, GENERATION, GROUP_ROWS, HASH, MANY_ROWS, Take, VERSION, own_keys, parse_metadata,
+    pipeline, undecodable,
+};
 use crate::base::hex::hex;
 use crate::model::state::TaskRow;
 use crate::model::state::table::{Identity, Metadata};
@@ -29,7 +30,9 @@ pub(super) fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError>
         return Err(ReadError::Damaged("the file is empty (0 bytes)".to_owned()));
     }
     let options = ArrowReaderOptions::new();
-    let footer = ArrowReaderMetadata::load(&bytes, options.clone()).map_err(not_parquet)?;
+    let footer = ArrowReaderMetadata::load(&bytes, options.clone()).map_err(|error| {
+        ReadError::Damaged(format!("it is truncated or not a Parquet file ({error})"))
+    })?;
     let file = footer.metadata().file_metadata();
     let keys = own_keys(file.key_value_metadata());
     let hash = stored_hash(&footer, &keys)?;
@@ -56,7 +59,10 @@ pub(super) fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError>
                 .unwrap_or(0),
             hash: hash.clone(),
         },
-        None => identity_of_others(&bytes),
+        None => Identity::Foreign {
+            length: bytes.len() as u64,
+            sha256: hex(&Sha256::digest(&bytes)),
+        },
     };
     let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(bytes, metadata)
         .with_batch_size(GROUP_ROWS)
@@ -122,13 +128,6 @@ fn is_hash_of(hash: &str, digest: Digest, keys: &BTreeMap<String, String>) -> bo
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
     (is_newer && scheme != digest::SCHEME) || digest.finish(&pairs) == hash
-}
-
-fn identity_of_others(bytes: &[u8]) -> Identity {
-    Identity::Foreign {
-        length: bytes.len() as u64,
-        sha256: hex(&Sha256::digest(bytes)),
-    }
 }
 
 struct Rows {
@@ -200,15 +199,13 @@ fn damaged(error: ArrowError) -> ReadError {
     ReadError::Damaged(error.to_string())
 }
 
-fn not_parquet(error: ParquetError) -> ReadError {
-    ReadError::Damaged(format!("it is truncated or not a Parquet file ({error})"))
-}
-
 fn broken(error: impl std::error::Error) -> ReadError {
     let text = error.to_string();
     // The library's message for a codec that was not built in, which is not damage.
     match text.contains("Disabled feature") {
-        true => ReadError::Compression(text),
+        true => ReadError::NotUnderstood(format!(
+            "unsupported compression ({text}): write it with snappy, gzip, lz4, zstd or none"
+        )),
         false => ReadError::Damaged(text),
     }
 }

@@ -15,9 +15,8 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
 use super::super::digest::Digest;
-use super::super::keys::{HASH, pairs_of};
 use super::super::{cast, data_type, schema_with};
-use super::{GROUP_ROWS, MANY_ROWS, Take, pipeline};
+use super::{GROUP_ROWS, HASH, MANY_ROWS, Take, pairs_of, pipeline};
 use crate::model::state::TaskRow;
 use crate::model::state::columns::{COLUMNS, Kind, Value};
 use crate::model::state::table::{Identity, Metadata};
