@@ -133,16 +133,15 @@ impl<I: PartialEq> Replacement<'_, I> {
 
     /// Adds a second name to the old file, or copies it where hard links cannot be made.
     fn link_old(&self, old: &File, backup: &Path) -> Result<Temporary, FileError> {
-        let link = Temporary::named(backup);
-        match std::fs::hard_link(self.target, &link.path) {
-            Err(error) if has_no_links(&error) => {
+        match Temporary::made(backup, |path| std::fs::hard_link(self.target, path)) {
+            Err(error) if has_no_links(&error.source) => {
                 let bytes = open_again(self.target).and_then(|file| content(&file));
                 let bytes = bytes.map_err(FileError::of("read", self.target))?;
                 Temporary::write(backup, &bytes, Some(old))
             }
             outcome => outcome
-                .map(|()| link)
-                .map_err(FileError::of("keep a copy of", self.target)),
+                .map(|(link, ())| link)
+                .map_err(|error| FileError::of("keep a copy of", self.target)(error.source)),
         }
     }
 

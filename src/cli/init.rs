@@ -177,23 +177,19 @@ fn report_existing(existing: &Existing, printer: &mut Printer) {
 /// Parses a path as the configuration does: `~` and `${VAR}` are expanded, a relative one is relative to the working
 /// directory.
 fn absolute(option: &'static str, given: &Path, cwd: &Path) -> Result<PathBuf, InitError> {
-    let value = |why: &str, hint: Option<String>| {
+    let value = |why: &str| {
         let text = format!("'{}': {why}", given.display().to_string().escape_debug());
-        InitError::wrong(
-            option,
-            text,
-            hint.unwrap_or_else(|| "give a path".to_owned()),
-        )
+        InitError::wrong(option, text, "correct the path")
     };
     if given.as_os_str().is_empty() {
-        return Err(value("is empty", None));
+        return Err(value("is empty"));
     }
     let Some(text) = given.to_str() else {
         let why = "is not UTF-8, which a configuration must be";
         return Err(InitError::unfit_path(option, given, why));
     };
     let expanded = paths::expand(text, &sys::env);
-    let expanded = expanded.map_err(|error| value(&error, None))?;
+    let expanded = expanded.map_err(|error| value(&error))?;
     Ok(paths::absolute(cwd, &expanded))
 }
 

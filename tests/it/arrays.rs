@@ -373,15 +373,6 @@ fn only_old_arrays_that_nobody_needs_are_removed() {
 }
 
 #[test]
-fn many_single_jobs_are_worth_a_word() {
-    let (study, _) = study("", 101);
-    let said = study.ok(&["run", "--dry-run"]);
-    insta::assert_snapshot!(messages(&study, &said));
-    let said = study.ok(&["run", "--dry-run", "--max-jobs", "100"]);
-    assert_eq!(messages(&study, &said), "");
-}
-
-#[test]
 fn a_directory_that_cannot_be_written_refuses_the_array_before_sbatch() {
     let (study, slurm) = study("array: always", 2);
     study.write("state.arrays", "a file in its place");

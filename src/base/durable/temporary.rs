@@ -21,8 +21,30 @@ pub struct Temporary {
 }
 
 impl Temporary {
+    /// Makes a file with a new name. A network file system may make it, lose the answer and report that it exists: then
+    /// another name is used.
+    pub(super) fn made<T>(
+        target: &Path,
+        make: impl Fn(&Path) -> io::Result<T>,
+    ) -> Result<(Self, T), FileError> {
+        let mut tries = 1;
+        loop {
+            let mut temporary = Self::named(target);
+            match make(&temporary.path) {
+                Ok(made) => return Ok((temporary, made)),
+                Err(error) => {
+                    temporary.armed = false;
+                    if error.kind() != io::ErrorKind::AlreadyExists || tries == TRIES {
+                        return Err(FileError::of("create", &temporary.path)(error));
+                    }
+                    tries += 1;
+                }
+            }
+        }
+    }
+
     /// Chooses a name that contains the host and the process id.
-    pub(super) fn named(target: &Path) -> Self {
+    fn named(target: &Path) -> Self {
         let host = sys::host_name().replace('/', "_");
         let mut name = prefixed(target, TEMPORARY);
         name.push(format!("{host}.{}.{}", std::process::id(), sys::random()));
@@ -53,12 +75,9 @@ impl Temporary {
         mode: u32,
         old: Option<&File>,
     ) -> Result<Self, FileError> {
-        let temporary = Self::named(target);
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(mode);
-        let mut file = options
-            .open(&temporary.path)
-            .map_err(FileError::of("create", &temporary.path))?;
+        let (temporary, mut file) = Self::made(target, |path| options.open(path))?;
         // A sync that failed is not tried again: the kernel may have dropped the pages already.
         file.write_all(bytes)
             .and_then(|()| old.map_or(Ok(()), |old| copy_rights(old, &file)))

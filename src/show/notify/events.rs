@@ -58,7 +58,8 @@ pub fn events(situation: &Situation<'_>) -> Vec<Event> {
     if situation.call.exit != Exit::Locked {
         add_state_events(situation, &mut list);
     }
-    list.sort_by(|a, b| (a.occasion, &a.procedure).cmp(&(b.occasion, &b.procedure)));
+    let order = |event: &Event| (event.occasion, event.procedure.clone(), event.text.clone());
+    list.sort_by_cached_key(order);
     list
 }
 
