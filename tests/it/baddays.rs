@@ -68,9 +68,10 @@ fn until_by(
         }
         assert!(
             since.elapsed() < PATIENCE,
-            "still {statuses:#?}; code {}, {}",
+            "still {statuses:#?}; code {}, {}\n{:#?}",
             said.code,
-            said.err
+            said.err,
+            study.rows()
         );
         sleep(Duration::from_millis(300));
     }
