@@ -179,7 +179,7 @@ fn report_existing(existing: &Existing, printer: &mut Printer) {
 fn absolute(option: &'static str, given: &Path, cwd: &Path) -> Result<PathBuf, InitError> {
     let value = |why: &str| {
         let text = format!("'{}': {why}", given.display().to_string().escape_debug());
-        InitError::wrong(option, text, "correct the path")
+        InitError::wrong(option, text, "correct the option; nothing was written")
     };
     if given.as_os_str().is_empty() {
         return Err(value("is empty"));

@@ -329,6 +329,7 @@ fn a_damaged_list_is_as_good_as_none() {
     fs::write(&list, &text[..text.len() / 2]).unwrap();
     let said = study.ok(&["run"]);
     assert!(said.err.contains("tasks.json"), "{}", said.err);
+    assert!(!said.err.contains('\u{1b}'), "not a terminal: {}", said.err);
     assert_eq!(study.events("adopted").len(), 3);
     assert_eq!(slurm.calls("sbatch"), 1);
 }

@@ -215,6 +215,8 @@ fn a_sound_state_needs_no_repair() {
     let before = ours(&study);
     assert_eq!(study.findings(&VERIFY), [""; 0]);
     assert!(!needs_repair(&study, &["--yes"]));
+    let json = study.ok(&["state", "repair", "--format", "json"]);
+    assert_eq!(json.out, "[]\n");
     let now: Vec<_> = ours(&study)
         .into_iter()
         .filter(|(path, _)| !path.ends_with("state.lock"))

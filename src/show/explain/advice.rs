@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 
 use super::{Explanation, View, remedy};
 use crate::base::sys::local_time;
-use crate::base::text::{maybe, plural};
+use crate::base::text::maybe;
 use crate::config::duration;
 use crate::decide::manifest::{Blocked, Decision, Limit, Outlook, Planned, Skip};
 use crate::decide::safety::hints;
@@ -268,10 +268,11 @@ pub fn awaiting<'a>(
 ) -> Option<String> {
     let mut waiting: Vec<&TaskRow> = rows.into_iter().collect();
     waiting.retain(|row| row.reason == Some(Reason::AwaitingOutput));
-    if waiting.is_empty() {
-        return None;
-    }
-    let jobs = plural(waiting.len(), "job");
+    let jobs = match &waiting[..] {
+        [] => return None,
+        [one] => format!("the job of {}", one.key),
+        all => format!("{} jobs", all.len()),
+    };
     let last = waiting.iter().filter_map(|row| until(config, row)).max();
     let text = match last {
         Some((at, grace)) => format!(

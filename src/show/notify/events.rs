@@ -58,8 +58,10 @@ pub fn events(situation: &Situation<'_>) -> Vec<Event> {
     if situation.call.exit != Exit::Locked {
         add_state_events(situation, &mut list);
     }
-    let order = |event: &Event| (event.occasion, event.procedure.clone(), event.text.clone());
-    list.sort_by_cached_key(order);
+    list.sort_by(|a, b| {
+        let order = a.occasion.cmp(&b.occasion);
+        order.then_with(|| (&a.procedure, &a.text).cmp(&(&b.procedure, &b.text)))
+    });
     list
 }
 

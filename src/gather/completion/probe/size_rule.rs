@@ -7,6 +7,7 @@ use regex::bytes::Regex;
 use rustix::fs::Stat;
 
 use super::rule::Observer;
+use crate::base::text::plural;
 use crate::gather::disk::Unreadable;
 use crate::gather::disk::listing::EntryKind;
 use crate::gather::disk::reader::{Reader, is_directory, is_regular, modified};
@@ -105,7 +106,10 @@ pub(crate) fn why_not(marker: &Marker, stat: Option<&Stat>) -> String {
         let least = marker.min_size;
         return match size {
             0 => "is empty".to_owned(),
-            _ => format!("has {size} bytes, at least {least} are required"),
+            _ => format!(
+                "has {}, at least {least} are required",
+                plural(size as usize, "byte")
+            ),
         };
     }
     match (&marker.contains, &marker.not_contains) {
