@@ -171,7 +171,7 @@ impl Failure {
             }
             Self::Discover(error) => error.hint(),
             Self::Cohort(error) => error.hint(),
-            Self::Init(error) => error.hint(),
+            Self::Init(error) => error.hint.clone(),
             Self::Spec(error) => error.hint().to_owned(),
             Self::Lock(error) => error.hint().to_owned(),
             Self::Mail(error) => error.hint().to_owned(),

@@ -3,21 +3,19 @@
 //! [`survey`] and [`existing`] read the given roots, [`write`] creates the files, and the rest is pure. The dialogue
 //! is in `cli/init`.
 
-pub mod add;
 pub mod choose;
-pub mod error;
 pub mod existing;
 pub mod survey;
-mod template;
+pub mod template;
 pub mod write;
 
 #[cfg(test)]
 mod tests;
 
+use std::io;
 use std::path::{Path, PathBuf};
 
-pub use error::InitError;
-
+use crate::base::printable::printable;
 use crate::base::shell;
 use crate::model::bids::SessionSource;
 use crate::model::procedure::MemSize;
@@ -35,6 +33,86 @@ const SCHEMA: &str = ".snbb-schema.json";
 
 /// Default directory of further files in the catalogue's scripts.
 const SHARED: &str = "/opt/snbb";
+
+/// Why nothing was written, and the remedy.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", format!("{} {}", .option, .text).trim_start())]
+pub struct InitError {
+    /// The option with the wrong value, or empty.
+    option: &'static str,
+    text: String,
+    pub hint: String,
+    /// True if the command line is wrong.
+    pub is_usage: bool,
+}
+
+impl InitError {
+    /// An invalid value of an option.
+    pub fn wrong(option: &'static str, text: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            option,
+            text: text.into(),
+            hint: hint.into(),
+            is_usage: true,
+        }
+    }
+
+    /// A path that a configuration cannot contain.
+    pub fn unfit_path(key: &'static str, path: &Path, why: &str) -> Self {
+        let text = format!("{} {why}", shown(path));
+        let hint = "rename the directory, or use a link to it with a plain name";
+        Self::wrong(key, text, hint)
+    }
+
+    pub fn missing(options: &'static str) -> Self {
+        Self::wrong(
+            "",
+            format!("missing {options}"),
+            "pass the data directories, such as: snbb-scheduler init /data/study --dicom-root /data/dicom --bids-root \
+             /data/bids (only --bids-root for a dataset that is already converted). In a terminal and without --yes, init \
+             asks for them",
+        )
+    }
+
+    pub fn exists(path: &Path) -> Self {
+        Self {
+            is_usage: false,
+            ..Self::wrong(
+                "",
+                format!("{} already exists; nothing was written", shown(path)),
+                "edit the existing files, or set up another directory: snbb-scheduler init DIR; `init --dry-run` prints \
+                 the new configuration, so that you can copy parts of it",
+            )
+        }
+    }
+
+    pub fn io(action: &str, path: &Path, source: &io::Error) -> Self {
+        let hint = match source.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                "choose a directory with write permission: snbb-scheduler init DIR"
+            }
+            io::ErrorKind::NotADirectory => {
+                "a part of the path is a file; choose another directory"
+            }
+            _ => "free space or choose another directory; no files were left behind",
+        };
+        let text = format!("cannot {action} {}: {source}", shown(path));
+        Self {
+            is_usage: false,
+            ..Self::wrong("", text, hint)
+        }
+    }
+
+    /// The error and its hint for the dialogue, where no option was typed.
+    pub fn in_dialogue(&self) -> String {
+        format!("{} ({})", self.text, self.hint)
+    }
+}
+
+/// A path for messages, without control characters.
+pub fn shown(path: &Path) -> String {
+    printable(&path.to_string_lossy()).into_owned()
+}
 
 /// The input for the files. Paths are absolute and not expanded.
 #[derive(Debug, Clone)]
@@ -100,7 +178,7 @@ impl NewFile {
 pub fn files(answers: &Answers, dir: &Path) -> Result<Vec<NewFile>, InitError> {
     let example = [catalogue::EXAMPLE];
     let apps = match answers.apps.as_slice() {
-        [] => example.as_slice(),
+        [] => &example,
         apps => apps,
     };
     let names: Vec<&str> = apps.iter().map(|app| app.name).collect();
@@ -142,10 +220,10 @@ pub fn scripts(app: &App, dir: &Path, scripts: &Path) -> Result<Vec<NewFile>, In
         text = text.replace(&format!("{SHARED}/{name}"), &shell::quote(place));
         files.push(NewFile::plain(path, *content));
     }
-    let script = NewFile::plain(scripts.join(app.script_name()), text);
     let script = NewFile {
+        path: scripts.join(app.script_name()),
+        text,
         is_executable: true,
-        ..script
     };
     files.insert(0, script);
     Ok(files)

@@ -64,30 +64,30 @@ pub fn check(config: Option<&Path>, by_variable: bool, findings: &mut Findings) 
         sbatch: find_script("sbatch", &[], sys::env("PATH").as_deref()).ok(),
         variables: variables.filter_map(set).collect(),
     };
-    match call(config) {
+    let output = Command::new("/proc/self/exe")
+        .args(["check", "--format", "json"])
+        .args(
+            config
+                .into_iter()
+                .flat_map(|file| [Path::new("--config"), file]),
+        )
+        .env_clear()
+        .envs(environment(sys::env("HOME"), &sys::user_name()))
+        .stdin(Stdio::null())
+        .output();
+    let there = output
+        .map_err(|error| error.to_string())
+        .and_then(|output| {
+            serde_json::from_slice::<Vec<CronFinding>>(&output.stdout)
+                .map_err(|_| String::from_utf8_lossy(&output.stderr).trim().to_owned())
+        });
+    match there {
         Ok(there) => judge(&here, &there, &help, findings),
         Err(error) => findings.about(TOPIC, "").error(
             format!("cannot run the program as cron would: {error}"),
             "run it manually: env -i PATH=/usr/bin:/bin HOME=\"$HOME\" snbb-scheduler check",
         ),
     }
-}
-
-/// Runs the program as cron would.
-fn call(config: Option<&Path>) -> Result<Vec<CronFinding>, String> {
-    let file = config
-        .into_iter()
-        .flat_map(|file| ["--config".as_ref(), file]);
-    let output = Command::new("/proc/self/exe")
-        .args(["check", "--format", "json"])
-        .args(file)
-        .env_clear()
-        .envs(environment(sys::env("HOME"), &sys::user_name()))
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| error.to_string())?;
-    let words = || String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    serde_json::from_slice(&output.stdout).map_err(|_| words())
 }
 
 /// Cron's environment (crontab(5)).
@@ -99,65 +99,59 @@ fn environment(home: Option<OsString>, user: &str) -> Vec<(OsString, OsString)> 
 }
 
 fn judge(here: &[Finding], there: &[CronFinding], help: &Help, findings: &mut Findings) {
-    let before = findings.list.len();
+    findings.about(TOPIC, "");
+    let before = findings.before;
     for topic in PATHS {
-        let is_known = |there: &&CronFinding| {
-            here.iter()
-                .any(|here| here.topic == topic && here.about == there.about)
+        let known = here.iter().filter(|here| here.topic == topic);
+        let is_new = |there: &&CronFinding| {
+            there.topic == topic && !known.clone().any(|here| here.about == there.about)
         };
-        let mut of_topic = there.iter().filter(|there| there.topic == topic);
-        if let Some(other) = of_topic.find(|there| !is_known(there)) {
-            findings.about(TOPIC, topic).error(
-                format!("under cron: {topic} is {}", other.about),
-                SET_IN_CRONTAB,
-            );
+        if let Some(other) = there.iter().find(is_new) {
+            let text = format!("under cron: {topic} is {}", other.about);
+            findings.about(TOPIC, topic).error(text, SET_IN_CRONTAB);
         }
     }
-    let remedy = crontab(help, there);
-    let mut ok: Vec<&str> = Vec::new();
+    let crontab = crontab(help, there);
     for finding in there {
-        let level = match finding.level.parse() {
-            Ok(Level::Ok) | Err(_) => {
-                ok.extend(Some(&*finding.topic).filter(|topic| !ok.contains(topic)));
-                continue;
-            }
-            Ok(level) => level,
-        };
-        if !is_worse(finding, level, here) {
+        let Some(level) = worse(finding, here) else {
             continue;
-        }
+        };
+        let remedy = match finding.topic.as_str() {
+            "config" => Some(SET_IN_CRONTAB),
+            "slurm" | "queue" | "accounting" | "partition" | "submission" => crontab.as_deref(),
+            _ => None,
+        };
+        let remedy = remedy.or(finding.remedy.as_deref()).unwrap_or_default();
         let about = match finding.about.as_str() {
             "" => &finding.topic,
             about => about,
         };
-        let remedy = match finding.topic.as_str() {
-            "config" => Some(SET_IN_CRONTAB.to_owned()),
-            "slurm" | "queue" | "accounting" | "partition" | "submission" => remedy.clone(),
-            _ => None,
-        };
-        let remedy = remedy.or_else(|| finding.remedy.clone());
         let text = format!("under cron: {}", finding.text);
-        findings.about(TOPIC, about);
-        findings.add(level, text, remedy.unwrap_or_default());
+        findings.about(TOPIC, about).add(level, text, remedy);
     }
     if findings.list.len() == before {
-        findings
-            .about(TOPIC, "")
-            .ok(format!("also works under cron: {}", ok.join(", ")));
+        let passed = there.iter().filter(|finding| finding.level == "ok");
+        let mut passed: Vec<&str> = passed.map(|finding| &*finding.topic).collect();
+        passed.dedup();
+        let text = format!("also works under cron: {}", passed.join(", "));
+        findings.about(TOPIC, "").ok(text);
     }
 }
 
 const SET_IN_CRONTAB: &str = "set the variable in the crontab (a line NAME=value above the others), or put its value into the configuration";
 
-/// True if a finding under cron is worse than the current one.
-fn is_worse(finding: &CronFinding, level: Level, here: &[Finding]) -> bool {
-    let known = here
-        .iter()
-        .filter(|known| known.topic == finding.topic && known.about == finding.about);
-    match finding.topic.as_str() {
-        "config" => !here.iter().any(|known| known.text == finding.text),
-        _ => level > known.map(|known| known.level).max().unwrap_or(Level::Ok),
-    }
+/// The level of a finding under cron that is worse than the current one.
+fn worse(finding: &CronFinding, here: &[Finding]) -> Option<Level> {
+    let level = finding
+        .level
+        .parse()
+        .ok()
+        .filter(|level| *level > Level::Ok)?;
+    let is_known = here.iter().any(|known| match finding.topic.as_str() {
+        "config" => known.text == finding.text,
+        topic => (known.topic, &known.about) == (topic, &finding.about) && known.level >= level,
+    });
+    (!is_known).then_some(level)
 }
 
 /// A remedy for Slurm's commands, derived from the current environment.

@@ -32,18 +32,16 @@ pub(super) fn check(site: &Site, findings: &mut Findings) {
     ] {
         let Some(dir) = dir else { continue };
         let place = place::inspect(&dir);
+        let what = format!("{} ", dir.display());
         findings.about(TOPIC, key);
         if key == "metrics_file" && place == Place::Missing {
             findings.warning(
-                format!("{} does not exist", dir.display()),
+                format!("{what}does not exist"),
                 "set it to a file in the directory of node_exporter's --collector.textfile.directory",
             );
             continue;
         }
-        let (what, is_writable) = (
-            format!("{} ", dir.display()),
-            place::is_writable(&place::existing(&dir)),
-        );
+        let is_writable = place::is_writable(&place::existing(&dir));
         places::directory(Level::Warning, (key, &what), place, is_writable, findings);
     }
     let text = "no notifications are configured (keys: notify, heartbeat_file, metrics_file)";

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use super::{Findings, Level, Site, clock, trial};
+use super::{Findings, Level, Site, trial};
 use crate::config::root_above;
 use crate::decide::safety::space;
 use crate::decide::safety::space::Room;
+use crate::model::config::Config;
 use crate::setup::place::{self, Place};
 use crate::store::state_file::Store;
 
@@ -15,66 +16,25 @@ const FEWER_LOGS: &str =
 /// Checks the directories that the program writes to, and tests that of the state.
 pub(super) fn check(site: &Site, findings: &mut Findings) {
     let config = &site.config;
+    let needed = config.safety.min_free;
     // Resolves links of the file itself, as for the state.
     let state_file = Store::at(&config.state_file)
         .map_or_else(|_| config.state_file.clone(), |store| store.paths.state);
     let state_dir = place::parent(&state_file);
-    let log_file_dir = place::parent(&config.log_file);
-    let log_dir = config.slurm.log_dir.clone();
-    let mut dirs = vec![("state_file", "state_file", &state_file, state_dir.clone())];
-    if log_file_dir != state_dir {
-        dirs.push(("log_file", "log_file", &config.log_file, log_file_dir));
-    }
-    let logs = log_dir.as_ref();
-    dirs.extend(logs.map(|dir| ("log_dir", "slurm_log_dir", dir, dir.clone())));
-    for (topic, key, path, dir) in &dirs {
-        let before = findings.list.len();
-        let existing = place::existing(dir);
-        findings.about(topic, path.display());
-        let what = match *path == dir {
-            true => "",
-            false => "its directory ",
-        };
-        directory(
-            Level::Error,
-            (key, what),
-            place::inspect(dir),
-            place::is_writable(&existing),
-            findings,
-        );
-        if let Some((root, _)) = root_above(config, dir) {
-            findings.warning(
-                format!("{what}is inside {root}, where the program writes nothing else"),
-                format!("set {key} to a path outside, unless this is intended: datasets are copied and validated as a unit"),
-            );
-        }
-        if *topic == "state_file" {
-            permissions(dir, place::mode(dir), findings);
-            let mut found = findings.list.iter().skip(before);
-            if found.all(|finding| finding.level != Level::Error) {
-                let trial = trial::run(&existing);
-                trial::report(&existing, &trial, findings);
-                if let Some(reading) = trial.written {
-                    let (about, whose) = (existing.display(), "the file server's");
-                    let why = "modification times decide whether outputs and DICOM files are new";
-                    clock::compare(about, whose, reading, why, findings);
-                }
-            }
-        }
-        if *topic == "log_dir" {
-            let room = space::of_directory(dir);
-            judge_room(room, config.safety.min_free, FEWER_LOGS, findings);
-        }
-    }
-    if config.slurm.log_dir.is_none() && site.is_slurm() {
-        findings.about("log_dir", "").warning(
-            "slurm_log_dir is not set: jobs write their logs to the directory that `run` was started in, and `logs` cannot find them",
-            "set slurm_log_dir to a directory that all nodes can access",
-        );
-    }
+    findings.about("state_file", state_file.display());
+    let is_usable = written(
+        config,
+        "state_file",
+        ("its directory ", &state_dir),
+        findings,
+    );
+    permissions(&state_dir, place::mode(&state_dir), findings);
     let rooms = space::observe(config);
     let stops = space::safety_stops(config, &rooms);
-    let is_stopped = !stops.is_empty();
+    if stops.is_empty() {
+        let remedy = format!("free space there: below {} MB, runs stop", needed >> 20);
+        judge_room(rooms[0], needed, &remedy, findings);
+    }
     for stop in stops {
         let topic = match stop.name.as_str() {
             "space/log_file" => "log_file",
@@ -83,12 +43,55 @@ pub(super) fn check(site: &Site, findings: &mut Findings) {
         let text = format!("{}; `run` would submit nothing (safety stop)", stop.message);
         findings.about(topic, "").error(text, stop.hint);
     }
-    if !is_stopped {
-        let needed = config.safety.min_free;
-        let remedy = format!("free space there: below {} MB, runs stop", needed >> 20);
-        findings.about("state_file", state_file.display());
-        judge_room(rooms[0], needed, &remedy, findings);
+    if is_usable {
+        let existing = place::existing(&state_dir);
+        let trial = trial::run(&existing);
+        trial::report(&existing, &trial, findings);
+        if let Ok(Some(reading)) = trial {
+            let why = "modification times decide whether outputs and DICOM files are new";
+            findings.clock(existing.display(), "the file server's", reading, why);
+        }
     }
+    let log_file_dir = place::parent(&config.log_file);
+    if log_file_dir != state_dir {
+        findings.about("log_file", config.log_file.display());
+        written(
+            config,
+            "log_file",
+            ("its directory ", &log_file_dir),
+            findings,
+        );
+    }
+    if let Some(dir) = &config.slurm.log_dir {
+        findings.about("log_dir", dir.display());
+        written(config, "slurm_log_dir", ("", dir), findings);
+        judge_room(space::of_directory(dir), needed, FEWER_LOGS, findings);
+    } else if site.is_slurm() {
+        findings.about("log_dir", "").warning(
+            "slurm_log_dir is not set: jobs write their logs to the directory that `run` was started in, and `logs` cannot find them",
+            "set slurm_log_dir to a directory that all nodes can access",
+        );
+    }
+}
+
+/// Judges the directory of a key. True if the program can write there.
+fn written(
+    config: &Config,
+    key: &str,
+    (what, dir): (&str, &Path),
+    findings: &mut Findings,
+) -> bool {
+    let is_writable = place::is_writable(&place::existing(dir));
+    let place = place::inspect(dir);
+    let is_usable = is_writable && matches!(place, Place::Directory | Place::Missing);
+    directory(Level::Error, (key, what), place, is_writable, findings);
+    if let Some((root, _)) = root_above(config, dir) {
+        findings.warning(
+            format!("{what}is inside {root}, where the program writes nothing else"),
+            format!("set {key} to a path outside, unless this is intended: datasets are copied and validated as a unit"),
+        );
+    }
+    is_usable
 }
 
 /// `level` is that of a directory that cannot be used; `what` a subject before the verb if the directory is not itself
@@ -108,14 +111,14 @@ pub(super) fn directory(
             return findings.ok(format!("{what}does not exist yet and will be created"));
         }
         (Place::Directory, false) => ("is not writable for this user".to_owned(), permit),
-        (Place::Missing, false) => (
-            "does not exist, and this user cannot create it".to_owned(),
-            format!("create the directory, or {elsewhere}"),
-        ),
-        (Place::Other, _) => (
-            "is not a directory".to_owned(),
-            format!("{elsewhere}, or move the file"),
-        ),
+        (Place::Missing, false) => {
+            let text = "does not exist, and this user cannot create it";
+            (
+                text.to_owned(),
+                format!("create the directory, or {elsewhere}"),
+            )
+        }
+        (Place::Other, _) => ("is not a directory".to_owned(), elsewhere),
         (Place::Unreadable(error), _) => (format!("cannot be accessed: {error}"), permit),
     };
     findings.add(level, format!("{what}{text}"), remedy);
@@ -132,24 +135,19 @@ fn permissions(dir: &Path, mode: Option<u32>, findings: &mut Findings) {
 
 /// Reports the free space of a file system. Slurm fails a job that cannot write its log, without giving a reason.
 fn judge_room(room: Option<Room>, needed: u64, remedy: &str, findings: &mut Findings) {
-    match room {
-        Some(room) if !room.has_inodes => findings.error(
-            "its file system cannot store more files (no free inodes)",
-            remedy,
-        ),
-        Some(Room {
-            free: Some(free), ..
-        }) => {
-            let text = format!("its file system has {} MB free", free >> 20);
-            if free < needed {
-                findings.error(format!("{text}: jobs may fail or leave no log"), remedy);
-            } else if free < needed.saturating_mul(10) {
-                findings.warning(text, remedy);
-            } else {
-                findings.ok(text);
-            }
-        }
-        _ => {}
+    let Some(room) = room else { return };
+    if !room.has_inodes {
+        let text = "its file system cannot store more files (no free inodes)";
+        return findings.error(text, remedy);
+    }
+    let Some(free) = room.free else { return };
+    let text = format!("its file system has {} MB free", free >> 20);
+    if free < needed {
+        findings.error(format!("{text}: jobs may fail or leave no log"), remedy);
+    } else if free < needed.saturating_mul(10) {
+        findings.warning(text, remedy);
+    } else {
+        findings.ok(text);
     }
 }
 

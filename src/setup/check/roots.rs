@@ -11,17 +11,18 @@ use crate::model::procedure::Procedure;
 use crate::setup::catalogue;
 use crate::setup::place::{self, Place};
 
-pub(super) fn check(site: &Site, key: &'static str, findings: &mut Findings) {
-    let config = &site.config;
+/// Checks the root of the current topic.
+pub(super) fn check(site: &Site, findings: &mut Findings) {
+    let (config, key) = (&site.config, findings.topic);
     let (path, source) = match key {
         "dicom_root" => (&config.dicom_root, Some(SessionSource::Dicom)),
         "bids_root" => (&config.bids_root, Some(SessionSource::Bids)),
         _ => (&config.derivatives_root, None),
     };
     findings.about(key, path.display());
-    let stops = site
-        .state()
-        .map(|state| safety::roots::safety_stops(config, state, safety::roots::observe));
+    let state = site.study.get().map(|study| &study.state);
+    let stops =
+        state.map(|state| safety::roots::safety_stops(config, state, safety::roots::observe));
     let mut stops = stops.into_iter().flatten();
     if let Some(stop) = stops.find(|stop| stop.name == format!("root/{key}")) {
         let text = format!("{}; `run` would submit nothing (safety stop)", stop.message);
@@ -41,9 +42,11 @@ pub(super) fn check(site: &Site, key: &'static str, findings: &mut Findings) {
             Err(error) => place = Place::Unreadable(error_text(&error)),
         }
     }
-    let is_source = source.is_some_and(|source| config.sessions == source);
-    let has_outputs = !outputs.is_empty();
-    judge(key, (is_source, has_outputs), &place, is_empty, findings);
+    let used = (
+        source.as_ref() == Some(&config.sessions),
+        !outputs.is_empty(),
+    );
+    judge(key, used, &place, is_empty, findings);
     if place != Place::Directory {
         return;
     }

@@ -2,12 +2,11 @@
 //! affects only its own findings.
 
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::{
-    Finding, Findings, Site, environment, notify, places, roots, scripts, sessions, settings,
-    slurm, state,
+    Finding, Findings, Site, notify, places, roots, scripts, sessions, settings, slurm, state,
 };
 use crate::base::sys;
 
@@ -18,51 +17,31 @@ const SLURM_LIMIT: Duration = Duration::from_secs(150);
 
 type Check = fn(&Site, &mut Findings);
 
-/// A topic that is being checked.
-struct Part {
-    topic: &'static str,
-    limit: Duration,
-    since: Instant,
-    done: Receiver<Vec<Finding>>,
-}
-
-impl Part {
-    fn start(
-        site: &Arc<Site>,
-        topic: &'static str,
-        limit: Duration,
-        work: impl FnOnce(&Site, &mut Findings) + Send + 'static,
-    ) -> Self {
-        let (sender, done) = mpsc::channel();
-        let site = Arc::clone(site);
-        // After the limit, the result is dropped. A hanging thread ends with the process. If no thread can be started,
-        // `finish` reports it.
-        let _ = std::thread::Builder::new().spawn(move || {
-            let mut findings = Findings::default();
-            work(&site, &mut findings);
-            sender.send(findings.list)
-        });
-        Self {
-            topic,
-            limit,
-            since: Instant::now(),
-            done,
-        }
-    }
-
-    /// Waits for the findings. Returns an error finding after the time limit.
-    fn finish(self) -> Vec<Finding> {
-        let left = self.limit.saturating_sub(self.since.elapsed());
-        self.done.recv_timeout(left).unwrap_or_else(|error| {
-            let mut findings = Findings::default();
+/// Starts to check a topic. Returns how to wait for its findings, or for an error finding after the time limit.
+fn start(
+    site: &Arc<Site>,
+    (topic, limit, check): (&'static str, Duration, Check),
+) -> impl FnOnce() -> Vec<Finding> + use<> {
+    let (sender, done) = mpsc::channel();
+    let (site, since) = (Arc::clone(site), Instant::now());
+    // After the limit, the result is dropped. A hanging thread ends with the process.
+    let _ = std::thread::Builder::new().spawn(move || {
+        let mut findings = Findings::default();
+        check(&site, findings.about(topic, ""));
+        sender.send(findings.list)
+    });
+    move || {
+        let left = limit.saturating_sub(since.elapsed());
+        done.recv_timeout(left).unwrap_or_else(|error| {
             let text = match error {
                 RecvTimeoutError::Timeout => {
-                    format!("did not finish within {} s", self.limit.as_secs())
+                    format!("did not finish within {} s", limit.as_secs())
                 }
                 RecvTimeoutError::Disconnected => "could not run: starting a thread failed, or the program has a bug".to_owned(),
             };
             let remedy = "find out whether a file system, the name service or a server hangs: try `ls`, `df` and `squeue` in a shell";
-            findings.about(self.topic, "").error(text, remedy);
+            let mut findings = Findings::default();
+            findings.about(topic, "").error(text, remedy);
             findings.list
         })
     }
@@ -71,42 +50,30 @@ impl Part {
 pub fn run(site: Site, findings: &mut Findings) {
     let env = |name: &str| Some(sys::env(name)?.to_string_lossy().into_owned());
     settings::check(&site.config, findings);
-    environment::check(&site.config, &env, findings);
+    settings::environment(&site.config, &env, findings);
     let site = Arc::new(site);
     // Other topics need these results.
-    let first = [
-        Part::start(&site, "sessions", LIMIT, sessions::discover),
-        Part::start(&site, "state", LIMIT, state::read),
+    let first: [(_, _, Check); 2] = [
+        ("sessions", LIMIT, sessions::discover),
+        ("state", LIMIT, state::read),
     ];
-    findings
-        .list
-        .extend(first.into_iter().flat_map(Part::finish));
-    let topics: [(&str, Check); 9] = [
-        ("script", scripts::check),
-        ("state_file", places::check),
-        ("notify", notify::check),
-        ("dicom_root", |site, out| {
-            roots::check(site, "dicom_root", out)
-        }),
-        ("bids_root", |site, out| {
-            roots::check(site, "bids_root", out)
-        }),
-        ("derivatives_root", |site, out| {
-            roots::check(site, "derivatives_root", out)
-        }),
-        ("sessions", sessions::check),
-        ("markers", settings::markers),
-        ("state", state::check),
-    ];
-    let topics = topics.into_iter();
-    let start = |(topic, check)| Part::start(&site, topic, LIMIT, check);
-    let mut parts: Vec<Part> = topics.map(start).collect();
-    if site.is_slurm() {
-        parts.push(Part::start(&site, "slurm", SLURM_LIMIT, |site, out| {
+    let topics: [(_, _, Check); 10] = [
+        ("script", LIMIT, scripts::check),
+        ("state_file", LIMIT, places::check),
+        ("notify", LIMIT, notify::check),
+        ("dicom_root", LIMIT, roots::check),
+        ("bids_root", LIMIT, roots::check),
+        ("derivatives_root", LIMIT, roots::check),
+        ("sessions", LIMIT, sessions::check),
+        ("markers", LIMIT, settings::markers),
+        ("state", LIMIT, state::check),
+        ("slurm", SLURM_LIMIT, |site, out| {
             slurm::check(site, SLURM_LIMIT, out);
-        }));
+        }),
+    ];
+    for group in [first.as_slice(), topics.as_slice()] {
+        let started: Vec<_> = group.iter().map(|part| start(&site, *part)).collect();
+        let found = started.into_iter().flat_map(|finish| finish());
+        findings.list.extend(found);
     }
-    findings
-        .list
-        .extend(parts.into_iter().flat_map(Part::finish));
 }

@@ -1,21 +1,20 @@
 //! Checks Slurm: its commands exist, it responds, it would accept the jobs, and they could start.
 
 mod limits;
-mod site;
-mod submission;
 
 use std::time::Duration;
 
 use chrono::TimeDelta;
 
-use super::{Findings, Site, clock};
+use super::scripts::DOS;
+use super::{Findings, Site};
 use crate::base::sys;
 use crate::decide::manifest::{Decision, Due, Planned};
 use crate::decide::request;
 use crate::decide::request::RequestContext;
-use crate::executor::slurm::inspect::{Questions, Report};
+use crate::executor::slurm::inspect::{Questions, Report, Tried};
 use crate::executor::slurm::{Home, SlurmExecutor, SlurmSettings, parse};
-use crate::executor::{Executor as _, JobRequest, script};
+use crate::executor::{Executor as _, JobRequest, Refusal, script};
 use crate::gather::sessions::discover::Discovery;
 use crate::model::bids::{Dicom, SessionLabel, SubjectLabel};
 use crate::model::config::Config;
@@ -25,8 +24,6 @@ use crate::model::procedure::{ProcedureId, Scope, TimeLimit};
 use crate::model::state::State;
 use crate::model::state::table::Metadata;
 
-pub use submission::remedy;
-
 /// An unresponsive Slurm database takes up to 45 s to report an error, and sbatch retries for two minutes if the
 /// controller is busy.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
@@ -34,6 +31,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 const RECENT: TimeDelta = TimeDelta::days(7);
 /// Without accounting, a job must be seen in the queue after its end; cron usually runs no more often than this.
 const USUAL_INTERVAL: u64 = 15 * 60;
+const GRES: &str = "correct the procedure's gres; `sinfo -o %G` lists available resources";
 
 /// The request of one procedure, from the configuration or its script.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,6 +46,9 @@ struct Wanted {
 
 /// Queries Slurm about the requests that a run would submit, within a time limit for all its answers.
 pub fn check(site: &Site, limit: Duration, findings: &mut Findings) {
+    if !site.is_slurm() {
+        return;
+    }
     let (config, study, found) = (&site.config, site.study.get(), site.discovery());
     let procedures = config.procedures.iter();
     let requests: Vec<JobRequest> = procedures
@@ -94,8 +95,8 @@ fn judge(
     findings: &mut Findings,
 ) {
     let settings = match &report.config {
-        Some(Ok(text)) => site::config(text),
-        _ => site::Settings::default(),
+        Some(Ok(text)) => limits::config(text),
+        _ => limits::Settings::default(),
     };
     programs(config, report, findings);
     queue(study, report, findings);
@@ -103,7 +104,7 @@ fn judge(
     controller(report, &settings, findings);
     limits::check(wanted, report, findings);
     for (procedure, tried) in &report.tried {
-        submission::report(procedure, tried, findings);
+        submission(procedure, tried, findings);
     }
 }
 
@@ -234,7 +235,7 @@ fn accounting(
     config: &Config,
     canary: Option<&str>,
     report: &Report,
-    settings: &site::Settings,
+    settings: &limits::Settings,
     findings: &mut Findings,
 ) {
     const TOPIC: &str = "accounting";
@@ -278,7 +279,7 @@ fn accounting(
 }
 
 /// Checks the controller's settings and its clock.
-fn controller(report: &Report, settings: &site::Settings, findings: &mut Findings) {
+fn controller(report: &Report, settings: &limits::Settings, findings: &mut Findings) {
     if let Some(Err(error)) = &report.config {
         findings.about("slurm", "scontrol").warning(
             format!("cannot read its settings: {error}"),
@@ -289,8 +290,84 @@ fn controller(report: &Report, settings: &site::Settings, findings: &mut Finding
         // Its time is truncated to seconds.
         let reading = [before - TimeDelta::seconds(1), other, after];
         let why = "job records are identified by their submission time";
-        clock::compare("slurmctld", "Slurm's", reading, why, findings);
+        findings.clock("slurmctld", "Slurm's", reading, why);
     }
+}
+
+/// Reports whether Slurm would accept a job of a procedure.
+fn submission(procedure: &str, tried: &Tried, findings: &mut Findings) {
+    findings.about("submission", procedure);
+    let unknown = |why: &str| format!("cannot find out whether Slurm would accept a job: {why}");
+    match tried {
+        Tried::Fine(_) => findings.ok("Slurm would accept a job (sbatch --test-only)"),
+        Tried::Refused { kind, message } => match kind {
+            Refusal::Limit => findings.warning(
+                format!("Slurm would not accept a job at the moment: {message}"),
+                "nothing if it is a limit on queued jobs; otherwise ask the administrator",
+            ),
+            Refusal::Transient => findings.warning(
+                unknown(message),
+                "try again later; if the problem remains, ask the administrator",
+            ),
+            _ => findings.error(
+                format!("Slurm would refuse a job of this procedure: {message}"),
+                remedy(message).unwrap_or(
+                    "correct the procedure's options; until then, none of its tasks are submitted",
+                ),
+            ),
+        },
+        Tried::Unclear(message) => findings.warning(
+            unknown(message),
+            "check whether slurmctld responds (scontrol ping), then repeat this check",
+        ),
+        Tried::Submitted(job) => findings.error(
+            format!("the sbatch of this site ignored --test-only and submitted job {job}"),
+            format!(
+                "run scancel {job}, and set slurm_bin_dir to the directory of Slurm's own sbatch"
+            ),
+        ),
+        Tried::NoScript => {}
+    }
+}
+
+/// The remedy for a refusal. `None` if sbatch's message is unknown.
+pub fn remedy(message: &str) -> Option<&'static str> {
+    let text = message.to_lowercase();
+    let table = [
+        (
+            "invalid account",
+            "correct slurm_account (or the procedure's account), or leave it empty; `sacctmgr show assoc user=$USER` lists yours",
+        ),
+        (
+            "partition",
+            "correct slurm_partition (or the procedure's partition), or leave it empty for the default; `sinfo -s` lists them",
+        ),
+        (
+            "qos",
+            "correct the procedure's qos; `sacctmgr show assoc user=$USER format=account,qos` lists yours",
+        ),
+        (
+            "feature",
+            "correct --constraint in sbatch_args or in the script; `sinfo -o %f` lists available features",
+        ),
+        ("gres", GRES),
+        ("generic resource", GRES),
+        (
+            "node configuration",
+            "request less memory, fewer CPUs or another constraint: no node of the partition has these resources",
+        ),
+        (
+            "memory",
+            "request less memory: no node of the partition has that much",
+        ),
+        ("dos line breaks", DOS),
+        (
+            "batch script",
+            "start the script with a line such as #!/bin/bash",
+        ),
+    ];
+    let found = table.iter().find(|(part, _)| text.contains(part));
+    found.map(|(_, remedy)| *remedy)
 }
 
 #[cfg(test)]

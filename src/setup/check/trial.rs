@@ -1,9 +1,5 @@
 //! Tests a directory for the operations that the state needs: syncing a file, a hard link, renaming over another file,
 //! and the lock. Works in a temporary directory.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "finds leftovers of killed trials by name"
-)]
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -13,21 +9,11 @@ use std::time::Duration;
 
 use chrono::DateTime;
 
-use super::Findings;
-use super::clock::Reading;
+use super::{ClockReading, Findings};
 use crate::base::durable::sync_directory_of;
 use crate::base::regular::error_text;
 use crate::base::sys;
 use crate::store::lock::{Lock, LockError};
-
-/// The result of a trial.
-#[derive(Debug, Default)]
-pub(super) struct Trial {
-    /// `None` if all steps succeeded.
-    failed: Option<Failed>,
-    /// The file server's time, from a file that was just written.
-    pub written: Option<Reading>,
-}
 
 /// A description of the failed step, and the reason.
 type Failed = (&'static str, io::Error);
@@ -37,50 +23,39 @@ const SYNC: &str = "cannot sync a file";
 const LINK: &str = "cannot create a hard link";
 const LOCK: &str = "cannot acquire, keep and release the lock";
 
-/// Prefix of the names of trial directories.
-const PREFIX: &str = ".snbb-check-";
-/// Older directories are leftovers, because a trial takes only seconds.
-const LEFTOVER: Duration = Duration::from_secs(3600);
-
-/// Tests a directory and removes all test files. The next trial removes the leftovers of a killed one.
-pub(super) fn run(dir: &Path) -> Trial {
-    let mut trial = Trial::default();
-    sweep(dir);
-    let own = match tempfile::Builder::new().prefix(PREFIX).tempdir_in(dir) {
-        Ok(own) => own,
-        Err(error) => {
-            // tempfile adds its random path to the error.
-            let plain = error.raw_os_error().map(io::Error::from_raw_os_error);
-            let plain = plain.unwrap_or_else(|| error.kind().into());
-            trial.failed = Some(("cannot create files in it", plain));
-            return trial;
-        }
-    };
-    let tried = steps(own.path(), &mut trial);
+/// Tests a directory and removes all test files. Also returns the file server's time.
+pub(super) fn run(dir: &Path) -> Result<Option<ClockReading>, Failed> {
+    let own = tempfile::Builder::new()
+        .prefix(".snbb-check-")
+        .tempdir_in(dir);
+    let own = own.map_err(|error| {
+        // tempfile adds its random path to the error.
+        let plain = error.raw_os_error().map(io::Error::from_raw_os_error);
+        let plain = plain.unwrap_or_else(|| error.kind().into());
+        ("cannot create files in it", plain)
+    })?;
+    let tried = steps(own.path());
     let removed = own.close();
-    let removed = removed.map_err(|error| ("cannot remove the test files", error));
-    trial.failed = tried.and(removed).err();
-    trial
+    let reading = tried?;
+    removed.map_err(|error| ("cannot remove the test files", error))?;
+    Ok(reading)
 }
 
-fn steps(own: &Path, trial: &mut Trial) -> Result<(), Failed> {
+fn steps(own: &Path) -> Result<Option<ClockReading>, Failed> {
     let at = |step: &'static str| move |error: io::Error| (step, error);
     let [first, second, third] = ["first", "second", "third"].map(|name| own.join(name));
     let before = sys::now();
-    let file = write(&first).map_err(at(WRITE))?;
-    file.sync_all().map_err(at(SYNC))?;
+    let file = write(&first)?;
     let after = sys::now();
     let metadata = file.metadata().map_err(at(WRITE))?;
     let nanos = u32::try_from(metadata.mtime_nsec()).unwrap_or_default();
     let modified = DateTime::from_timestamp(metadata.mtime(), nanos);
-    trial.written = modified.map(|other| [before, other, after]);
     sync_directory_of(&first).map_err(at("cannot sync a directory"))?;
-
     fs::hard_link(&first, &second).map_err(at(LINK))?;
-    let file = write(&third).map_err(at(WRITE))?;
-    file.sync_all().map_err(at(SYNC))?;
+    write(&third)?;
     fs::rename(&third, &first).map_err(at("cannot replace a file by renaming"))?;
-    lock(&own.join("lock")).map_err(at(LOCK))
+    lock(&own.join("lock")).map_err(at(LOCK))?;
+    Ok(modified.map(|other| [before, other, after]))
 }
 
 fn lock(path: &Path) -> io::Result<()> {
@@ -104,34 +79,27 @@ fn lock(path: &Path) -> io::Result<()> {
     }
 }
 
-fn write(path: &Path) -> io::Result<File> {
-    let mut file = File::create_new(path)?;
-    file.write_all(b"the state of a study")?;
+fn write(path: &Path) -> Result<File, Failed> {
+    let write = || {
+        let mut file = File::create_new(path)?;
+        file.write_all(b"the state of a study")?;
+        Ok(file)
+    };
+    let file = write().map_err(|error| (WRITE, error))?;
+    file.sync_all().map_err(|error| (SYNC, error))?;
     Ok(file)
 }
 
-/// Removes leftovers of killed trials.
-fn sweep(dir: &Path) {
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let modified = entry.metadata().and_then(|metadata| metadata.modified());
-        let is_old = modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > LEFTOVER));
-        if name.as_encoded_bytes().starts_with(PREFIX.as_bytes()) && is_old {
-            // It may belong to another user, and does no harm.
-            let _ = fs::remove_dir_all(entry.path());
+pub(super) fn report<T>(dir: &Path, trial: &Result<T, Failed>, findings: &mut Findings) {
+    findings.about("lock", dir.display());
+    match trial {
+        Ok(_) => findings
+            .ok("locking and saving files work in this directory (hard links, renames, syncs)"),
+        Err((step, error)) => {
+            let text = format!("{step}: {}", error_text(error));
+            findings.error(text, remedy(step, error));
         }
     }
-}
-
-pub(super) fn report(dir: &Path, trial: &Trial, findings: &mut Findings) {
-    findings.about("lock", dir.display());
-    if let Some((step, error)) = &trial.failed {
-        findings.error(
-            format!("{step}: {}", error_text(error)),
-            remedy(step, error),
-        );
-    }
-    findings.or_ok("locking and saving files work in this directory (hard links, renames, syncs)");
 }
 
 fn remedy(step: &str, error: &io::Error) -> &'static str {

@@ -1,6 +1,6 @@
 //! Resolves names to apps of the catalogue and the apps that these need.
 
-use super::error::InitError;
+use super::InitError;
 use crate::model::bids::suggest;
 use crate::model::bids::suggest::fold;
 use crate::setup::catalogue::App;
@@ -36,7 +36,16 @@ pub fn choose(names: &[String], catalogue: &[App], converts: bool) -> Result<Cho
             match options.as_slice() {
                 options if !converts && options.iter().all(|app| app.is_converter()) => {}
                 [only] => choice.added.push((only.name, app.name)),
-                _ => return Err(needs(app, group)),
+                _ => {
+                    let (name, either) = (app.name, group.join(" or "));
+                    return Err(InitError::wrong(
+                        "",
+                        format!("{name} needs {either} before it"),
+                        format!(
+                            "add {either} to --procedures; for a dataset that is already converted, omit --dicom-root instead"
+                        ),
+                    ));
+                }
             }
         }
         let added = choice.added.iter().map(|(name, _)| *name);
@@ -63,7 +72,7 @@ fn has(named: &[&App], any: &[&str]) -> bool {
 }
 
 /// Finds an app by name, ignoring case and dashes.
-fn find<'a>(name: &str, catalogue: &'a [App]) -> Result<&'a App, InitError> {
+pub fn find<'a>(name: &str, catalogue: &'a [App]) -> Result<&'a App, InitError> {
     let folded = fold(name);
     if let Some(app) = catalogue.iter().find(|app| fold(app.name) == folded) {
         return Ok(app);
@@ -72,25 +81,13 @@ fn find<'a>(name: &str, catalogue: &'a [App]) -> Result<&'a App, InitError> {
     let similar: Vec<&str> = suggest::candidates(name, known()).take(3).collect();
     let hint = match similar.as_slice() {
         [] => format!("available: {}", known().collect::<Vec<_>>().join(", ")),
-        similar => {
-            let similar = similar.join(" or ");
-            format!("did you mean {similar}? `snbb-scheduler init --list` shows all")
-        }
+        similar => format!(
+            "did you mean {}? `snbb-scheduler init --list` shows all",
+            similar.join(" or ")
+        ),
     };
     let text = format!("the catalogue has no procedure '{}'", name.escape_debug());
     Err(InitError::wrong("", text, hint))
-}
-
-fn needs(app: &App, group: &[&str]) -> InitError {
-    let either = group.join(" or ");
-    InitError::wrong(
-        "",
-        format!("{} needs one of {} before it", app.name, group.join(", ")),
-        format!(
-            "add one of them to --procedures ({either}); for a dataset that is already converted, omit --dicom-root \
-             instead"
-        ),
-    )
 }
 
 fn check_converters(named: &[&App], converts: bool) -> Result<(), InitError> {
@@ -130,7 +127,7 @@ mod tests {
                     .collect();
                 format!("{}{}", apps.join(","), added.concat())
             }
-            Err(error) => format!("{error} ({})", error.hint()),
+            Err(error) => format!("{error} ({})", error.hint),
         }
     }
 

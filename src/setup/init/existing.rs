@@ -11,8 +11,6 @@ use std::path::Path;
 
 use crate::base::parallel;
 use crate::base::text::plural;
-use crate::config::Overrides;
-use crate::config::load::interpret;
 use crate::gather::completion::probe::Probe;
 use crate::gather::completion::{Completion, Completions as _};
 use crate::model::bids::suggest::fold;
@@ -115,30 +113,20 @@ impl Existing {
             [] => app.forms(&place.path, by_session),
             // Some zip files may exist only for a few subjects.
             zips => {
-                let own = zips
-                    .iter()
-                    .filter(|name| fold(name).starts_with(&fold(app.name)));
-                let own: Vec<String> = own.cloned().collect();
-                let forms = [zips, own.as_slice()]
-                    .into_iter()
-                    .filter(|names| !names.is_empty());
-                forms
+                let mut own = zips.to_vec();
+                own.retain(|name| fold(name).starts_with(&fold(app.name)));
+                let sets = [zips, own.as_slice()].into_iter();
+                sets.filter(|names| !names.is_empty())
                     .map(|names| app.zipped(&place.path, names, by_session))
                     .collect()
             }
         };
         let subjects: Vec<&[Session]> = sessions.chunk_by(|a, b| a.subject == b.subject).collect();
-        let sample: Vec<&[Session]> = crate::setup::place::sample(&subjects, SAMPLE)
-            .copied()
-            .collect();
-        let app = match forms.as_slice() {
-            [only] => Some(only),
-            // The first of equal ones.
-            all => all
-                .iter()
-                .rev()
-                .max_by_key(|form| count(form, config, &sample).0),
-        };
+        let sample = crate::setup::place::sample(&subjects, SAMPLE).copied();
+        let sample: Vec<&[Session]> = sample.collect();
+        // The first of equal ones.
+        let rated = forms.iter().rev();
+        let app = rated.max_by_key(|form| count(form, config, &sample).0);
         let Some(app) = app else { return };
         let (complete, possible, scope) = count(app, config, &subjects);
         let (name, version, path) = (app.name, &maker.version, &place.path);
@@ -146,17 +134,15 @@ impl Existing {
             "{name}{version} in {path}: {complete} of {} complete",
             plural(possible, scope.as_str())
         );
-        let missing = match scope == Scope::Subject && complete > 0 {
-            true => place.missing_sessions(config, sessions),
-            false => Vec::new(),
-        };
-        if let Some(first) = missing.first() {
-            self.notes.push(format!(
-                "{} of complete subjects {} no directory in {path}, such as {first}: to process them, move the \
-                 subject's results away",
-                plural(missing.len(), "session"),
-                if missing.len() == 1 { "has" } else { "have" },
-            ));
+        if scope == Scope::Subject && complete > 0 {
+            let missing = place.missing_sessions(config, sessions);
+            if let Some(first) = missing.first() {
+                let sessions = plural(missing.len(), "session");
+                self.notes.push(format!(
+                    "{sessions} of complete subjects without a directory in {path}, such as {first}: to process them, move the \
+                     subject's results away",
+                ));
+            }
         }
         if complete == 0 {
             self.notes.push(format!(
@@ -174,19 +160,14 @@ impl Existing {
 
     /// fMRIPrep creates FreeSurfer's results in its own directory, so FreeSurfer must run after it.
     fn after_fmriprep(&mut self) {
-        let places = self
-            .found
-            .iter()
-            .filter(|found| found.app.name == "fmriprep");
-        let Some(around) = places.map(|found| format!("{}/", found.place)).next() else {
+        let mut found = self.found.iter();
+        let fmriprep = found.find(|found| found.app.name == "fmriprep");
+        let Some(around) = fmriprep.map(|found| format!("{}/", found.place)) else {
             return;
         };
-        for found in self
-            .found
-            .iter_mut()
-            .filter(|found| found.place.starts_with(&around))
-        {
-            found.app.needs = &[&["fmriprep"]];
+        let found = self.found.iter_mut();
+        for inner in found.filter(|found| found.place.starts_with(&around)) {
+            inner.app.needs = &[&["fmriprep"]];
         }
     }
 
@@ -254,9 +235,7 @@ impl Existing {
 /// The numbers of complete and of applicable tasks of an app's entry.
 fn count(app: &App, config: &Config, subjects: &[&[Session]]) -> (usize, usize, Scope) {
     let text = format!("procedures:\n{}", app.entry_for(&[], None));
-    let (none, cwd) = (Overrides::default(), Path::new("/"));
-    let entry = interpret(text.as_bytes(), None, false, &|_| None, &none, cwd);
-    let Ok(procedures) = entry.map(|entry| entry.procedures) else {
+    let Ok(Config { procedures, .. }) = super::survey::built_in(&text) else {
         return Default::default();
     };
     let config = Config {
@@ -277,17 +256,18 @@ fn count(app: &App, config: &Config, subjects: &[&[Session]]) -> (usize, usize, 
             Scope::Session => sessions.iter().map(|session| &session.session).collect(),
         };
         let subject = probe.for_subject(&first.subject);
-        let answers: Vec<Completion> = labels
+        let answers = labels.iter().map(|label| subject.completion(id, label));
+        let mut answers: Vec<Completion> = answers.collect();
+        answers.retain(|answer| *answer != Completion::NotApplicable);
+        let complete = answers
             .iter()
-            .map(|label| subject.completion(id, label))
-            .collect();
-        let count =
-            |is_it: fn(&Completion) -> bool| answers.iter().filter(|answer| is_it(answer)).count();
-        (
-            count(|answer| *answer == Completion::Complete),
-            count(|answer| *answer != Completion::NotApplicable),
-        )
+            .filter(|answer| **answer == Completion::Complete);
+        (complete.count(), answers.len())
     });
-    let sum = |which: fn(&(usize, usize)) -> usize| counts.iter().map(which).sum();
-    (sum(|count| count.0), sum(|count| count.1), procedure.scope)
+    let (complete, possible): (Vec<usize>, Vec<usize>) = counts.into_iter().unzip();
+    (
+        complete.iter().sum(),
+        possible.iter().sum(),
+        procedure.scope,
+    )
 }

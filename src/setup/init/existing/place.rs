@@ -34,19 +34,16 @@ pub(super) struct Maker {
 impl Place {
     /// True if there are separate results for each session.
     pub(super) fn has_sessions(&self) -> bool {
-        let is_it = |name: &String| {
+        self.names.iter().any(|name| {
             let name = name.strip_suffix(".html").or(name.strip_suffix(".zip"));
-            name.is_some_and(|name| match zip(name) {
+            let name = name.unwrap_or_default();
+            match zip(name) {
                 Some(_) => name.contains("_ses-"),
-                None => {
-                    name.split('_')
-                        .nth(1)
-                        .is_some_and(|part| part.starts_with("ses-"))
-                        && name.matches('_').count() == 1
-                }
-            })
-        };
-        self.names.iter().any(is_it)
+                None => name.split_once('_').is_some_and(|(_, session)| {
+                    session.starts_with("ses-") && !session.contains('_')
+                }),
+            }
+        })
     }
 
     /// Sessions without a directory although other sessions of the subject have one.
