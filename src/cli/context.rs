@@ -5,12 +5,11 @@ mod place;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-pub use place::warn_stops;
 use place::{print_warnings, refuse_ambiguous_link};
+pub use place::{refuse_data, refuse_foreign, warn_stops};
 
 use super::args::{Global, SelectArgs, WriteArgs};
 use super::error::{Failure, Result};
-use super::naming::Named;
 use super::output::Printer;
 use crate::act::pass::{Pass, newest_submission};
 use crate::base::regular::FileError;
@@ -85,11 +84,12 @@ impl Context {
         if self.config.file.is_none() {
             let state = self.config.state_file.display();
             // A user may expect it to be read.
-            let has_one = std::fs::symlink_metadata("config.yaml").is_ok();
-            let beside = "; config.yaml in this directory is not read automatically";
+            let beside = match std::fs::symlink_metadata("config.yaml") {
+                Ok(_) => "; config.yaml in this directory is not read automatically",
+                Err(_) => "",
+            };
             printer.note(&format!(
-                "no configuration file (--config or SNBB_CONFIG): using the built-in defaults, with the state in {state}{}",
-                if has_one { beside } else { "" }
+                "no configuration file (--config or SNBB_CONFIG): using the built-in defaults, with the state in {state}{beside}"
             ));
         }
     }
@@ -114,19 +114,7 @@ impl Context {
         Ok((state, selection))
     }
 
-    /// Takes the lock and reads the state, for a command that writes it.
-    pub fn lock_state(
-        &self,
-        command: &str,
-        args: &WriteArgs,
-        printer: &mut Printer,
-    ) -> Result<(LockedStore, State)> {
-        let (locked, state) = self.lock_beside_state(command, args, printer)?;
-        self.report_new_state(command, &state, printer);
-        Ok((locked, state))
-    }
-
-    /// The same, but a dry run only reads the state.
+    /// Takes the lock and reads the state, but a dry run only reads the state.
     pub fn lock_or_read_state(
         &self,
         command: &str,
@@ -141,8 +129,8 @@ impl Context {
         Ok((Some(locked), state))
     }
 
-    /// Takes the lock and reads the state, for a command that writes another file.
-    pub fn lock_beside_state(
+    /// Takes the lock and reads the state, for a command that writes.
+    pub fn lock_state(
         &self,
         command: &str,
         args: &WriteArgs,
@@ -150,11 +138,12 @@ impl Context {
     ) -> Result<(LockedStore, State)> {
         let timeout = args.lock_timeout.unwrap_or(self.config.lock_timeout);
         self.check_place()?;
-        let locked = if self.is_lock_useless {
-            self.store.clone().locked_by(Lock::unlocked())
-        } else {
-            let locked = self.store.clone().lock(command, timeout);
-            locked.map_err(|error| self.explain_no_lock(error, args))?
+        let store = self.store.clone();
+        let locked = match self.is_lock_useless {
+            true => store.locked_by(Lock::unlocked()),
+            false => store
+                .lock(command, timeout)
+                .map_err(|error| self.explain_no_lock(error, args))?,
         };
         let mut state = locked.read()?;
         print_warnings(&state, printer);
@@ -182,6 +171,7 @@ impl Context {
         if state.meta.path.is_some() && state.meta.path != self.store.paths.real_path() {
             state.mark_changed();
         }
+        self.report_new_state(command, &state, printer);
         Ok((locked, state))
     }
 
@@ -316,11 +306,6 @@ impl Context {
             }
         }
         names
-    }
-
-    /// The tasks that the words of the command line name, also of procedures that only the state knows.
-    pub fn named<'a>(&self, words: impl Iterator<Item = &'a str>, state: &State) -> Result<Named> {
-        Named::new(words, &self.procedure_names(Some(state)))
     }
 }
 

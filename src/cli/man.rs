@@ -12,10 +12,9 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
 use super::args::{Cli, Global, ManArgs, with_own_help};
-use super::context::read_config;
+use super::context::{read_config, refuse_data, refuse_foreign};
 use super::error::{Failure, Result};
 use super::output::Printer;
-use super::output_file::{refuse_data, refuse_foreign};
 use crate::base::exit::Exit;
 use crate::base::sys;
 use crate::config::keys::{Key, Section};
@@ -39,49 +38,43 @@ pub(super) fn run(global: &Global, args: &ManArgs, printer: &mut Printer) -> Res
 
 /// Shows a page through `man` on a terminal, as `git help` does. Elsewhere, or without `man`, prints its source.
 fn show(page: &[u8], printer: &mut Printer) {
-    if !printer.is_terminal() || through_man(page).is_err() {
+    let through_man = || {
+        let mut man = process::Command::new("man")
+            .args(["-l", "-"])
+            .stdin(process::Stdio::piped())
+            .spawn()?;
+        if let Some(mut stdin) = man.stdin.take() {
+            stdin.write_all(page)?;
+        }
+        io::Result::Ok(man.wait()?.success())
+    };
+    if !printer.is_terminal() || !through_man().is_ok_and(|is_shown| is_shown) {
         printer.data(page);
-    }
-}
-
-fn through_man(page: &[u8]) -> io::Result<()> {
-    let mut man = process::Command::new("man")
-        .args(["-l", "-"])
-        .stdin(process::Stdio::piped())
-        .spawn()?;
-    if let Some(mut stdin) = man.stdin.take() {
-        stdin.write_all(page)?;
-    }
-    match man.wait()?.success() {
-        true => Ok(()),
-        false => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 
 /// The page of a command, such as `run` or `state-verify`, or of the configuration.
 fn chosen(wanted: &str) -> Result<Vec<u8>> {
     let pages = pages();
-    let full = format!("{NAME}-{wanted}");
+    let (full, main) = (format!("{NAME}-{wanted}"), wanted.to_owned());
+    let stem = |file: &'_ str| {
+        file.rsplit_once('.')
+            .map_or(String::new(), |(name, _)| name.to_owned())
+    };
     // The page of the configuration file takes precedence over the command `config`.
-    let page = pages.iter().rev().find(|(name, _)| {
-        name.rsplit_once('.')
-            .is_some_and(|(name, _)| name == full || name == wanted)
-    });
-    match page {
-        Some((_, page)) => Ok(page.clone()),
-        None => {
-            let names = pages.iter().filter_map(|(name, _)| {
-                let name = name.strip_prefix(NAME)?.strip_prefix('-')?;
-                Some(name.rsplit_once('.')?.0)
-            });
-            let names: BTreeSet<&str> = names.collect();
-            let hint = match suggest::nearest(wanted, names.iter().copied()) {
-                Some(name) => format!("did you mean {name}?"),
-                None => format!("available pages: {}", Vec::from_iter(names).join(", ")),
-            };
-            Err(Failure::usage(format!("no manual page '{wanted}'"), hint))
-        }
+    let mut found = pages.iter().rev();
+    if let Some((_, page)) = found.find(|(file, _)| [&full, &main].contains(&&stem(file))) {
+        return Ok(page.clone());
     }
+    let names = pages.iter().map(|(file, _)| stem(file));
+    let names: BTreeSet<String> = names
+        .filter_map(|name| Some(name.strip_prefix(NAME)?.strip_prefix('-')?.to_owned()))
+        .collect();
+    let hint = match suggest::nearest(wanted, names.iter().map(String::as_str)) {
+        Some(name) => format!("did you mean {name}?"),
+        None => format!("available pages: {}", Vec::from_iter(names).join(", ")),
+    };
+    Err(Failure::usage(format!("no manual page '{wanted}'"), hint))
 }
 
 fn root() -> Command {

@@ -10,9 +10,7 @@ mod decide;
 pub mod error;
 pub mod layout;
 pub mod output;
-mod output_file;
 pub mod progress;
-mod unknown;
 pub mod views;
 
 mod audit;
@@ -20,12 +18,10 @@ mod cancel;
 mod check;
 mod clean;
 mod complete;
-mod completions;
 mod config;
 mod efficiency;
 mod explain;
 mod failed;
-mod graph;
 mod history;
 mod init;
 mod logs;
@@ -106,7 +102,7 @@ fn dispatch(cli: &Cli, printer: &mut Printer) -> Result<Exit> {
     match &cli.command {
         Command::Init(args) => return init::run(&cli.global, args, printer),
         Command::Check(args) => return check::run(&cli.global, args, printer),
-        Command::Completions(args) => return completions::run(args, printer),
+        Command::Completions(args) => return complete::run(args, printer),
         Command::Man(args) => return man::run(&cli.global, args, printer),
         Command::Config(args) => return config::run(&cli.global, args, printer),
         Command::Run(args) if let Some(interval) = args.watch => {
@@ -158,7 +154,7 @@ fn carry_out(
         Command::Manifest(args) => manifest::run(context, args, printer),
         Command::Status(args) => status::run(context, args, printer),
         Command::SessionStatus(args) => session_status::run(context, args, printer),
-        Command::Graph(args) => graph::run(context, args, printer),
+        Command::Graph(args) => manifest::graph(context, args, printer),
         Command::Audit(args) => audit::run(context, args, printer),
         Command::Efficiency(args) => efficiency::run(context, args, printer),
         Command::Metrics(args) => metrics::run(context, args, printer),
