@@ -5,7 +5,6 @@ mod help;
 mod hint_tests;
 mod inspect;
 mod modify;
-mod setup;
 mod values;
 
 use std::path::PathBuf;
@@ -16,7 +15,6 @@ use clap::{ArgAction, Args, ColorChoice, Parser, Subcommand, ValueEnum};
 pub use help::{command, with_own_help};
 pub use inspect::*;
 pub use modify::*;
-pub use setup::*;
 
 use super::output::Verbosity;
 use crate::base::exit::Exit;

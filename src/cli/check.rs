@@ -19,7 +19,7 @@ pub(super) fn run(global: &Global, args: &CheckArgs, printer: &mut Printer) -> R
             settings::usable(&loaded, &mut findings);
             let file = loaded.file.clone();
             let progress = printer.progress(None, "checking");
-            check::run::run(Site::new(loaded), &mut findings);
+            check::run(Site::new(loaded), &mut findings);
             if args.cron {
                 check::cron::check(file.as_deref(), global.config.is_none(), &mut findings);
             }

@@ -18,7 +18,7 @@ use crate::gather::sessions::discover::discover;
 use crate::model::config::Config;
 use crate::setup::catalogue::App;
 use crate::setup::init::existing::Existing;
-use crate::setup::init::{self, InitError, NewFile, choose, shown, template, write};
+use crate::setup::init::{self, InitError, NewFile, shown, template, write};
 use crate::setup::{catalogue, place};
 
 pub(super) fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Exit> {
@@ -230,7 +230,7 @@ fn add(
     let mut known: Vec<&str> = own().map(|procedure| &*procedure.name).collect();
     let mut wanted: Vec<String> = Vec::new();
     for name in names {
-        let name = choose::find(name, catalogue::apps())?.name;
+        let name = init::find(name, catalogue::apps())?.name;
         if known.contains(&name) {
             let text = format!("'{name}' is already a procedure of the configuration");
             let hint = "edit its entry; nothing was changed";

@@ -3,11 +3,10 @@
 //! They are drawn on stderr and disappear at the end. Nothing depends on them: without a terminal or a thread
 //! there are none.
 
-use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::show::tables::{Tally, TaskState};
 
@@ -37,7 +36,10 @@ impl Progress {
         delay: Duration,
     ) -> Self {
         let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden())
-            .with_style(style(total.is_some()))
+            .with_style(style_of(match total {
+                Some(_) => "{msg} [{wide_bar}] {pos}/{len} {elapsed}",
+                None => "{spinner} {msg} {pos} {elapsed}",
+            }))
             .with_message(message.to_owned());
         let (timer, ended) = channel::<()>();
         let shown = bar.clone();
@@ -75,83 +77,24 @@ impl Drop for Progress {
     }
 }
 
-/// How the progress of each procedure is shown.
-pub enum View {
-    Live(Lines),
-    /// The last printed state.
-    Plain(Vec<Tally>),
+/// A spinner below the lines of watched procedures. Drawn only on request, because the cursor moves after Ctrl-C.
+pub fn watching(target: ProgressDrawTarget) -> ProgressBar {
+    let template = "{msg}{spinner} {elapsed} so far; Ctrl-C stops watching, jobs continue";
+    ProgressBar::with_draw_target(None, target).with_style(style_of(template))
 }
 
-/// A live line per procedure and a status line below.
-pub struct Lines {
-    all: MultiProgress,
-    bars: Vec<(Arc<str>, ProgressBar)>,
-    last: ProgressBar,
-}
-
-impl Lines {
-    /// Draws only on request, because the cursor moves after Ctrl-C.
-    pub fn start(target: ProgressDrawTarget) -> Self {
-        let all = MultiProgress::with_draw_target(target);
-        let style = style_of("{spinner} {elapsed} so far; Ctrl-C stops watching, jobs continue");
-        let last = all.add(ProgressBar::new_spinner().with_style(style));
-        let bars = Vec::new();
-        Self { all, bars, last }
-    }
-
-    pub fn update(&mut self, tallies: &[Tally]) {
-        let names = tallies.iter().map(|tally| &tally.procedure);
-        if !names.eq(self.bars.iter().map(|(name, _)| name)) {
-            self.rebuild(tallies);
-        }
-        for (tally, (_, bar)) in tallies.iter().zip(&self.bars) {
-            bar.set_length(tally.all() as u64);
-            bar.set_position(tally.count(TaskState::Complete) as u64);
-            bar.set_message(tally.text());
-        }
-    }
-
-    /// The configuration is read for each pass, so the procedures may change.
-    fn rebuild(&mut self, tallies: &[Tally]) {
-        for (_, bar) in self.bars.drain(..) {
-            self.all.remove(&bar);
-        }
-        let widths = tallies.iter().map(|tally| tally.procedure.chars().count());
-        let width = widths.max().unwrap_or_default();
-        let style = style_of("{prefix} [{bar:20}] {pos}/{len} {msg}");
-        for tally in tallies {
-            let name = &tally.procedure;
-            let bar = ProgressBar::no_length()
-                .with_style(style.clone())
-                .with_prefix(format!("{name:width$}"));
-            let bar = self.all.insert_before(&self.last, bar);
-            self.bars.push((Arc::clone(name), bar));
-        }
-    }
-
-    /// Ends the display; the procedures' lines stay on the screen. After Ctrl-C nothing more is drawn.
-    pub fn finish(&self, is_interrupted: bool) {
-        if is_interrupted {
-            self.all.set_draw_target(ProgressDrawTarget::hidden());
-        }
-        self.last.finish_and_clear();
-        for (_, bar) in &self.bars {
-            bar.abandon();
-        }
-    }
-
-    /// The bar to redraw, and to write beside.
-    pub(super) fn bar(&self) -> ProgressBar {
-        self.last.clone()
-    }
-}
-
-fn style(has_total: bool) -> ProgressStyle {
-    style_of(if has_total {
-        "{msg} [{wide_bar}] {pos}/{len} {elapsed}"
-    } else {
-        "{spinner} {msg} {pos} {elapsed}"
-    })
+/// A line with a bar per procedure.
+pub fn lines(tallies: &[Tally]) -> String {
+    const WIDTH: usize = 20;
+    let names = tallies.iter().map(|tally| tally.procedure.chars().count());
+    let width = names.max().unwrap_or_default();
+    let lines = tallies.iter().map(|tally| {
+        let (name, done) = (&tally.procedure, tally.count(TaskState::Complete));
+        let bar = "=".repeat(WIDTH * done / tally.all().max(1));
+        let (all, text) = (tally.all(), tally.text());
+        format!("{name:width$} [{bar:WIDTH$}] {done}/{all} {text}\n")
+    });
+    lines.collect()
 }
 
 fn style_of(template: &str) -> ProgressStyle {

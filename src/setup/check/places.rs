@@ -1,13 +1,24 @@
-//! Checks the directories that the program and its jobs' logs are written to.
+//! Checks the directories that the program and its jobs' logs are written to. Tests that of the state, in a temporary
+//! directory, for the operations that it needs: syncing a file, a hard link, renaming over another file, and the lock.
 
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::Duration;
 
-use super::{Findings, Level, Site, trial};
+use chrono::DateTime;
+
+use super::{ClockReading, Findings, Level, Site};
+use crate::base::durable::sync_directory_of;
+use crate::base::regular::error_text;
+use crate::base::sys;
 use crate::config::root_above;
 use crate::decide::safety::space;
 use crate::decide::safety::space::Room;
 use crate::model::config::Config;
 use crate::setup::place::{self, Place};
+use crate::store::lock::{Lock, LockError};
 use crate::store::state_file::Store;
 
 const FEWER_LOGS: &str =
@@ -45,8 +56,8 @@ pub(super) fn check(site: &Site, findings: &mut Findings) {
     }
     if is_usable {
         let existing = place::existing(&state_dir);
-        let trial = trial::run(&existing);
-        trial::report(&existing, &trial, findings);
+        let trial = trial(&existing);
+        report_trial(&existing, &trial, findings);
         if let Ok(Some(reading)) = trial {
             let why = "modification times decide whether outputs and DICOM files are new";
             findings.clock(existing.display(), "the file server's", reading, why);
@@ -151,62 +162,109 @@ fn judge_room(room: Option<Room>, needed: u64, remedy: &str, findings: &mut Find
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::super::{Level, testing};
-    use super::*;
+/// A description of the failed step, and the reason.
+type Failed = (&'static str, io::Error);
 
-    #[test]
-    fn a_full_file_system_is_an_error() {
-        for (free, has_inodes, expected) in [
-            (Some(0), true, Some(Level::Error)),
-            (Some(1 << 40), false, Some(Level::Error)),
-            (Some(100 << 20), true, Some(Level::Warning)),
-            (Some(1 << 40), true, Some(Level::Ok)),
-            (None, true, None),
-        ] {
-            let room = Room {
-                device: 1,
-                free,
-                has_inodes,
-            };
-            let findings = testing::judged(|out| judge_room(Some(room), 16 << 20, "x", out));
-            let level = findings.first().map(|finding| finding.level);
-            assert_eq!(level, expected, "{free:?} {has_inodes}");
-        }
-        assert!(testing::judged(|out| judge_room(None, 1, "x", out)).is_empty());
+const WRITE: &str = "cannot write a file";
+const SYNC: &str = "cannot sync a file";
+const LINK: &str = "cannot create a hard link";
+const LOCK: &str = "cannot acquire, keep and release the lock";
+
+/// Tests a directory and removes all test files. Also returns the file server's time.
+fn trial(dir: &Path) -> Result<Option<ClockReading>, Failed> {
+    let own = tempfile::Builder::new()
+        .prefix(".snbb-check-")
+        .tempdir_in(dir);
+    let own = own.map_err(|error| {
+        // tempfile adds its random path to the error.
+        let plain = error.raw_os_error().map(io::Error::from_raw_os_error);
+        let plain = plain.unwrap_or_else(|| error.kind().into());
+        ("cannot create files in it", plain)
+    })?;
+    let tried = steps(own.path());
+    let removed = own.close();
+    let reading = tried?;
+    removed.map_err(|error| ("cannot remove the test files", error))?;
+    Ok(reading)
+}
+
+fn steps(own: &Path) -> Result<Option<ClockReading>, Failed> {
+    let at = |step: &'static str| move |error: io::Error| (step, error);
+    let [first, second, third] = ["first", "second", "third"].map(|name| own.join(name));
+    let before = sys::now();
+    let file = write(&first)?;
+    let after = sys::now();
+    let metadata = file.metadata().map_err(at(WRITE))?;
+    let nanos = u32::try_from(metadata.mtime_nsec()).unwrap_or_default();
+    let modified = DateTime::from_timestamp(metadata.mtime(), nanos);
+    sync_directory_of(&first).map_err(at("cannot sync a directory"))?;
+    fs::hard_link(&first, &second).map_err(at(LINK))?;
+    write(&third)?;
+    fs::rename(&third, &first).map_err(at("cannot replace a file by renaming"))?;
+    lock(&own.join("lock")).map_err(at(LOCK))?;
+    Ok(modified.map(|other| [before, other, after]))
+}
+
+fn lock(path: &Path) -> io::Result<()> {
+    let reason = |error: LockError| match error {
+        LockError::Io(error) => error.source,
+        other => io::Error::other(other.to_string()),
+    };
+    let held = Lock::acquire(path, "check", Duration::from_secs(1)).map_err(reason)?;
+    held.check().map_err(reason)?;
+    // A second attempt must fail.
+    match Lock::acquire(path, "check", Duration::ZERO) {
+        Err(LockError::Held { .. }) => {}
+        Err(error) => return Err(reason(error)),
+        Ok(_) => return Err(io::Error::other("two processes held it at the same time")),
     }
-
-    #[test]
-    fn each_condition_of_a_directory_has_its_level() {
-        let unreadable = Place::Unreadable("Input/output error".into());
-        for (place, is_writable, expected) in [
-            (Place::Directory, true, Level::Ok),
-            (Place::Directory, false, Level::Error),
-            (Place::Missing, true, Level::Ok),
-            (Place::Missing, false, Level::Error),
-            (Place::Other, false, Level::Error),
-            (unreadable, false, Level::Error),
-        ] {
-            let findings = testing::judged(|out| {
-                directory(
-                    Level::Error,
-                    ("state_file", ""),
-                    place.clone(),
-                    is_writable,
-                    out,
-                )
-            });
-            assert_eq!(findings.len(), 1);
-            assert_eq!(findings[0].level, expected, "{place:?}");
-        }
+    drop(held);
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(_) => Err(io::Error::other("it was not released")),
     }
+}
 
-    #[test]
-    fn a_directory_open_to_everyone_is_a_warning() {
-        for (mode, count) in [(0o777, 1), (0o1777, 0), (0o775, 0)] {
-            let findings = testing::judged(|out| permissions(Path::new("/s"), Some(mode), out));
-            assert_eq!(findings.len(), count, "{mode:o}");
+fn write(path: &Path) -> Result<File, Failed> {
+    let write = || {
+        let mut file = File::create_new(path)?;
+        file.write_all(b"the state of a study")?;
+        Ok(file)
+    };
+    let file = write().map_err(|error| (WRITE, error))?;
+    file.sync_all().map_err(|error| (SYNC, error))?;
+    Ok(file)
+}
+
+fn report_trial<T>(dir: &Path, trial: &Result<T, Failed>, findings: &mut Findings) {
+    findings.about("lock", dir.display());
+    match trial {
+        Ok(_) => findings
+            .ok("locking and saving files work in this directory (hard links, renames, syncs)"),
+        Err((step, error)) => {
+            let text = format!("{step}: {}", error_text(error));
+            findings.error(text, remedy(step, error));
         }
     }
 }
+
+fn remedy(step: &str, error: &io::Error) -> &'static str {
+    let is_link = step == LINK;
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "free space there, or raise the quota"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => "remount its file system with write access",
+        io::ErrorKind::PermissionDenied if !is_link => {
+            "give this user write permission on the directory; commands that only read do not need it"
+        }
+        _ if is_link || step == LOCK => {
+            "the lock is a hard link: move the state file to a file system that supports them (local disk, NFS, Lustre, GPFS)"
+        }
+        _ => "move the state file to another file system",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -186,7 +186,7 @@ fn unquoted(word: &str) -> String {
     word.to_owned()
 }
 
-/// Checks the `#SBATCH` lines.
+/// Checks the `#SBATCH` lines, and compares them with the options on the command line, which take precedence.
 fn directives(
     config: &Config,
     procedure: &Procedure,
@@ -213,20 +213,8 @@ fn directives(
             "move them to the top of the script, right below the #! line",
         );
     }
-    let options = script::header::options(text);
-    compare(config, procedure, path, &options, findings);
-    memory(&procedure.resources, path, &options, findings);
-}
-
-/// Compares the `#SBATCH` lines with the options on the command line, which take precedence.
-fn compare(
-    config: &Config,
-    procedure: &Procedure,
-    path: &Path,
-    asked: &Arguments,
-    findings: &mut Findings,
-) {
-    let shown = path.display();
+    let asked = &script::header::options(text);
+    memory(&procedure.resources, path, asked, findings);
     let first = |name: &str| asked.iter().find(|option| option.is(name));
     let value = |option: &Argument| option.value.clone().unwrap_or_default();
     if let Some(array) = first("array") {

@@ -14,7 +14,7 @@ use crate::model::bids::{Session, SessionSource, suggest};
 use crate::model::config::Config;
 use crate::setup::catalogue::{App, DESCRIPTION, apps};
 use crate::setup::init::existing::Existing;
-use crate::setup::init::{InitError, Jobs, choose, survey};
+use crate::setup::init::{self, InitError, Jobs, survey};
 use crate::setup::place;
 
 /// Answer for "Slurm's own default".
@@ -45,7 +45,7 @@ impl Gatherer<'_> {
         let proposed = existing.found.iter().map(|found| found.app.name.to_owned());
         let mut proposed: Vec<String> = proposed.collect();
         // They may need a converter first.
-        if choose::choose(&proposed, &catalogue, converts).is_err() {
+        if init::choose(&proposed, &catalogue, converts).is_err() {
             proposed.clear();
         }
         let names = if let Some(names) = &self.args.procedures {
@@ -61,7 +61,7 @@ impl Gatherer<'_> {
             let answer = asker.text(
                 "Procedures (numbers or names, comma-separated; empty for a small example)",
                 Some(&*proposed.join(", ")).filter(|default| !default.is_empty()),
-                |answer| choose::choose(&split(answer), apps(), converts).map(drop),
+                |answer| init::choose(&split(answer), apps(), converts).map(drop),
             )?;
             split(&answer)
         } else {
@@ -73,7 +73,7 @@ impl Gatherer<'_> {
             }
             proposed
         };
-        let choice = choose::choose(&names, &catalogue, converts)?;
+        let choice = init::choose(&names, &catalogue, converts)?;
         for (name, because) in &choice.added {
             let note = format!("adding {name}, which {because} needs");
             self.printer.note(&note);

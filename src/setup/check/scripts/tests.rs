@@ -158,9 +158,9 @@ fn script_and_configuration_are_compared() {
         );
         let (_, procedure) = config.procedures.iter().next().unwrap();
         let script = format!("#!/bin/sh\n{script}\n");
-        let asked = script::header::options(script.as_bytes());
         let path = Path::new("/s");
-        let findings = testing::judged(|out| compare(&config, procedure, path, &asked, out));
+        let findings =
+            testing::judged(|out| directives(&config, procedure, path, script.as_bytes(), out));
         findings.into_iter().map(|f| (f.level, f.text)).collect()
     };
     for same in [
