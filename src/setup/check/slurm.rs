@@ -101,7 +101,18 @@ fn judge(
     programs(config, report, findings);
     queue(study, report, findings);
     accounting(config, canary, report, &settings, findings);
-    controller(report, &settings, findings);
+    if let Some(Err(error)) = &report.config {
+        findings.about("slurm", "scontrol").warning(
+            format!("cannot read its settings: {error}"),
+            "run `scontrol show config` in a shell",
+        );
+    }
+    if let (Some(other), Some((before, after))) = (settings.clock, report.asked_at) {
+        // Its time is truncated to seconds.
+        let reading = [before - TimeDelta::seconds(1), other, after];
+        let why = "job records are identified by their submission time";
+        findings.clock("slurmctld", "Slurm's", reading, why);
+    }
     limits::check(wanted, report, findings);
     for (procedure, tried) in &report.tried {
         submission(procedure, tried, findings);
@@ -139,10 +150,8 @@ fn example(config: &Config, id: ProcedureId, found: Option<&Discovery>) -> Optio
 }
 
 fn wanted(site: &Site, request: &JobRequest) -> Wanted {
-    let path = site.find_script(&request.script);
-    let asked = path
-        .map(|path| script::header_of(&path))
-        .unwrap_or_default();
+    let path = site.find_script(&request.script).ok();
+    let asked = path.map_or_else(Arguments::default, |path| script::header_of(&path));
     let of_script = |name: &str| asked.value(name).map(str::to_owned);
     let resources = &request.resources;
     let chosen = |ours: &Option<String>, name: &str| {
@@ -163,13 +172,11 @@ fn wanted(site: &Site, request: &JobRequest) -> Wanted {
 fn canary(state: &State) -> Option<JobId> {
     let since = sys::now() - RECENT;
     let rows = state.rows().iter();
-    let ended = rows
-        .filter(|row| row.facts.cluster.is_none())
-        .filter_map(|row| Some((row.facts.ended_at?, row.job_id.as_ref()?)))
-        .filter(|(ended, job)| *ended >= since && parse::is_askable(job));
-    ended
-        .max_by_key(|(ended, _)| *ended)
-        .map(|(_, job)| job.clone())
+    let rows = rows.filter(|row| row.facts.cluster.is_none());
+    let ended = rows.filter_map(|row| Some((row.facts.ended_at?, row.job_id.as_ref()?)));
+    let known = ended.filter(|(ended, job)| *ended >= since && parse::is_askable(job));
+    let (_, last) = known.max_by_key(|(ended, _)| *ended)?;
+    Some(last.clone())
 }
 
 fn programs(config: &Config, report: &Report, findings: &mut Findings) {
@@ -203,8 +210,7 @@ fn programs(config: &Config, report: &Report, findings: &mut Findings) {
 }
 
 fn queue(study: &str, report: &Report, findings: &mut Findings) {
-    const TOPIC: &str = "queue";
-    findings.about(TOPIC, "");
+    findings.about("queue", "");
     let jobs = match &report.queue {
         None => return,
         Some(Ok(jobs)) => jobs.iter().filter(|job| job.phase.is_live()),
@@ -221,10 +227,10 @@ fn queue(study: &str, report: &Report, findings: &mut Findings) {
     let name = name_of_study(study);
     let is_namesake =
         |tag: &JobTag| !is_same_study(&tag.project, study) && name_of_study(&tag.project) == name;
-    let mut jobs = jobs;
-    if let Some(job) = jobs.find(|job| job.tag.as_ref().is_some_and(is_namesake)) {
+    let mut namesakes = jobs.filter(|job| job.tag.as_ref().is_some_and(is_namesake));
+    if let Some(job) = namesakes.next() {
         let id = &job.id;
-        findings.about(TOPIC, "project").warning(
+        findings.about("queue", "project").warning(
             format!("another study of this user also has `project: {name}` (job {id})"),
             "change `project` in one of the two; only a tag in the jobs' comments distinguishes them",
         );
@@ -238,8 +244,7 @@ fn accounting(
     settings: &limits::Settings,
     findings: &mut Findings,
 ) {
-    const TOPIC: &str = "accounting";
-    findings.about(TOPIC, "");
+    findings.about("accounting", "");
     let is_on = config.slurm.accounting;
     // Quoted from Slurm.
     let is_disabled = matches!(&report.accounting, Some(Err(error)) if error.contains("accounting storage is disabled"));
@@ -271,26 +276,10 @@ fn accounting(
     }
     let age = settings.min_job_age.unwrap_or(u64::MAX);
     if age < USUAL_INTERVAL && (!is_on || is_disabled) {
-        findings.about(TOPIC, "MinJobAge").warning(
+        findings.about("accounting", "MinJobAge").warning(
             format!("without accounting, a job's result is available for only {age} s (MinJobAge)"),
             format!("run `run` or `monitor` at least every {age} s, or ask for a larger MinJobAge"),
         );
-    }
-}
-
-/// Checks the controller's settings and its clock.
-fn controller(report: &Report, settings: &limits::Settings, findings: &mut Findings) {
-    if let Some(Err(error)) = &report.config {
-        findings.about("slurm", "scontrol").warning(
-            format!("cannot read its settings: {error}"),
-            "run `scontrol show config` in a shell",
-        );
-    }
-    if let (Some(other), Some((before, after))) = (settings.clock, report.asked_at) {
-        // Its time is truncated to seconds.
-        let reading = [before - TimeDelta::seconds(1), other, after];
-        let why = "job records are identified by their submission time";
-        findings.clock("slurmctld", "Slurm's", reading, why);
     }
 }
 

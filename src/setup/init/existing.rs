@@ -7,6 +7,7 @@
 mod place;
 
 use std::cmp::Reverse;
+use std::collections::VecDeque;
 use std::path::Path;
 
 use crate::base::parallel;
@@ -54,13 +55,10 @@ impl Existing {
         for place in all.places(&config.derivatives_root) {
             let maker = place.maker(&config.derivatives_root);
             if maker.apps.is_empty() && only.is_none() {
-                let by = match &maker.name {
-                    Some(name) => format!("{name}, which is not in the catalogue"),
-                    None => "an app that is not in the catalogue".to_owned(),
-                };
+                let (path, name) = (&place.path, maker.name.as_deref());
+                let name = name.unwrap_or("an app");
                 all.notes.push(format!(
-                    "found {}, results of {by}; docs/adopting.md explains how to write a procedure for them",
-                    place.path
+                    "found {path}, results of {name}, which is not in the catalogue; docs/adopting.md explains how to write a procedure for them"
                 ));
             }
             let is_wanted =
@@ -173,51 +171,46 @@ impl Existing {
 
     /// The directories with results, the nearest first.
     fn places(&mut self, root: &Path) -> Vec<Place> {
-        let mut places = Vec::new();
-        let mut level = vec![String::new()];
+        let mut places: Vec<Place> = Vec::new();
+        let mut queue = VecDeque::from([(String::new(), 0)]);
         let mut read_count = 0;
-        for depth in 0..DEPTH + 3 {
-            let mut next = Vec::new();
-            for path in std::mem::take(&mut level) {
-                read_count += 1;
-                let names = names(&root.join(&path));
-                if read_count > MOST_PLACES || names.is_empty() {
-                    continue;
-                }
-                let (subjects, others): (Vec<String>, Vec<String>) =
-                    names.into_iter().partition(|name| name.starts_with("sub-"));
-                let is_place = !subjects.is_empty() && !path.is_empty();
-                let session = others.iter().find(|name| name.starts_with("ses-"));
-                if let Some(session) = session.filter(|_| !is_place && !path.is_empty()) {
-                    let mut names = self::names(&root.join(&path).join(session));
-                    names.retain(|name| name.starts_with("sub-"));
-                    let session = session.clone();
-                    places.extend((!names.is_empty()).then_some(Place {
-                        path,
-                        names,
-                        session,
-                    }));
-                    continue;
-                }
+        while let Some((path, depth)) = queue.pop_front() {
+            read_count += 1;
+            if depth == DEPTH + 3 || read_count > MOST_PLACES {
+                break;
+            }
+            let (mut subjects, others): (Vec<String>, Vec<String>) = names(&root.join(&path))
+                .into_iter()
+                .partition(|name| name.starts_with("sub-"));
+            let mut session = others.iter().find(|name| name.starts_with("ses-")).cloned();
+            let is_place = !subjects.is_empty() && !path.is_empty();
+            if is_place || path.is_empty() {
+                session = None;
+            }
+            if let Some(session) = &session {
+                subjects = names(&root.join(&path).join(session));
+                subjects.retain(|name| name.starts_with("sub-"));
+            } else {
                 // fMRIPrep contains FreeSurfer's results, and QSIRecon contains each workflow's results.
                 let is_inner = |name: &str| ["sourcedata", "derivatives"].contains(&name);
-                let is_wanted = |name: &String| match is_place || path.ends_with("sourcedata") {
-                    true => is_inner(name) || path.ends_with("sourcedata"),
+                let is_wanted = |name: &&String| match path.ends_with("sourcedata") {
+                    true => true,
+                    false if is_place => is_inner(name),
                     false => depth < DEPTH,
                 };
-                let below = others.into_iter().filter(is_wanted);
-                next.extend(
-                    below.map(|name| format!("{path}/{name}").trim_start_matches('/').to_owned()),
-                );
-                if is_place {
-                    places.push(Place {
-                        path,
-                        names: subjects,
-                        session: String::new(),
-                    });
-                }
+                let below = others.iter().filter(is_wanted);
+                let below = below.map(|name| format!("{path}/{name}"));
+                queue
+                    .extend(below.map(|path| (path.trim_start_matches('/').to_owned(), depth + 1)));
             }
-            level = next;
+            if !subjects.is_empty() && !path.is_empty() {
+                let session = session.unwrap_or_default();
+                places.push(Place {
+                    path,
+                    names: subjects,
+                    session,
+                });
+            }
         }
         for place in &mut places {
             // QSIRecon's entry includes `derivatives` in its patterns.

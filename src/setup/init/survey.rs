@@ -196,13 +196,15 @@ fn missing(option: &'static str, path: &Path) -> InitError {
     let similar = || {
         let (parent, name) = (first.parent()?, first.file_name()?.to_str()?);
         let names = names_of_directories(parent);
-        nearest(name, names.iter().map(String::as_str)).map(|nearest| parent.join(nearest))
+        Some(parent.join(nearest(name, names.iter().map(String::as_str))?))
     };
-    let hint = match similar() {
-        Some(similar) => format!("did you mean {}?", shown(&similar)),
-        None => "check that its file system is mounted, create the directory, or correct the path"
-            .to_owned(),
-    };
+    let hint = similar().map_or_else(
+        || {
+            "check that its file system is mounted, create the directory, or correct the path"
+                .to_owned()
+        },
+        |similar| format!("did you mean {}?", shown(&similar)),
+    );
     let nor = match first == path {
         true => "",
         false => ", and neither does its parent directory",

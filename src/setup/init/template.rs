@@ -34,17 +34,17 @@ pub(super) fn text(answers: &Answers, dir: &Path, entries: &[String]) -> Result<
         if is_in_list {
             continue;
         }
-        let value = values.iter().find(|(key, _)| key_of(line) == Some(*key));
-        match value {
-            Some((key, value)) => text.push_str(format!("{key}: {value}").trim_end()),
-            None if line == LIST => {
-                is_in_list = true;
-                text.push_str(&format!("{LIST}\n{}", entries.join("\n")));
-            }
-            None if line.is_empty() || line.trim_start().starts_with('#') => text.push_str(line),
-            None => text.push_str(&format!("#{line}")),
-        }
+        let is_comment = line.is_empty() || line.trim_start().starts_with('#');
+        text.push_str(
+            &match values.iter().find(|(key, _)| key_of(line) == Some(*key)) {
+                Some((key, value)) => format!("{key}: {value}").trim_end().to_owned(),
+                None if line == LIST => format!("{LIST}\n{}", entries.join("\n")),
+                None if is_comment => line.to_owned(),
+                None => format!("#{line}"),
+            },
+        );
         text.push('\n');
+        is_in_list |= line == LIST;
     }
     Ok(text)
 }
@@ -57,62 +57,56 @@ fn key_of(line: &str) -> Option<&str> {
 
 /// The site's answers, by key and as YAML.
 fn values(answers: &Answers, dir: &Path) -> Result<Vec<(&'static str, String)>, InitError> {
-    let mut values = vec![("script_dir", SCRIPTS.to_owned())];
-    for (key, path) in super::roots(answers).chain([
-        ("state_file", answers.state_file.as_path()),
-        ("slurm_log_dir", answers.log_dir.as_path()),
-    ]) {
-        values.push((key, path_value(key, path, dir)?));
-    }
+    let text = |word: &str| word.to_owned();
+    // Empty for Slurm's default.
+    let name = |name: &Option<String>| name.as_deref().map(scalar).unwrap_or_default();
+    let mut values = vec![("script_dir", text(SCRIPTS))];
+    let mut paths: Vec<(&str, &Path)> = super::roots(answers).collect();
+    paths.push(("state_file", &answers.state_file));
+    paths.push(("slurm_log_dir", &answers.log_dir));
     match &answers.sessions {
         SessionSource::Dicom => {
-            values.push(("discover", "dicom".to_owned()));
             let sessionless = if answers.sessionless { "yes" } else { "no" };
-            values.push(("sessionless", sessionless.to_owned()));
+            values.extend([
+                ("discover", text("dicom")),
+                ("sessionless", text(sessionless)),
+            ]);
         }
-        SessionSource::Bids => values.push(("discover", "bids".to_owned())),
+        SessionSource::Bids => values.push(("discover", text("bids"))),
         SessionSource::Csv {
             file,
             subject_col,
             session_col,
         } => {
-            values.push(("sessions_file", path_value("sessions_file", file, dir)?));
+            paths.push(("sessions_file", file));
             values.push(("subject_col", scalar(subject_col)));
             values.push(("session_col", scalar(session_col)));
         }
     }
     match &answers.jobs {
-        Jobs::Local => values.push(("executor", "local".to_owned())),
+        Jobs::Local => values.push(("executor", text("local"))),
         Jobs::Slurm {
             partition,
             account,
             bin_dir,
             accounting,
         } => {
-            // Empty for Slurm's default.
-            let name = |name: &Option<String>| name.as_deref().map(scalar).unwrap_or_default();
-            values.push(("executor", "slurm".to_owned()));
+            values.push(("executor", text("slurm")));
             values.push(("slurm_partition", name(partition)));
             values.push(("slurm_account", name(account)));
-            if let Some(dir_of_commands) = bin_dir {
-                let value = path_value("slurm_bin_dir", dir_of_commands, dir)?;
-                values.push(("slurm_bin_dir", value));
-            }
-            if !accounting {
-                values.push(("accounting", "off".to_owned()));
-            }
+            values.extend((!accounting).then(|| ("accounting", text("off"))));
+            paths.extend(bin_dir.iter().map(|dir| ("slurm_bin_dir", dir.as_path())));
         }
     }
+    for (key, path) in paths {
+        values.push((key, path_value(key, path, dir)?));
+    }
     let mem = answers.mem.as_ref().map(|mem| scalar(&mem.to_string()));
+    values.extend(mem.map(|mem| ("slurm_mem", mem)));
     let cpus = answers.cpus.map(|cpus| cpus.to_string());
+    values.extend(cpus.map(|cpus| ("slurm_cpus_per_task", cpus)));
     let project = answers.project.as_deref().map(scalar);
-    let others = [
-        ("project", project),
-        ("slurm_mem", mem),
-        ("slurm_cpus_per_task", cpus),
-    ];
-    let given = others.into_iter();
-    values.extend(given.filter_map(|(key, value)| Some((key, value?))));
+    values.extend(project.map(|project| ("project", project)));
     Ok(values)
 }
 
@@ -126,14 +120,12 @@ fn scalar(text: &str) -> String {
 /// A path as a YAML scalar. Paths inside `dir` become relative, so that the study can be moved.
 fn path_value(key: &'static str, path: &Path, dir: &Path) -> Result<String, InitError> {
     let written = path.strip_prefix(dir).unwrap_or(path);
+    let unfit = |why| Err(InitError::unfit_path(key, path, why));
     let Some(text) = written.to_str() else {
-        let why = "is not UTF-8, so a configuration cannot contain it";
-        return Err(InitError::unfit_path(key, path, why));
+        return unfit("is not UTF-8, so a configuration cannot contain it");
     };
-    let is_break = |c: char| c.is_control() || c == '\u{2028}' || c == '\u{2029}';
-    if text.contains(is_break) {
-        let why = "contains a line break or another control character";
-        return Err(InitError::unfit_path(key, path, why));
+    if text.contains(|c: char| c.is_control() || ['\u{2028}', '\u{2029}'].contains(&c)) {
+        return unfit("contains a line break or another control character");
     }
     // Prevents expansion of a leading `~` and of `${`.
     let text = text.replace("${", &format!("{DOLLAR}{{"));
@@ -183,27 +175,23 @@ pub fn with_entry(text: &str, entry: &str) -> Result<String, InitError> {
         .last()
         .map_or(first, |(at, _)| at);
     let margin = " ".repeat(indent);
-    let end = match lines.get(last) {
-        Some(line) if line.ends_with("\r\n") => "\r\n",
-        _ => "\n",
+    let (before, after) = lines.split_at(last + 1);
+    let mut out = before.concat();
+    let end = match out.ends_with("\r\n") {
+        true => "\r\n",
+        false => "\n",
     };
-    let mut out = String::new();
-    for (at, line) in lines.iter().enumerate() {
-        out.push_str(line);
-        if at == last {
-            if !line.ends_with('\n') {
-                out.push_str(end);
-            }
-            out.push_str(end);
-            for line in entry.lines() {
-                // The catalogue's entries are indented by two spaces.
-                let line = line.strip_prefix("  ").unwrap_or(line);
-                let margin = if line.is_empty() { "" } else { &margin };
-                out.push_str(&format!("{margin}{line}{end}"));
-            }
-        }
+    if !out.ends_with('\n') {
+        out.push_str(end);
     }
-    Ok(out)
+    out.push_str(end);
+    for line in entry.lines() {
+        // The catalogue's entries are indented by two spaces.
+        let line = line.strip_prefix("  ").unwrap_or(line);
+        let margin = if line.is_empty() { "" } else { &margin };
+        out.push_str(&format!("{margin}{line}{end}"));
+    }
+    Ok(out + &after.concat())
 }
 
 fn is_comment(line: &str) -> bool {
