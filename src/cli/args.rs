@@ -199,10 +199,12 @@ pub struct TaskArgs {
 impl TaskArgs {
     /// The words as they were given.
     pub fn words(&self) -> impl Iterator<Item = &str> {
-        let rest = self.session.iter().chain(&self.procedure);
-        std::iter::once(&self.subject)
-            .chain(rest)
-            .map(String::as_str)
+        let all = [
+            Some(&self.subject),
+            self.session.as_ref(),
+            self.procedure.as_ref(),
+        ];
+        all.into_iter().flatten().map(String::as_str)
     }
 }
 

@@ -33,34 +33,24 @@ impl Block {
 
     /// Adds a title, followed by a text that begins with a status or decision word.
     pub(super) fn title(&mut self, title: &str, text: &str) {
-        let bold = if self.is_colored {
-            Style::new().bold()
-        } else {
-            Style::new()
-        };
-        let words = first_word(text);
-        let style = match TaskState::of_cell(words) {
-            Some(state) if self.is_colored => Style::new()
-                .bold()
-                .fg_color(Some(state.style().color.into())),
-            _ => Style::new(),
-        };
-        let title = printable(title);
-        let rest = printable(text.get(words.len()..).unwrap_or_default()).into_owned();
-        let word = printable(words);
-        let line = format!("{title}: {word}{rest}");
-        let mut lines = self.wrapped(&line, 0, 2).into_iter();
-        // Coloured after wrapping, because colour codes have no width.
-        if let Some(first) = lines.next() {
-            let head = format!("{title}: {word}");
-            let first = match first.strip_prefix(&head) {
-                Some(rest) => format!("{bold}{title}{bold:#}: {style}{word}{style:#}{rest}"),
-                None => first,
-            };
-            self.push(&first);
+        let (title, text) = (printable(title), printable(text));
+        let word = first_word(&text);
+        let (mut bold, mut style) = (Style::new(), Style::new());
+        if self.is_colored {
+            bold = bold.bold();
+            if let Some(state) = TaskState::of_cell(word) {
+                style = bold.fg_color(Some(state.style().color.into()));
+            }
         }
-        for line in lines {
-            self.push(&line);
+        // Coloured after wrapping, because colour codes have no width.
+        let plain = format!("{title}: {word}");
+        let colored = format!("{bold}{title}{bold:#}: {style}{word}{style:#}");
+        let lines = self.wrapped(&format!("{title}: {text}"), 0, 2);
+        for (at, line) in lines.iter().enumerate() {
+            match line.strip_prefix(&plain).filter(|_| at == 0) {
+                Some(rest) => self.push(&format!("{colored}{rest}")),
+                None => self.push(line),
+            }
         }
     }
 

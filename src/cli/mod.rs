@@ -185,7 +185,7 @@ fn start_tracing(cli: &Cli, printer: &Printer) {
     tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(std::io::stderr)
-        .with_ansi(printer.has_colored_messages())
+        .with_ansi(printer.options().err_color)
         .with_target(false)
         .without_time()
         .init();

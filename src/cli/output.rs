@@ -54,10 +54,6 @@ impl Printer {
         Self::new(Box::new(io::stdout()), Box::new(io::stderr()), options)
     }
 
-    pub fn has_colored_messages(&self) -> bool {
-        self.options.err_color
-    }
-
     pub fn new(
         out: Box<dyn Write + Send>,
         err: Box<dyn Write + Send>,
@@ -336,10 +332,7 @@ impl Printer {
 
     /// The error of writing data, if any. A closed pipe is not one.
     pub fn finish(mut self) -> io::Result<()> {
-        if self.failure.is_none() {
-            self.failure = self.out.flush().err();
-        }
-        match self.failure {
+        match self.failure.or_else(|| self.out.flush().err()) {
             Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
             _ => Ok(()),
         }

@@ -10,7 +10,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use crate::base::sys;
 use crate::config::duration::parse;
 use crate::model::state::{Reason, TaskStatus, UnknownWord};
-use crate::show::tables::{TaskState, row_columns};
+use crate::show::tables::TaskState;
 
 /// Shortest interval between two queries of Slurm.
 pub const MIN_INTERVAL: Duration = Duration::from_secs(1);
@@ -71,10 +71,6 @@ fn point(text: &str, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     Some(Local.from_local_datetime(&local).earliest()?.to_utc())
 }
 
-pub(super) fn status() -> impl TypedValueParser<Value = TaskStatus> {
-    one_of(TaskStatus::ALL.map(TaskStatus::as_str))
-}
-
 /// A decision word, or its short form, which narrow terminals show.
 pub(super) fn task_state() -> impl TypedValueParser<Value = TaskState> {
     let values =
@@ -83,21 +79,12 @@ pub(super) fn task_state() -> impl TypedValueParser<Value = TaskState> {
         .try_map(|word| TaskState::of_cell(&word).ok_or("unknown status"))
 }
 
-pub(super) fn reason() -> impl TypedValueParser<Value = Reason> {
-    one_of(Reason::ALL.iter().map(|reason| reason.as_str()))
-}
-
-/// The same, but offers only the reasons of failures.
+/// A reason; offers only those of failures.
 pub(super) fn failure() -> impl TypedValueParser<Value = Reason> {
     let values = Reason::ALL
         .iter()
         .map(|reason| PossibleValue::new(reason.as_str()).hide(!reason.fits(TaskStatus::Failed)));
     PossibleValuesParser::new(values).try_map(|word| word.parse())
-}
-
-/// The name of a column of `status`.
-pub(super) fn column() -> impl TypedValueParser<Value = String> {
-    PossibleValuesParser::new(row_columns())
 }
 
 pub(super) fn one_of<T>(

@@ -99,15 +99,12 @@ impl Context {
 
     /// A trace of an earlier state, if the state file is missing.
     pub(super) fn traces(&self, state: &State) -> Option<(&'static str, PathBuf)> {
-        if state.is_stored() {
-            return None;
-        }
-        traces::find(
-            &self.store,
-            &self.config.log_file,
-            &self.project(state),
-            &|name| self.config.procedures.find(name).is_some(),
-        )
+        let is_known = |name: &str| self.config.procedures.find(name).is_some();
+        let find = || {
+            let project = self.project(state);
+            traces::find(&self.store, &self.config.log_file, &project, &is_known)
+        };
+        (!state.is_stored()).then(find).flatten()
     }
 }
 

@@ -76,12 +76,12 @@ fn mail_server(
         findings.about(TOPIC, about).error(text, error.hint());
         return;
     }
-    let server = format!("{}:{}", audit.smtp_host, audit.smtp_port);
+    let (host, port) = (&audit.smtp_host, audit.smtp_port);
     findings.about(TOPIC, "audit.smtp_host");
-    match reach(&audit.smtp_host, audit.smtp_port) {
-        Ok(()) => findings.ok(format!("the mail server {server} can be reached")),
+    match reach(host, port) {
+        Ok(()) => findings.ok(format!("the mail server {host}:{port} can be reached")),
         Err(why) => findings.warning(
-            format!("the mail server {server} cannot be reached: {why}"),
+            format!("the mail server {host}:{port} cannot be reached: {why}"),
             "check audit.smtp_host and audit.smtp_port; the server must be reachable from this machine",
         ),
     }
