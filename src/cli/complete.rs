@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use clap::{Arg, Command, CommandFactory as _};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
-use clap_complete::env::{Bash, CompleteEnv, EnvCompleter, Fish, Zsh};
+use clap_complete::env::{CompleteEnv, Shells};
 
-use super::args::{Cli, CompletionsArgs, ShellName};
+use super::args::{Cli, CompletionsArgs};
 use super::error::Result;
 use super::output::Printer;
 use crate::base::exit::Exit;
@@ -32,10 +32,9 @@ const PROGRAM: &str = "snbb-scheduler";
 
 /// Prints the script, which stays valid when the study changes.
 pub(super) fn run(args: &CompletionsArgs, printer: &mut Printer) -> Result<Exit> {
-    let shell: &dyn EnvCompleter = match args.shell {
-        ShellName::Bash => &Bash,
-        ShellName::Zsh => &Zsh,
-        ShellName::Fish => &Fish,
+    let shells = Shells::builtins();
+    let Some(shell) = shells.completer(&args.shell) else {
+        return Ok(Exit::Done);
     };
     // The script starts the name if it was found on `PATH`, else the absolute path.
     let called = std::env::args_os().next().unwrap_or_default();

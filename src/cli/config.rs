@@ -25,11 +25,8 @@ pub(super) fn run(global: &Global, args: &ConfigArgs, printer: &mut Printer) -> 
     for warning in &config.warnings {
         printer.warning(warning);
     }
-    let names: Vec<&str> = config
-        .procedures
-        .iter()
-        .map(|(_, one)| &*one.name)
-        .collect();
+    let procedures = config.procedures.iter();
+    let names: Vec<&str> = procedures.map(|(_, one)| &*one.name).collect();
     let selection = Selection::new(&[], &[], &args.procedures, &names)?;
     settings.retain(|setting| {
         let procedure = setting.procedure.as_deref();
@@ -41,10 +38,8 @@ pub(super) fn run(global: &Global, args: &ConfigArgs, printer: &mut Printer) -> 
     let file = config.file.as_deref();
     match args.format {
         TextFormat::Json => {
-            let list: Vec<Json> = settings
-                .iter()
-                .map(|setting| object(setting, file))
-                .collect();
+            let list = settings.iter().map(|setting| object(setting, file));
+            let list: Vec<Json> = list.collect();
             let text = serde_json::to_string_pretty(&list).map_err(TableError::from)?;
             printer.line(&text);
         }

@@ -120,21 +120,16 @@ fn pages() -> Vec<(String, Vec<u8>)> {
 }
 
 fn name(command: &Command) -> &str {
-    command
-        .get_display_name()
-        .unwrap_or_else(|| command.get_name())
+    command.get_display_name().unwrap_or(command.get_name())
 }
 
 /// The page of a command.
 fn page(command: &Command) -> Vec<u8> {
-    let man = Man::new(command.clone())
-        .title(name(command).to_uppercase())
-        .date(NO_DATE)
-        .source(SOURCE)
-        .manual(NAME);
+    let title = name(command).to_uppercase();
+    let man = Man::new(command.clone()).title(title).date(NO_DATE);
     let mut page = Vec::new();
     // Writing to memory cannot fail.
-    let _ = man.render(&mut page);
+    let _ = man.source(SOURCE).manual(NAME).render(&mut page);
     page
 }
 
@@ -197,15 +192,11 @@ fn config_page() -> Vec<u8> {
 }
 
 fn tag(key: &Key) -> Vec<Inline> {
-    let mut tag = vec![
-        bold(key.name),
-        roman(": "),
-        italic(plain(&key.kind.words())),
-    ];
-    if let Some(default) = key.default.words() {
-        tag.push(roman(format!(" (default: {})", plain(&default))));
-    }
-    tag
+    let kind = italic(plain(&key.kind.words()));
+    let default = key.default.words();
+    let default = default.map(|default| roman(format!(" (default: {})", plain(&default))));
+    let tag = [bold(key.name), roman(": "), kind];
+    tag.into_iter().chain(default).collect()
 }
 
 /// The text without Markdown's marks.

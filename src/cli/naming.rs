@@ -54,25 +54,17 @@ impl Named {
             procedure = Some(rest.remove(at).to_owned());
         }
         let mut rest = rest.into_iter();
-        if subject.is_none() {
-            subject = rest.next().map(|label| format!("sub-{label}"));
-        }
-        if session.is_none() {
-            session = rest.next().map(|label| format!("ses-{label}"));
-        }
+        let subject = subject.or_else(|| rest.next().map(|label| format!("sub-{label}")));
+        let session = session.or_else(|| rest.next().map(|label| format!("ses-{label}")));
         if let Some(word) = rest.next() {
-            let message = format!(
-                "no procedure '{word}' (available: {})",
-                procedures.join(", ")
-            );
+            let known = procedures.join(", ");
+            let message = format!("no procedure '{word}' (available: {known})");
             return Err(match suggest::nearest(word, procedures.iter().copied()) {
                 Some(name) => Failure::usage(message, format!("did you mean {name}?")),
                 None => usage(message),
             });
         }
-        let Some(subject) = subject else {
-            return Err(usage("missing subject".to_owned()));
-        };
+        let subject = subject.ok_or_else(|| usage("missing subject".to_owned()))?;
         Ok(Self {
             subject,
             session,
@@ -161,8 +153,9 @@ impl Context {
         selection: &Selection,
     ) -> Result<()> {
         self.refuse_unknown_in(found, args)?;
+        let procedures = || self.config.procedures.iter();
         let any_task = found.sessions.iter().any(|session| {
-            self.config.procedures.iter().any(|(_, procedure)| {
+            procedures().any(|(_, procedure)| {
                 let label = match procedure.scope {
                     Scope::Session => session.session.as_str(),
                     Scope::Subject => "",

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::values::{failure, interval, seconds, whole};
+use super::values::{failure, interval, one_of, seconds, whole};
 use super::{OutputCheckArgs, SelectArgs, TextFormat, WriteArgs};
 use crate::cli::output::Format;
 use crate::config::duration;
+use crate::model::job::ExecutorKind;
 use crate::model::state::Reason;
 
 #[derive(Debug, Args)]
@@ -305,9 +306,9 @@ pub struct InitArgs {
     /// Apps of the catalogue, such as fmriprep,mriqc; omit for a small example
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = STUDY)]
     pub procedures: Option<Vec<String>>,
-    /// How to run jobs [default: slurm if it is available]
-    #[arg(long, value_enum, help_heading = JOBS)]
-    pub executor: Option<ExecutorWord>,
+    /// How to run jobs: on Slurm, or as child processes on this machine [default: slurm if it is available]
+    #[arg(long, value_parser = one_of::<ExecutorKind>(ExecutorKind::WORDS), help_heading = JOBS)]
+    pub executor: Option<ExecutorKind>,
     /// Slurm partition; empty for your default
     #[arg(long, value_name = "NAME", help_heading = JOBS)]
     pub partition: Option<String>,
@@ -332,14 +333,6 @@ const DATA: &str = "Data";
 const STUDY: &str = "Study";
 const JOBS: &str = "Jobs";
 
-/// Executors that `init` can set up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ExecutorWord {
-    Slurm,
-    /// Child processes on this machine
-    Local,
-}
-
 #[derive(Debug, Args)]
 pub struct CheckArgs {
     /// Repeat the Slurm checks in the environment that cron provides
@@ -356,16 +349,8 @@ pub struct CheckArgs {
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
     /// Shell that runs the script
-    #[arg(value_enum, value_name = "SHELL")]
-    pub shell: ShellName,
-}
-
-/// Shells with completion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ShellName {
-    Bash,
-    Zsh,
-    Fish,
+    #[arg(value_name = "SHELL", value_parser = ["bash", "zsh", "fish"])]
+    pub shell: String,
 }
 
 #[derive(Debug, Args)]

@@ -10,7 +10,7 @@ use crate::executor::script::{Script, ScriptError};
 use crate::model::config::Config;
 use crate::model::job::ExecutorKind;
 use crate::model::procedure::options::{Argument, Arguments};
-use crate::model::procedure::{ArrayMode, MemSize, Procedure, Resources, TimeLimit, options};
+use crate::model::procedure::{MemSize, Procedure, Resources, TimeLimit, options};
 use crate::setup::place;
 
 const TOPIC: &str = "script";
@@ -172,18 +172,10 @@ fn assigned<'a>(
     (variable, set.unwrap_or_else(|| unquoted(default)))
 }
 
-/// A word without surrounding quotes; other quotes remain.
+/// A word without surrounding quotes.
 fn unquoted(word: &str) -> String {
-    let word = word.trim_end();
-    for quote in ['\'', '"'] {
-        let inner = word
-            .strip_prefix(quote)
-            .and_then(|rest| rest.strip_suffix(quote));
-        if let Some(inner) = inner {
-            return inner.replace(r"'\''", "'");
-        }
-    }
-    word.to_owned()
+    let word = word.trim_end().replace(r"'\''", "'");
+    word.trim_matches(['\'', '"']).to_owned()
 }
 
 /// Checks the `#SBATCH` lines, and compares them with the options on the command line, which take precedence.
@@ -224,10 +216,7 @@ fn directives(
                 "{shown} has '#SBATCH --array={value}' in line {line}: each task would become several jobs, and it would \
                  be unknown which one is the task's"
             ),
-            match procedure.rules.array {
-                ArrayMode::Never => "remove it: one job is submitted per task (`array: auto` combines tasks to job arrays)",
-                _ => "remove it: the program creates the job arrays",
-            },
+            "remove it; `array: auto` combines tasks to job arrays",
         );
     }
     if let Some(clusters) = first("clusters") {
@@ -292,23 +281,19 @@ fn passed(resources: &Resources, name: &str) -> Option<String> {
         "time" => options::time(resources).map(|time| time.to_string()),
         "mem" => options::mem(resources).map(|mem| mem.to_string()),
         "cpus-per-task" => options::cpus(resources).map(|cpus| cpus.to_string()),
-        _ => {
-            let mut named = resources.named();
-            named.find(|(own, _)| *own == name).map(|(_, value)| value)
-        }
+        _ => resources
+            .named()
+            .find(|(own, _)| *own == name)
+            .map(|(_, value)| value),
     }
 }
 
 fn is_same(name: &str, one: &str, other: &str) -> bool {
+    let mem = |text| Some(MemSize::parse(text).ok()?.megabytes());
+    let time = |text| Some(TimeLimit::parse(text).ok()?.seconds());
     match name {
-        "mem" => match (MemSize::parse(one), MemSize::parse(other)) {
-            (Ok(one), Ok(other)) => one.megabytes() == other.megabytes(),
-            _ => one == other,
-        },
-        "time" => match (TimeLimit::parse(one), TimeLimit::parse(other)) {
-            (Ok(one), Ok(other)) => one.seconds() == other.seconds(),
-            _ => one == other,
-        },
+        "mem" if mem(one).is_some() => mem(one) == mem(other),
+        "time" if time(one).is_some() => time(one) == time(other),
         _ => one == other,
     }
 }

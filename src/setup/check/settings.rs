@@ -111,9 +111,7 @@ pub(super) fn environment(
 
 /// Judges the settings without reading anything else.
 pub(super) fn check(config: &Config, findings: &mut Findings) {
-    let never = names_of(config, |procedure| {
-        procedure.rules.pause_after_failures.is_none()
-    });
+    let never = names_of(config, |one| one.rules.pause_after_failures.is_none());
     let never_pauses = format!(
         "repeated failures never pause these procedures: {}",
         few(&never)

@@ -5,13 +5,13 @@ use std::path::Path;
 use super::{Gatherer, picked};
 use crate::base::sys;
 use crate::base::text::capital;
-use crate::cli::args::ExecutorWord;
 use crate::cli::error::Result;
 use crate::cli::init::report_existing;
 use crate::executor::slurm::offers;
 use crate::executor::slurm::offers::Offers;
 use crate::model::bids::{Session, SessionSource, suggest};
 use crate::model::config::Config;
+use crate::model::job::ExecutorKind;
 use crate::setup::catalogue::{App, DESCRIPTION, apps};
 use crate::setup::init::existing::Existing;
 use crate::setup::init::{self, InitError, Jobs, survey};
@@ -108,7 +108,7 @@ impl Gatherer<'_> {
 
     pub(super) fn jobs(&mut self) -> Result<Jobs> {
         let args = self.args;
-        if args.executor == Some(ExecutorWord::Local) {
+        if args.executor == Some(ExecutorKind::Local) {
             return Ok(Jobs::Local);
         }
         let offers = offers::ask(std::env::vars_os().collect(), &sys::user_name());
