@@ -102,10 +102,8 @@ fn with_completers(command: Command, study: &Arc<Study>) -> Command {
 
 /// True if there are candidates besides options. Without others, clap offers all options, even hidden ones.
 fn offers_words(command: &Command, study: &Study) -> bool {
-    let names_task = command
-        .get_positionals()
-        .any(|arg| arg.get_id() == "subject");
-    if names_task {
+    let mut positionals = command.get_positionals();
+    if positionals.any(|arg| arg.get_id() == "subject") {
         let is_typed = study.words.iter().any(|word| word == command.get_name());
         let kinds = [Kind::Subject, Kind::Session, Kind::Procedure];
         return is_typed && !candidates(study, &kinds, OsStr::new("")).is_empty();

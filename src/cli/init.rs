@@ -121,11 +121,10 @@ fn list_files(
     dir: &Path,
     printer: &mut Printer,
 ) {
-    for path in directories {
-        printer.info(&format!("{for_directory} {}", shown(path)));
-    }
-    for file in files {
-        printer.info(&format!("{for_file} {}", shown(&dir.join(&file.path))));
+    let directories = directories.iter().map(|path| (for_directory, path.clone()));
+    let files = files.iter().map(|file| (for_file, dir.join(&file.path)));
+    for (word, path) in directories.chain(files) {
+        printer.info(&format!("{word} {}", shown(&path)));
     }
 }
 
@@ -175,19 +174,18 @@ fn report_existing(existing: &Existing, printer: &mut Printer) {
 /// Parses a path as the configuration does: `~` and `${VAR}` are expanded, a relative one is relative to the working
 /// directory.
 fn absolute(option: &'static str, given: &Path, cwd: &Path) -> Result<PathBuf, InitError> {
-    let value = |why: &str| {
+    let wrong = |why: &str| {
         let text = format!("'{}': {why}", given.display().to_string().escape_debug());
         InitError::wrong(option, text, "correct the option; nothing was written")
     };
-    if given.as_os_str().is_empty() {
-        return Err(value("is empty"));
+    let text = given
+        .to_str()
+        .ok_or_else(|| wrong("is not UTF-8, which a configuration must be"))?;
+    if text.is_empty() {
+        return Err(wrong("is empty"));
     }
-    let Some(text) = given.to_str() else {
-        let why = "is not UTF-8, which a configuration must be";
-        return Err(InitError::unfit_path(option, given, why));
-    };
     let expanded = paths::expand(text, &sys::env);
-    let expanded = expanded.map_err(|error| value(&error))?;
+    let expanded = expanded.map_err(|error| wrong(&error))?;
     Ok(paths::absolute(cwd, &expanded))
 }
 
@@ -284,19 +282,17 @@ fn add(
 fn check_needs(app: &App, known: &[&str]) -> Result<()> {
     let is_there = |name: &&str| known.contains(name);
     let is_converter = |name: &&str| catalogue::app(name).is_some_and(App::is_converter);
-    let missing = app
-        .needs
-        .iter()
-        .find(|any| !any.iter().any(is_there) && !any.iter().all(is_converter));
+    let mut needs = app.needs.iter();
+    let missing = needs.find(|any| !any.iter().any(is_there) && !any.iter().all(is_converter));
     let Some(missing) = missing else {
         return Ok(());
     };
     let (name, needed) = (app.name, missing.join(" or "));
     let text =
         format!("{name} needs results of {needed}, which is not a procedure of the configuration");
-    let both = [missing.first().copied().unwrap_or_default(), name].join(",");
+    let first = missing.first().copied().unwrap_or_default();
     let hint = format!(
-        "add both: --add {both}; if another procedure produces them, write the entry yourself"
+        "add both: --add {first},{name}; if another procedure produces them, write the entry yourself"
     );
     Err(InitError::wrong("--add", text, hint).into())
 }

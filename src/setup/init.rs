@@ -195,11 +195,9 @@ pub fn files(answers: &Answers, dir: &Path) -> Result<Vec<NewFile>, InitError> {
     if answers.describes {
         let name = answers.bids_root.file_name().unwrap_or_default();
         let name = name.to_string_lossy();
-        let name = answers.project.as_deref().unwrap_or(&name);
-        files.push(NewFile::plain(
-            answers.bids_root.join(catalogue::DESCRIPTION),
-            catalogue::description(name) + "\n",
-        ));
+        let text = catalogue::description(answers.project.as_deref().unwrap_or(&name));
+        let path = answers.bids_root.join(catalogue::DESCRIPTION);
+        files.push(NewFile::plain(path, text + "\n"));
     }
     Ok(files)
 }
@@ -214,10 +212,10 @@ pub fn scripts(app: &App, dir: &Path, scripts: &Path) -> Result<Vec<NewFile>, In
     for (name, content) in app.files() {
         let path = scripts.join(name);
         let place = dir.join(&path);
-        let Some(place) = place.to_str() else {
+        let place = place.to_str().ok_or_else(|| {
             let why = "is not UTF-8, so a script cannot contain it";
-            return Err(InitError::unfit_path("the directory", dir, why));
-        };
+            InitError::unfit_path("the directory", dir, why)
+        })?;
         text = text.replace(&format!("{SHARED}/{name}"), &shell::quote(place));
         files.push(NewFile::plain(path, *content));
     }
@@ -238,7 +236,8 @@ pub fn root_around<'a>(answers: &'a Answers, path: &Path) -> Option<(&'static st
 /// The data roots with their keys.
 fn roots(answers: &Answers) -> impl Iterator<Item = (&'static str, &Path)> {
     let dicom = answers.dicom_root.as_deref();
-    dicom.map(|root| ("dicom_root", root)).into_iter().chain([
+    let dicom = dicom.map(|root| ("dicom_root", root));
+    dicom.into_iter().chain([
         ("bids_root", answers.bids_root.as_path()),
         ("derivatives_root", answers.derivatives_root.as_path()),
     ])
@@ -258,11 +257,10 @@ pub struct Choice {
 /// An unknown name; a choice between several needed apps; two converters.
 pub fn choose(names: &[String], catalogue: &[App], converts: bool) -> Result<Choice, InitError> {
     let mut named: Vec<&App> = Vec::new();
-    let given = names.iter().map(|name| name.trim());
-    for name in given.filter(|name| !name.is_empty()) {
-        let app = find(name, catalogue)?;
-        if !has(&named, &[app.name]) {
-            named.push(app);
+    for name in names.iter().map(|name| name.trim()) {
+        if !name.is_empty() {
+            let app = find(name, catalogue)?;
+            named.extend(Some(app).filter(|app| !has(&named, &[app.name])));
         }
     }
     let mut choice = Choice::default();
@@ -287,9 +285,8 @@ pub fn choose(names: &[String], catalogue: &[App], converts: bool) -> Result<Cho
                 }
             }
         }
-        let added = choice.added.iter().map(|(name, _)| *name);
-        for name in added {
-            let app = catalogue.iter().find(|app| app.name == name);
+        for (name, _) in &choice.added {
+            let app = catalogue.iter().find(|app| app.name == *name);
             named.extend(app.filter(|app| !has(&named, &[app.name])));
         }
     }

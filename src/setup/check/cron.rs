@@ -5,6 +5,7 @@
     reason = "starts the program itself, as cron would"
 )]
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,16 +19,6 @@ use crate::executor::slurm::KEPT;
 use crate::setup::place::CRON_PATH;
 
 const TOPIC: &str = "cron";
-/// Topics whose findings are about a path in the configuration.
-const PATHS: [&str; 6] = [
-    "dicom_root",
-    "bids_root",
-    "derivatives_root",
-    "state_file",
-    "log_file",
-    "log_dir",
-];
-
 /// A finding under cron.
 #[derive(Debug, Clone, Deserialize)]
 struct CronFinding {
@@ -64,23 +55,19 @@ pub fn check(config: Option<&Path>, by_variable: bool, findings: &mut Findings) 
         sbatch: find_script("sbatch", &[], sys::env("PATH").as_deref()).ok(),
         variables: variables.filter_map(set).collect(),
     };
+    let file = config.map_or(Vec::new(), |file| vec![Path::new("--config"), file]);
     let output = Command::new("/proc/self/exe")
         .args(["check", "--format", "json"])
-        .args(
-            config
-                .into_iter()
-                .flat_map(|file| [Path::new("--config"), file]),
-        )
+        .args(file)
         .env_clear()
         .envs(environment(sys::env("HOME"), &sys::user_name()))
         .stdin(Stdio::null())
         .output();
-    let there = output
-        .map_err(|error| error.to_string())
-        .and_then(|output| {
-            serde_json::from_slice::<Vec<CronFinding>>(&output.stdout)
-                .map_err(|_| String::from_utf8_lossy(&output.stderr).trim().to_owned())
-        });
+    let there = match output {
+        Ok(output) => serde_json::from_slice::<Vec<CronFinding>>(&output.stdout)
+            .map_err(|_| String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+        Err(error) => Err(error.to_string()),
+    };
     match there {
         Ok(there) => judge(&here, &there, &help, findings),
         Err(error) => findings.about(TOPIC, "").error(
@@ -101,15 +88,20 @@ fn environment(home: Option<OsString>, user: &str) -> Vec<(OsString, OsString)> 
 fn judge(here: &[Finding], there: &[CronFinding], help: &Help, findings: &mut Findings) {
     findings.about(TOPIC, "");
     let before = findings.before;
-    for topic in PATHS {
-        let known = here.iter().filter(|here| here.topic == topic);
-        let is_new = |there: &&CronFinding| {
-            there.topic == topic && !known.clone().any(|here| here.about == there.about)
-        };
-        if let Some(other) = there.iter().find(is_new) {
-            let text = format!("under cron: {topic} is {}", other.about);
-            findings.about(TOPIC, topic).error(text, SET_IN_CRONTAB);
-        }
+    let is_path = |topic: &str| {
+        matches!(topic, "state_file" | "log_file" | "log_dir") || topic.ends_with("_root")
+    };
+    let is_known = |other: &CronFinding| {
+        let mut here = here.iter();
+        here.any(|known| (known.topic, &known.about) == (&*other.topic, &other.about))
+    };
+    let moved = there
+        .iter()
+        .filter(|other| is_path(&other.topic) && !is_known(other));
+    let moved: BTreeMap<&str, &str> = moved.map(|other| (&*other.topic, &*other.about)).collect();
+    for (topic, path) in moved {
+        let text = format!("under cron: {topic} is {path}");
+        findings.about(TOPIC, topic).error(text, SET_IN_CRONTAB);
     }
     let crontab = crontab(help, there);
     for finding in there {
@@ -142,24 +134,19 @@ const SET_IN_CRONTAB: &str = "set the variable in the crontab (a line NAME=value
 
 /// The level of a finding under cron that is worse than the current one.
 fn worse(finding: &CronFinding, here: &[Finding]) -> Option<Level> {
-    let level = finding
-        .level
-        .parse()
-        .ok()
-        .filter(|level| *level > Level::Ok)?;
+    let level: Level = finding.level.parse().ok()?;
     let is_known = here.iter().any(|known| match finding.topic.as_str() {
         "config" => known.text == finding.text,
         topic => (known.topic, &known.about) == (topic, &finding.about) && known.level >= level,
     });
-    (!is_known).then_some(level)
+    (level > Level::Ok && !is_known).then_some(level)
 }
 
 /// A remedy for Slurm's commands, derived from the current environment.
 fn crontab(help: &Help, there: &[CronFinding]) -> Option<String> {
     let mut lines = Vec::new();
-    let is_missing = there
-        .iter()
-        .any(|there| there.topic == "slurm" && there.about == "sbatch");
+    let mut missing = there.iter().filter(|there| there.topic == "slurm");
+    let is_missing = missing.any(|there| there.about == "sbatch");
     let sbatch = help.sbatch.as_deref().filter(|_| is_missing);
     if let Some(dir) = sbatch.and_then(Path::parent) {
         let dir = dir.display();

@@ -67,10 +67,8 @@ impl Existing {
                 all.add(app, &place, &maker, config, sessions);
             }
         }
-        let order = |found: &AppResults| {
-            let mut apps = catalogue::apps().iter();
-            apps.position(|app| app.name == found.app.name)
-        };
+        let apps = catalogue::apps();
+        let order = |found: &AppResults| apps.iter().position(|app| app.name == found.app.name);
         let Self { found, notes } = &mut all;
         // The place with most complete results of an app comes first.
         found.sort_by_key(|found| (order(found), Reverse(found.complete)));

@@ -22,27 +22,24 @@ pub(super) fn check(wanted: &[Wanted], report: &Report, findings: &mut Findings)
     for wanted in wanted {
         let names = wanted.partition.iter().flat_map(|list| list.split(','));
         let names: Vec<&str> = names.collect();
-        let chosen = partitions
-            .iter()
-            .filter(|partition| match names.as_slice() {
-                [] => partition.is_default,
-                names => names.contains(&partition.name.as_str()),
-            });
-        let chosen: Vec<&Limit> = chosen.collect();
-        let of_account = associations.iter().filter(|limit| {
-            let is_it = |account: &String| limit.name == *account;
-            wanted.account.as_ref().is_none_or(is_it)
+        let mut chosen: Vec<&Limit> = partitions.iter().collect();
+        chosen.retain(|partition| match names.as_slice() {
+            [] => partition.is_default,
+            names => names.contains(&partition.name.as_str()),
+        });
+        let mut of_account: Vec<&Limit> = associations.iter().collect();
+        of_account.retain(|limit| {
+            let account = wanted.account.as_ref();
+            account.is_none_or(|account| limit.name == *account)
                 && (limit.partition.is_empty() || names.contains(&limit.partition.as_str()))
         });
-        let of_account: Vec<&Limit> = of_account.collect();
-        let is_it = |limit: &&Limit| wanted.qos.as_ref() == Some(&limit.name);
-        let of_qos: Vec<&Limit> = qualities.iter().filter(is_it).collect();
+        let mut of_qos: Vec<&Limit> = qualities.iter().collect();
+        of_qos.retain(|limit| wanted.qos.as_ref() == Some(&limit.name));
         too_long(wanted, "partition", &chosen, "", findings);
         too_long(wanted, "account", &of_account, " (MaxWall)", findings);
         too_long(wanted, "qos", &of_qos, " (MaxWall)", findings);
-        let others = chosen.iter().filter(|partition| !used.contains(*partition));
-        let others: Vec<&Limit> = others.copied().collect();
-        used.extend(others);
+        chosen.retain(|partition| !used.contains(partition));
+        used.extend(chosen);
     }
     for partition in used {
         findings.about(TOPIC, &partition.name);
