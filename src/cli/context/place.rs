@@ -166,9 +166,9 @@ pub(super) fn refuse_ambiguous_link(config: &Config) -> Result<()> {
 /// Warns of the reasons for which `run` would stop.
 pub fn warn_stops(stops: &[SafetyStop], printer: &mut Printer) {
     if !stops.is_empty() {
+        let message = safety::message(stops);
         printer.warning(&format!(
-            "{}; `run` would submit nothing (safety stop)",
-            safety::message(stops)
+            "{message}; `run` would submit nothing (safety stop)"
         ));
         printer.hint(&safety::hints(stops));
     }

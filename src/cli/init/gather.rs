@@ -30,40 +30,41 @@ impl Asker {
         (is_terminal && !is_silent).then_some(Self)
     }
 
-    /// Repeats a question until `check` accepts the answer. Without a default, an answer may be empty if `check` accepts
-    /// that.
-    fn text(
+    /// Repeats a question until `check` accepts the answer, and returns what it makes of it. Without a default, an answer
+    /// may be empty.
+    fn text<T>(
         &self,
         question: &str,
         default: Option<&str>,
-        check: impl Fn(&str) -> Result<(), InitError>,
-    ) -> Result<String> {
+        check: impl Fn(&str) -> Result<T, InitError>,
+    ) -> Result<T> {
         loop {
             let input = Input::<String>::with_theme(&SimpleTheme).with_prompt(question);
             let input = match default {
                 Some(default) => input.default(default.to_owned()),
                 None => input.allow_empty(true),
             };
-            let answer = input.interact_text().map_err(ended)?;
-            let answer = answer.trim();
-            let Err(rejected) = check(answer) else {
-                return Ok(answer.to_owned());
-            };
-            let line = format!("error: {}", rejected.in_dialogue());
-            Term::stderr().write_line(&line).map_err(ended)?;
+            match check(input.interact_text().map_err(ended)?.trim()) {
+                Ok(value) => return Ok(value),
+                Err(rejected) => {
+                    let line = format!("error: {}", rejected.in_dialogue());
+                    Term::stderr().write_line(&line).map_err(ended)?;
+                }
+            }
         }
     }
 
     /// Asks for one of several words, or its number in the list.
-    fn one_of(&self, question: &str, words: &[&str], default: &str) -> Result<String> {
-        let answer = self.text(question, Some(default), |answer| {
-            if words.contains(&picked(words, answer)) {
-                return Ok(());
-            }
-            let hint = format!("choose one of {}", words.join(", "));
-            Err(InitError::wrong("", "unknown answer", hint))
-        })?;
-        Ok(picked(words, &answer).to_owned())
+    fn one_of<'a>(&self, question: &str, words: &[&'a str], default: &str) -> Result<&'a str> {
+        self.text(question, Some(default), |answer| {
+            let mut known = words.iter().copied();
+            known
+                .find(|word| *word == picked(words, answer))
+                .ok_or_else(|| {
+                    let hint = format!("choose one of {}", words.join(", "));
+                    InitError::wrong("", "unknown answer", hint)
+                })
+        })
     }
 
     pub(super) fn agrees(&self, question: &str) -> Result<bool> {
@@ -162,24 +163,30 @@ impl Gatherer<'_> {
     }
 
     /// A path from the option, else from the user, who is asked until `check` accepts it; without questions, the default.
-    fn path(
+    /// Also what the check returns.
+    fn path<T>(
         &self,
         option: &'static str,
         given: &Option<PathBuf>,
         question: &str,
         default: Option<PathBuf>,
-        check: impl Fn(&Path) -> Result<(), InitError>,
-    ) -> Result<PathBuf> {
-        let Some(asker) = self.asker.filter(|_| given.is_none()) else {
-            let path = self.given(option, given)?.or(default);
-            return Ok(path.ok_or_else(|| InitError::missing(option))?);
+        check: impl Fn(&Path) -> Result<T, InitError>,
+    ) -> Result<(PathBuf, T)> {
+        let read = |path: &Path| {
+            let path = absolute(option, path, self.cwd)?;
+            let value = check(&path)?;
+            Ok((path, value))
         };
-        let read = |answer: &str| absolute(option, Path::new(answer), self.cwd);
+        if let Some(path) = given {
+            return Ok(read(path)?);
+        }
+        let Some(asker) = self.asker else {
+            let path = default.ok_or_else(|| InitError::missing(option))?;
+            let value = check(&path)?;
+            return Ok((path, value));
+        };
         let default = default.as_deref().and_then(Path::to_str);
-        let answer = asker.text(question, default, |answer| {
-            read(answer).and_then(|path| check(&path))
-        })?;
-        Ok(read(&answer)?)
+        asker.text(question, default, |answer| read(Path::new(answer)))
     }
 
     /// Shows choices with their numbers.
@@ -198,11 +205,11 @@ impl Gatherer<'_> {
         let beside = |name| Some(self.dir.join(name)).filter(|path| place::is_there(path));
         let (dicom, has_bids) = (beside("dicom"), beside("bids").is_some());
         let source = if args.sessions_file.is_some() {
-            "list".to_owned()
+            "list"
         } else if args.dicom_root.is_some() {
-            "dicom".to_owned()
+            "dicom"
         } else if args.bids_root.is_some() {
-            "bids".to_owned()
+            "bids"
         } else if let Some(asker) = self.asker {
             let choices = [
                 "dicom  directories of DICOM files, as sub-*/ses-* or sub-*",
@@ -217,13 +224,13 @@ impl Gatherer<'_> {
             // The data is beside the configuration.
             let note = format!("using the sessions below {}", root.display());
             self.printer.note(&note);
-            "dicom".to_owned()
+            "dicom"
         } else if has_bids {
-            "bids".to_owned()
+            "bids"
         } else {
             return Err(InitError::missing("--dicom-root or --bids-root").into());
         };
-        match source.as_str() {
+        match source {
             "dicom" => self.dicom(dicom),
             "list" => self.list(),
             _ => Ok((SessionSource::Bids, None, None)),
@@ -232,9 +239,7 @@ impl Gatherer<'_> {
 
     fn dicom(&mut self, default: Option<PathBuf>) -> Result<Source> {
         let (given, question) = (&self.args.dicom_root, "Directory of the DICOM files");
-        let check = |root: &Path| survey::dicom(root).map(drop);
-        let root = self.path("--dicom-root", given, question, default, check)?;
-        let data = survey::dicom(&root)?;
+        let (root, data) = self.path("--dicom-root", given, question, default, survey::dicom)?;
         self.report_data(&data, &root);
         Ok((SessionSource::Dicom, Some(root), Some(data)))
     }
@@ -244,10 +249,9 @@ impl Gatherer<'_> {
         let (subject_col, session_col) = (&args.subject_col, &args.session_col);
         let question =
             format!("CSV or TSV file with the columns {subject_col}, {session_col} and dicom_path");
-        let check = |file: &Path| survey::list(file, subject_col, session_col).map(drop);
+        let check = |file: &Path| survey::list(file, subject_col, session_col);
         let given = &args.sessions_file;
-        let file = self.path("--sessions-file", given, &question, None, check)?;
-        let data = survey::list(&file, subject_col, session_col)?;
+        let (file, data) = self.path("--sessions-file", given, &question, None, check)?;
         self.report_data(&data, &file);
         let dicom_root = self.given("--dicom-root", &args.dicom_root)?;
         if let Some(root) = &dicom_root {
@@ -286,13 +290,13 @@ impl Gatherer<'_> {
             false => "BIDS dataset to create from them",
         };
         let given = &self.args.bids_root;
-        let check = |root: &Path| survey::bids(root, is_source).map(drop);
-        let root = self.path("--bids-root", given, question, beside.or(Some(own)), check)?;
+        let check = |root: &Path| survey::bids(root, is_source);
+        let default = beside.or(Some(own));
+        let (root, found) = self.path("--bids-root", given, question, default, check)?;
         if given.is_none() && self.asker.is_none() {
             let note = format!("using the BIDS dataset {}", root.display());
             self.printer.note(&note);
         }
-        let found = survey::bids(&root, is_source)?;
         if is_source {
             self.report_data(&found, &root);
         }
@@ -312,8 +316,7 @@ impl Gatherer<'_> {
             false => bids_root.with_file_name("derivatives"),
         };
         let (given, question) = (&self.args.derivatives_root, "Directory for outputs");
-        let root = self.path(OPTION, given, question, Some(default), check)?;
-        check(&root)?;
+        let (root, ()) = self.path(OPTION, given, question, Some(default), check)?;
         Ok(root)
     }
 

@@ -136,40 +136,29 @@ fn programs(interpreter: &[String]) -> (Option<&str>, Option<&str>) {
 /// The files that a script requires, each with the variable that a site can set for it. `env` contains the job's
 /// variables.
 fn files(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Vec<(String, PathBuf)> {
-    let mut files = Vec::new();
-    for line in text.lines() {
+    let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    let file = |line: &str| {
         let line = line.strip_prefix("export ").unwrap_or(line);
-        let Some((name, value)) = line.split_once('=') else {
-            continue;
-        };
-        let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+        let (name, value) = line.split_once('=')?;
         if !name.chars().all(is_name) || !FILES.iter().any(|end| name.ends_with(end)) {
-            continue;
+            return None;
         }
-        let (variable, value) = assigned(name, value, env);
+        // `${VARIABLE:-default}`, or the value itself.
+        let inner = value.trim_end().strip_prefix("${");
+        let inner = inner.and_then(|inner| inner.strip_suffix('}')?.split_once('-'));
+        let (variable, value) = match inner {
+            None => (name, unquoted(value)),
+            Some((variable, default)) => {
+                let variable = variable.trim_end_matches(':');
+                let set = env(variable).filter(|value| !value.is_empty());
+                (variable, set.unwrap_or_else(|| unquoted(default)))
+            }
+        };
         // Values that contain variables or are not paths (docker://...) cannot be checked here.
-        if value.starts_with('/') && !value.contains('$') {
-            files.push((variable.to_owned(), value.into()));
-        }
-    }
-    files
-}
-
-/// The variable that determines an assignment, and its value.
-fn assigned<'a>(
-    name: &'a str,
-    value: &'a str,
-    env: &dyn Fn(&str) -> Option<String>,
-) -> (&'a str, String) {
-    let inner = value
-        .strip_prefix("${")
-        .and_then(|rest| rest.trim_end().strip_suffix('}'));
-    let Some((variable, default)) = inner.and_then(|inner| inner.split_once('-')) else {
-        return (name, unquoted(value));
+        let is_path = value.starts_with('/') && !value.contains('$');
+        is_path.then(|| (variable.to_owned(), value.into()))
     };
-    let variable = variable.trim_end_matches(':');
-    let set = env(variable).filter(|value| !value.is_empty());
-    (variable, set.unwrap_or_else(|| unquoted(default)))
+    text.lines().filter_map(file).collect()
 }
 
 /// A word without surrounding quotes.

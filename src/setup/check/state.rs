@@ -85,8 +85,35 @@ fn judge(config: &Config, study: &Study, sessions: Option<&Sessions<'_>>, findin
         let (text, remedy) = (first.to_string(), first.remedy());
         findings.about(TOPIC, about).warning(text, remedy);
     }
-    unknown_rows(config, study, sessions, findings);
+    findings.about(TOPIC, "rows");
+    let removed = removed_procedures(config, &study.state);
+    if !removed.is_empty() {
+        let names = few(&removed);
+        findings.warning(
+            format!("rows of procedures that are not in the configuration: {names}"),
+            "if a name in the configuration is wrong, correct it; `snbb-scheduler clean --rows --older-than 90d` moves old rows away",
+        );
+    }
     never_complete(config, study, findings);
+    findings.about(TOPIC, "rows");
+    let Some(sessions) = sessions else { return };
+    let subjects: HashSet<&str> = sessions.iter().map(|(subject, _)| *subject).collect();
+    let keys = study.state.rows().iter().map(|row| &row.key);
+    let without_session: Vec<String> = keys
+        .filter(|key| config.procedures.find(&key.procedure).is_some())
+        .filter(|key| match &*key.session {
+            "" => !subjects.contains(&*key.subject),
+            session => !sessions.contains(&(&*key.subject, session)),
+        })
+        .map(ToString::to_string)
+        .collect();
+    if !without_session.is_empty() {
+        let (rows, tasks) = (plural(without_session.len(), "row"), few(&without_session));
+        findings.warning(
+            format!("{rows} of sessions that do not exist: {tasks}"),
+            "check that all data is mounted; `snbb-scheduler clean --rows --older-than 90d` moves old rows away",
+        );
+    }
 }
 
 /// Reports the findings of `state verify`.
@@ -135,42 +162,6 @@ pub fn removed_procedures(config: &Config, state: &State) -> Vec<String> {
         live => format!("{name} ({rows}, {live} in flight)"),
     });
     names.collect()
-}
-
-/// Reports rows without a procedure in the configuration or without a session.
-fn unknown_rows(
-    config: &Config,
-    study: &Study,
-    sessions: Option<&Sessions<'_>>,
-    findings: &mut Findings,
-) {
-    findings.about(TOPIC, "rows");
-    let removed = removed_procedures(config, &study.state);
-    if !removed.is_empty() {
-        let names = few(&removed);
-        findings.warning(
-            format!("rows of procedures that are not in the configuration: {names}"),
-            "if a name in the configuration is wrong, correct it; `snbb-scheduler clean --rows --older-than 90d` moves old rows away",
-        );
-    }
-    let Some(sessions) = sessions else { return };
-    let subjects: HashSet<&str> = sessions.iter().map(|(subject, _)| *subject).collect();
-    let keys = study.state.rows().iter().map(|row| &row.key);
-    let without_session: Vec<String> = keys
-        .filter(|key| config.procedures.find(&key.procedure).is_some())
-        .filter(|key| match &*key.session {
-            "" => !subjects.contains(&*key.subject),
-            session => !sessions.contains(&(&*key.subject, session)),
-        })
-        .map(ToString::to_string)
-        .collect();
-    if !without_session.is_empty() {
-        let (rows, tasks) = (plural(without_session.len(), "row"), few(&without_session));
-        findings.warning(
-            format!("{rows} of sessions that do not exist: {tasks}"),
-            "check that all data is mounted; `snbb-scheduler clean --rows --older-than 90d` moves old rows away",
-        );
-    }
 }
 
 /// Reports procedures whose jobs succeed, but whose outputs never match the markers.

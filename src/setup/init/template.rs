@@ -1,5 +1,5 @@
 //! The text of the configuration: `config.example.yaml` with the site's answers, all other keys as comments; and further
-//! entries for `init --add`.
+//! entries for `init --add APP`.
 
 use std::path::Path;
 

@@ -54,16 +54,18 @@ impl Gatherer<'_> {
             let choices = fitting.iter();
             let choices = choices.map(|app| format!("{:<16} {}", app.name, app.about));
             self.menu("Procedures of the catalogue:", &choices.collect::<Vec<_>>());
-            let split = |answer: &str| -> Vec<String> {
+            let split = |answer: &str| {
                 let names = answer.split([',', ' ']).filter(|name| !name.is_empty());
-                names.map(|name| picked(&words, name).to_owned()).collect()
+                let names = names.map(|name| picked(&words, name).to_owned());
+                let names: Vec<String> = names.collect();
+                init::choose(&names, apps(), converts)?;
+                Ok(names)
             };
-            let answer = asker.text(
+            asker.text(
                 "Procedures (numbers or names, comma-separated; empty for a small example)",
                 Some(&*proposed.join(", ")).filter(|default| !default.is_empty()),
-                |answer| init::choose(&split(answer), apps(), converts).map(drop),
-            )?;
-            split(&answer)
+                split,
+            )?
         } else {
             if proposed.is_empty() {
                 self.printer.note(&format!(
@@ -196,7 +198,7 @@ impl Gatherer<'_> {
             let is_unknown = |name: &&str| !["", NONE].contains(name) && !known.contains(name);
             let unknown = names.split(',').find(is_unknown);
             let Some(name) = unknown.filter(|_| !known.is_empty()) else {
-                return Ok(());
+                return Ok(own(names));
             };
             let hint = match suggest::nearest(name, known.iter().copied()) {
                 Some(near) => format!("did you mean '{near}'?"),
@@ -218,9 +220,7 @@ impl Gatherer<'_> {
         };
         let what = capital(what);
         self.menu(&format!("{what}s of yours in Slurm:"), choices);
-        let answer = asker.text(&what, Some(default.unwrap_or(NONE)), |answer| {
-            check(picked(known, answer))
-        })?;
-        Ok(own(picked(known, &answer)))
+        let default = Some(default.unwrap_or(NONE));
+        asker.text(&what, default, |answer| check(picked(known, answer)))
     }
 }
