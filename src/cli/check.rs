@@ -9,12 +9,11 @@ use super::error::Result;
 use super::output::{Format, Printer, PrinterOptions};
 use crate::base::exit::Exit;
 use crate::base::printable::printable;
-use crate::base::sys;
 use crate::setup::check::{self, Finding, Findings, Level, Site, checks_frame, settings};
 
 pub(super) fn run(global: &Global, args: &CheckArgs, printer: &mut Printer) -> Result<Exit> {
     let mut findings = Findings::default();
-    let worst = match read_config(global, &sys::env) {
+    let worst = match read_config(global) {
         Ok(loaded) => {
             settings::usable(&loaded, &mut findings);
             let file = loaded.file.clone();

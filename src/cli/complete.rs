@@ -49,15 +49,19 @@ pub(super) fn run(args: &CompletionsArgs, printer: &mut Printer) -> Result<Exit>
     Ok(Exit::Done)
 }
 
-/// Kind of a candidate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Subject,
-    Session,
-    Procedure,
-    /// An app of the catalogue.
-    App,
-}
+/// A kind of candidates: the prefix of its names, and the names.
+type Kind = (&'static str, fn(&Study) -> BTreeSet<String>);
+
+const SUBJECT: Kind = (SubjectLabel::PREFIX, Study::subjects);
+const SESSION: Kind = (SessionLabel::PREFIX, Study::sessions);
+const PROCEDURE: Kind = ("", Study::procedures);
+/// An app of the catalogue.
+const APP: Kind = ("", |_| {
+    catalogue::apps()
+        .iter()
+        .map(|app| app.name.to_owned())
+        .collect()
+});
 
 /// Answers a shell that requests candidates; true if one did.
 pub(super) fn answer() -> bool {
@@ -105,23 +109,22 @@ fn offers_words(command: &Command, study: &Study) -> bool {
     let mut positionals = command.get_positionals();
     if positionals.any(|arg| arg.get_id() == "subject") {
         let is_typed = study.words.iter().any(|word| word == command.get_name());
-        let kinds = [Kind::Subject, Kind::Session, Kind::Procedure];
+        let kinds = [SUBJECT, SESSION, PROCEDURE];
         return is_typed && !candidates(study, &kinds, OsStr::new("")).is_empty();
     }
     command.has_subcommands() || command.get_positionals().next().is_some()
 }
 
 fn kinds(arg: &Arg, is_init: bool) -> Option<&'static [Kind]> {
-    use Kind::{App, Procedure, Session, Subject};
     Some(match arg.get_id().as_str() {
-        "subjects" | "subject" => &[Subject],
-        "sessions" => &[Session],
-        "procedures" if is_init => &[App],
-        "procedures" => &[Procedure],
+        "subjects" | "subject" => &[SUBJECT],
+        "sessions" => &[SESSION],
+        "procedures" if is_init => &[APP],
+        "procedures" => &[PROCEDURE],
         // The words that name a task may come in any order.
-        "session" => &[Session, Procedure],
-        "procedure" => &[Procedure, Session],
-        "like" => &[Subject, Session, Procedure],
+        "session" => &[SESSION, PROCEDURE],
+        "procedure" => &[PROCEDURE, SESSION],
+        "like" => &[SUBJECT, SESSION, PROCEDURE],
         _ => return None,
     })
 }
@@ -135,17 +138,9 @@ fn candidates(study: &Study, kinds: &[Kind], current: &OsStr) -> Vec<CompletionC
     let is_option = kinds.len() == 1;
     let is_on_line = |name: &String| !is_option && study.words.contains(name);
     let mut found = Vec::new();
-    for kind in kinds {
-        let (prefix, names) = match kind {
-            Kind::Subject => (SubjectLabel::PREFIX, study.subjects()),
-            Kind::Session => (SessionLabel::PREFIX, study.sessions()),
-            Kind::Procedure => ("", study.procedures()),
-            Kind::App => {
-                let apps = catalogue::apps().iter().map(|app| app.name.to_owned());
-                ("", apps.collect())
-            }
-        };
-        if *kind == Kind::Subject || !names.iter().any(is_on_line) {
+    for (prefix, names) in kinds {
+        let names = names(study);
+        if *prefix == SubjectLabel::PREFIX || !names.iter().any(is_on_line) {
             found.extend(fitting(prefix, current, &names));
         }
     }
@@ -274,16 +269,16 @@ impl Study {
 fn on_record(config: &Config) -> Vec<Labels> {
     let state = Store::at(&config.state_file).and_then(|store| store.read());
     let state = state.unwrap_or_default();
-    let keys = state.rows().iter().map(|row| &row.key);
-    keys.map(|key| (key.subject.to_string(), key.session.to_string()))
+    let rows = state.rows().iter();
+    rows.map(|row| (row.key.subject.to_string(), row.key.session.to_string()))
         .collect()
 }
 
 fn in_data(config: &Config) -> Vec<Labels> {
-    let found = discover(&config.search()).unwrap_or_default().sessions;
-    let found = found.into_iter();
+    let found = discover(&config.search()).unwrap_or_default();
+    let found = found.sessions.iter();
     found
-        .map(|session| (session.subject.to_string(), session.session.to_string()))
+        .map(|one| (one.subject.to_string(), one.session.to_string()))
         .collect()
 }
 

@@ -20,7 +20,7 @@ use crate::show::tables::{TableError, frame, texts};
 
 pub(super) fn run(global: &Global, args: &ConfigArgs, printer: &mut Printer) -> Result<Exit> {
     let ConfigCommand::Show(args) = &args.command;
-    let (source, overrides, working_dir) = config_source(global, &sys::env);
+    let (source, overrides, working_dir) = config_source(global);
     let (config, mut settings) = load_settings(&source, &sys::env, &overrides, &working_dir)?;
     for warning in &config.warnings {
         printer.warning(warning);

@@ -2,7 +2,6 @@
 
 mod place;
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use place::{print_warnings, refuse_ambiguous_link};
@@ -53,7 +52,7 @@ pub enum Access {
 
 impl Context {
     pub fn load(global: &Global) -> Result<Self> {
-        let config = read_config(global, &sys::env)?;
+        let config = read_config(global)?;
         refuse_ambiguous_link(&config)?;
         let store = Store::at(&config.state_file)?;
         let reader = Reader::default().with_annex(config.annex);
@@ -309,26 +308,20 @@ pub fn all_attempts<'a>(
     superseded.chain(state.rows())
 }
 
-/// Reads the configuration that the command line and an environment name.
-pub fn read_config(
-    global: &Global,
-    env: &dyn Fn(&str) -> Option<OsString>,
-) -> Result<Config, ConfigError> {
-    let (source, overrides, working_dir) = config_source(global, env);
-    config::load(&source, env, &overrides, &working_dir)
+/// Reads the configuration that the command line and the environment name.
+pub fn read_config(global: &Global) -> Result<Config, ConfigError> {
+    let (source, overrides, working_dir) = config_source(global);
+    config::load(&source, &sys::env, &overrides, &working_dir)
 }
 
-/// What the command line and an environment say about the configuration, and the base of relative paths.
-pub fn config_source(
-    global: &Global,
-    env: &dyn Fn(&str) -> Option<OsString>,
-) -> (Source, Overrides, PathBuf) {
+/// What the command line and the environment say about the configuration, and the base of relative paths.
+pub fn config_source(global: &Global) -> (Source, Overrides, PathBuf) {
     let overrides = Overrides {
         slurm_mem: global.slurm_mem.clone(),
         slurm_cpus: global.slurm_cpus,
         slurm_log_dir: global.slurm_log_dir.clone(),
     };
     let working_dir = std::env::current_dir().unwrap_or_else(|_| "/".into());
-    let source = Source::choose(global.config.clone(), env);
+    let source = Source::choose(global.config.clone(), &sys::env);
     (source, overrides, working_dir)
 }

@@ -16,7 +16,6 @@ use super::context::{read_config, refuse_data, refuse_foreign};
 use super::error::{Failure, Result};
 use super::output::Printer;
 use crate::base::exit::Exit;
-use crate::base::sys;
 use crate::config::keys::{Key, Section};
 use crate::model::bids::suggest;
 
@@ -87,7 +86,7 @@ fn root() -> Command {
 fn write(global: &Global, dir: &Path) -> Result<usize> {
     let pages = pages();
     // The pages need no configuration; if there is one, nothing is written to its data.
-    let config = read_config(global, &sys::env).ok();
+    let config = read_config(global).ok();
     for (name, _) in &pages {
         let path = dir.join(name);
         if let Some(config) = &config {

@@ -19,7 +19,7 @@ mod testing;
 mod tests;
 
 use std::cmp::Reverse;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -171,6 +171,14 @@ impl Findings {
             text: text.into(),
             remedy: (level != Level::Ok).then(|| remedy.into()),
         });
+    }
+
+    /// Warns of what every user of the machine can do to a path with these permission bits. A sticky directory is safe.
+    fn writable_by_all(&mut self, path: &Path, mode: Option<u32>, what: &str) {
+        if mode.is_some_and(|mode| mode & 0o1002 == 0o002) {
+            let text = format!("every user of the machine can {what}");
+            self.warning(text, format!("run chmod o-w {}", path.display()));
+        }
     }
 
     /// Adds an ok finding if there is no finding about a topic.

@@ -290,7 +290,22 @@ pub fn choose(names: &[String], catalogue: &[App], converts: bool) -> Result<Cho
             named.extend(app.filter(|app| !has(&named, &[app.name])));
         }
     }
-    check_converters(&named, converts)?;
+    if let Some(app) = named.iter().find(|app| !converts && app.reads_dicom()) {
+        return Err(InitError::wrong(
+            "--procedures",
+            format!("'{}' reads DICOM files, but none are given", app.name),
+            "pass the DICOM files with --dicom-root, or omit this procedure",
+        ));
+    }
+    let mut converters = named.iter().filter(|app| app.is_converter());
+    if let (Some(first), Some(second)) = (converters.next(), converters.next()) {
+        let (first, second) = (first.name, second.name);
+        return Err(InitError::wrong(
+            "",
+            format!("{first} and {second} both convert DICOM files to the same bids_root"),
+            "choose one of them",
+        ));
+    }
     // In the catalogue's order, but after all apps that they need.
     let is_free = |named: &[&App], app: &App| !app.needs.iter().any(|group| has(named, group));
     while let Some(next) = catalogue
@@ -324,24 +339,4 @@ pub fn find<'a>(name: &str, catalogue: &'a [App]) -> Result<&'a App, InitError> 
     };
     let text = format!("the catalogue has no procedure '{}'", name.escape_debug());
     Err(InitError::wrong("", text, hint))
-}
-
-fn check_converters(named: &[&App], converts: bool) -> Result<(), InitError> {
-    if let Some(app) = named.iter().find(|app| !converts && app.reads_dicom()) {
-        return Err(InitError::wrong(
-            "--procedures",
-            format!("'{}' reads DICOM files, but none are given", app.name),
-            "pass the DICOM files with --dicom-root, or omit this procedure",
-        ));
-    }
-    let mut converters = named.iter().filter(|app| app.is_converter());
-    if let (Some(first), Some(second)) = (converters.next(), converters.next()) {
-        let (first, second) = (first.name, second.name);
-        return Err(InitError::wrong(
-            "",
-            format!("{first} and {second} both convert DICOM files to the same bids_root"),
-            "choose one of them",
-        ));
-    }
-    Ok(())
 }

@@ -39,7 +39,8 @@ pub(super) fn check(site: &Site, findings: &mut Findings) {
         ("its directory ", &state_dir),
         findings,
     );
-    permissions(&state_dir, place::mode(&state_dir), findings);
+    let mode = place::mode(&state_dir);
+    findings.writable_by_all(&state_dir, mode, "replace files in its directory");
     let rooms = space::observe(config);
     let stops = space::safety_stops(config, &rooms);
     if stops.is_empty() {
@@ -133,15 +134,6 @@ pub(super) fn directory(
         (Place::Unreadable(error), _) => (format!("cannot be accessed: {error}"), permit),
     };
     findings.add(level, format!("{what}{text}"), remedy);
-}
-
-fn permissions(dir: &Path, mode: Option<u32>, findings: &mut Findings) {
-    if mode.is_some_and(|mode| mode & 0o1002 == 0o002) {
-        findings.warning(
-            "every user of the machine can replace files in its directory",
-            format!("run chmod o-w {}", dir.display()),
-        );
-    }
 }
 
 /// Reports the free space of a file system. Slurm fails a job that cannot write its log, without giving a reason.

@@ -39,12 +39,8 @@ pub(super) fn check(site: &Site, findings: &mut Findings) {
 
 fn judge(config: &Config, procedure: &Procedure, path: &Path, findings: &mut Findings) {
     let shown = path.display();
-    if place::mode(path).is_some_and(|mode| mode & 0o002 != 0) {
-        findings.warning(
-            format!("every user of the machine can change {shown}, and it runs as this user"),
-            format!("run chmod o-w {shown}"),
-        );
-    }
+    let what = format!("change {shown}, and it runs as this user");
+    findings.writable_by_all(path, place::mode(path), &what);
     match Script::read(path) {
         Ok(script) => {
             missing_files(config, procedure, path, &script, findings);

@@ -94,20 +94,20 @@ fn judge(
     report: &Report,
     findings: &mut Findings,
 ) {
-    let settings = match &report.config {
+    let (clock, min_job_age) = match &report.config {
         Some(Ok(text)) => limits::config(text),
-        _ => limits::Settings::default(),
+        _ => (None, None),
     };
     programs(config, report, findings);
     queue(study, report, findings);
-    accounting(config, canary, report, &settings, findings);
+    accounting(config, (canary, min_job_age), report, findings);
     if let Some(Err(error)) = &report.config {
         findings.about("slurm", "scontrol").warning(
             format!("cannot read its settings: {error}"),
             "run `scontrol show config` in a shell",
         );
     }
-    if let (Some(other), Some((before, after))) = (settings.clock, report.asked_at) {
+    if let (Some(other), Some((before, after))) = (clock, report.asked_at) {
         // Its time is truncated to seconds.
         let reading = [before - TimeDelta::seconds(1), other, after];
         let why = "job records are identified by their submission time";
@@ -239,9 +239,8 @@ fn queue(study: &str, report: &Report, findings: &mut Findings) {
 
 fn accounting(
     config: &Config,
-    canary: Option<&str>,
+    (canary, min_job_age): (Option<&str>, Option<u64>),
     report: &Report,
-    settings: &limits::Settings,
     findings: &mut Findings,
 ) {
     findings.about("accounting", "");
@@ -274,7 +273,7 @@ fn accounting(
         (_, false) => findings.ok("is off; the queue and the markers are used"),
         (None, true) => {}
     }
-    let age = settings.min_job_age.unwrap_or(u64::MAX);
+    let age = min_job_age.unwrap_or(u64::MAX);
     if age < USUAL_INTERVAL && (!is_on || is_disabled) {
         findings.about("accounting", "MinJobAge").warning(
             format!("without accounting, a job's result is available for only {age} s (MinJobAge)"),

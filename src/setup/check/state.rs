@@ -2,7 +2,6 @@
 //! configuration.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::Path;
 
 use super::{Findings, Level, Site, Study, few};
 use crate::base::sys;
@@ -53,7 +52,8 @@ pub(super) fn check(site: &Site, findings: &mut Findings) {
     if let Err(error) = check_owner(paths, &study.state.meta, sys::effective_uid()) {
         report(&error, findings);
     }
-    access(&paths.state, place::mode(&paths.state), findings);
+    let mode = place::mode(&paths.state);
+    findings.writable_by_all(&paths.state, mode, "change it");
     // If a directory could not be read, its sessions are unknown, not removed.
     let found = site.discovery().filter(|found| found.unreadable.is_empty());
     let sessions = found.map(|found| {
@@ -136,14 +136,6 @@ fn verified(study: &Study, findings: &mut Findings) {
         "is intact{}",
         maybe(": ", file.map(|found| &found.text), "")
     ));
-}
-
-/// Judges the permission bits of the state file.
-fn access(path: &Path, mode: Option<u32>, findings: &mut Findings) {
-    if mode.is_some_and(|mode| mode & 0o002 != 0) {
-        let remedy = format!("run chmod o-w {}", path.display());
-        findings.warning("every user of the machine can change it", remedy);
-    }
 }
 
 /// The procedures that have rows but are not in the configuration, with the number of their rows.

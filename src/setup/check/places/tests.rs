@@ -50,7 +50,7 @@ fn each_condition_of_a_directory_has_its_level() {
 #[test]
 fn a_directory_open_to_everyone_is_a_warning() {
     for (mode, count) in [(0o777, 1), (0o1777, 0), (0o775, 0)] {
-        let findings = testing::judged(|out| permissions(Path::new("/s"), Some(mode), out));
+        let findings = testing::judged(|out| out.writable_by_all(Path::new("/s"), Some(mode), "x"));
         assert_eq!(findings.len(), count, "{mode:o}");
     }
 }

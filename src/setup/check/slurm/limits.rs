@@ -73,15 +73,6 @@ fn too_long(wanted: &Wanted, what: &str, limits: &[&Limit], note: &str, findings
     }
 }
 
-/// The relevant part of `scontrol show config`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Settings {
-    /// The controller's clock, in whole seconds.
-    pub clock: Option<DateTime<Utc>>,
-    /// How long the queue lists an ended job, in seconds.
-    pub min_job_age: Option<u64>,
-}
-
 /// The time limit of a partition, of an account of the user, or of a QOS.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Limit {
@@ -95,19 +86,17 @@ pub(super) struct Limit {
     pub max: Option<u64>,
 }
 
-/// Parses `scontrol show config`. With `SLURM_TIME_FORMAT=%s`, its first line contains the controller's clock.
-pub(super) fn config(text: &str) -> Settings {
-    let mut settings = Settings::default();
-    for line in text.lines() {
-        if let Some(seconds) = line.strip_prefix("Configuration data as of ") {
-            let seconds = seconds.trim().parse().ok();
-            settings.clock = seconds.and_then(|seconds| DateTime::from_timestamp(seconds, 0));
-        } else if let Some(age) = line.strip_prefix("MinJobAge ") {
-            let age = age.trim_start_matches([' ', '=']).split(' ').next();
-            settings.min_job_age = age.and_then(|age| age.parse().ok());
-        }
-    }
-    settings
+/// Parses `scontrol show config`: the controller's clock, in whole seconds (with `SLURM_TIME_FORMAT=%s`), and how many
+/// seconds the queue lists an ended job.
+pub(super) fn config(text: &str) -> (Option<DateTime<Utc>>, Option<u64>) {
+    let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key));
+    let clock = value("Configuration data as of ").and_then(|clock| clock.trim().parse().ok());
+    let age = value("MinJobAge ").map(|age| age.trim_start_matches([' ', '=']).split(' '));
+    let age = age.and_then(|mut age| age.next()?.parse().ok());
+    (
+        clock.and_then(|clock| DateTime::from_timestamp(clock, 0)),
+        age,
+    )
 }
 
 /// Parses `scontrol --oneliner show partition`.
@@ -162,14 +151,11 @@ mod tests {
         );
         assert_eq!(
             site,
-            Settings {
-                clock: DateTime::from_timestamp(1_795_839_982, 0),
-                min_job_age: Some(300),
-            }
+            (DateTime::from_timestamp(1_795_839_982, 0), Some(300))
         );
         // A Slurm that ignores SLURM_TIME_FORMAT here.
         assert_eq!(
-            config("Configuration data as of 2026-11-28T04:26:22\n").clock,
+            config("Configuration data as of 2026-11-28T04:26:22\n").0,
             None
         );
         let found = partitions(
