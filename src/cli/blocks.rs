@@ -56,12 +56,9 @@ impl Block {
 
     /// Adds a line with a label. Later lines of the same label have an empty one.
     pub(super) fn entry(&mut self, label: &str, text: &str) {
-        let head = format!("  {label:<width$}", width = INDENT - 2);
         for (at, line) in self.wrapped(&printable(text), INDENT, 2).iter().enumerate() {
-            match at {
-                0 => self.push(&format!("{head}{line}")),
-                _ => self.push(&format!("{:INDENT$}{line}", "")),
-            }
+            let label = if at == 0 { label } else { "" };
+            self.push(&format!("  {label:<width$}{line}", width = INDENT - 2));
         }
     }
 
@@ -78,8 +75,8 @@ impl Block {
 
     /// Adds a line to copy, which is never wrapped.
     pub(super) fn verbatim(&mut self, label: &str, text: &str) {
-        let label = format!("  {label:<width$}", width = INDENT - 2);
-        self.push(&format!("{label}{}", printable(text)));
+        let text = printable(text);
+        self.push(&format!("  {label:<width$}{text}", width = INDENT - 2));
     }
 
     pub(super) fn gap(&mut self) {

@@ -55,25 +55,25 @@ fn show(page: &[u8], printer: &mut Printer) {
 /// The page of a command, such as `run` or `state-verify`, or of the configuration.
 fn chosen(wanted: &str) -> Result<Vec<u8>> {
     let pages = pages();
-    let (full, main) = (format!("{NAME}-{wanted}"), wanted.to_owned());
-    let stem = |file: &'_ str| {
-        file.rsplit_once('.')
-            .map_or(String::new(), |(name, _)| name.to_owned())
-    };
+    let full = format!("{NAME}-{wanted}");
     // The page of the configuration file takes precedence over the command `config`.
     let mut found = pages.iter().rev();
-    if let Some((_, page)) = found.find(|(file, _)| [&full, &main].contains(&&stem(file))) {
+    if let Some((_, page)) = found.find(|(file, _)| [&*full, wanted].contains(&stem(file))) {
         return Ok(page.clone());
     }
-    let names = pages.iter().map(|(file, _)| stem(file));
-    let names: BTreeSet<String> = names
-        .filter_map(|name| Some(name.strip_prefix(NAME)?.strip_prefix('-')?.to_owned()))
-        .collect();
-    let hint = match suggest::nearest(wanted, names.iter().map(String::as_str)) {
+    let names = pages.iter();
+    let names = names.filter_map(|(file, _)| stem(file).strip_prefix(NAME)?.strip_prefix('-'));
+    let names: BTreeSet<&str> = names.collect();
+    let hint = match suggest::nearest(wanted, names.iter().copied()) {
         Some(name) => format!("did you mean {name}?"),
         None => format!("available pages: {}", Vec::from_iter(names).join(", ")),
     };
     Err(Failure::usage(format!("no manual page '{wanted}'"), hint))
+}
+
+/// A file's name without its section.
+fn stem(file: &str) -> &str {
+    file.rsplit_once('.').map_or(file, |(name, _)| name)
 }
 
 fn root() -> Command {

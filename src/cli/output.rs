@@ -272,13 +272,10 @@ impl Printer {
 
     /// Shows progress if stderr is a terminal, unless with `-q`.
     pub fn progress(&mut self, total: Option<u64>, message: &str) -> Progress {
-        if self.watched.is_some() {
+        if self.watched.is_some() || !self.options.progress || self.is_quiet() {
             return Progress::hidden();
         }
-        let progress = match self.options.progress && !self.is_quiet() {
-            true => Progress::start(ProgressDrawTarget::stderr(), total, message, DELAY),
-            false => Progress::hidden(),
-        };
+        let progress = Progress::start(ProgressDrawTarget::stderr(), total, message, DELAY);
         self.bar = progress.bar();
         progress
     }

@@ -17,10 +17,9 @@ pub const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The pause between two queries of Slurm.
 pub(super) fn interval(text: &str) -> Result<Duration, String> {
-    let interval = parse(text).map_err(|error| error.to_string())?;
-    match interval < MIN_INTERVAL {
-        true => Err("expected at least 1s, because each repetition queries Slurm".to_owned()),
-        false => Ok(interval),
+    match parse(text)? {
+        interval if interval >= MIN_INTERVAL => Ok(interval),
+        _ => Err("expected at least 1s, because each repetition queries Slurm".to_owned()),
     }
 }
 
@@ -40,17 +39,13 @@ pub(super) fn whole<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
 /// A past point in time: a duration before now, a date, or a date and time, in local time unless an offset is given.
 pub(super) fn since(text: &str) -> Result<DateTime<Utc>, String> {
     let now = sys::now();
-    let at = match parse(text) {
-        Ok(ago) => Some(now - ago),
-        Err(_) => point(text, now),
-    };
-    match at {
-        Some(at) if at <= now => Ok(at),
-        Some(_) => Err("is in the future".to_owned()),
-        None => Err(
-            "expected a duration (24h), 'today', 'yesterday' or a date (2026-01-31, 2026-01-31T14:00)"
-                .to_owned(),
-        ),
+    let at = parse(text).ok().map(|ago| now - ago);
+    let at = at.or_else(|| point(text, now)).ok_or(
+        "expected a duration (24h), 'today', 'yesterday' or a date (2026-01-31, 2026-01-31T14:00)",
+    )?;
+    match at <= now {
+        true => Ok(at),
+        false => Err("is in the future".to_owned()),
     }
 }
 

@@ -66,7 +66,9 @@ impl Context {
 
     /// Reports a missing state file, which for an old study means that it was lost.
     pub(super) fn report_new_state(&self, command: &str, state: &State, printer: &mut Printer) {
-        if state.is_stored() || self.warn_if_lost(state, printer) {
+        // A pause may precede the first `run`.
+        let needs_none = state.is_stored() || ["pause", "resume"].contains(&command);
+        if needs_none || self.warn_if_lost(state, printer) {
             return;
         }
         let what_next = match command {

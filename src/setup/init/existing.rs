@@ -19,6 +19,7 @@ use crate::model::bids::{Session, SessionLabel};
 use crate::model::config::Config;
 use crate::model::procedure::Scope;
 use crate::setup::catalogue::{self, App};
+use crate::setup::place::sample;
 use place::{Maker, Place, names};
 
 /// Maximum depth of places in `derivatives_root`: `<pipeline>/<version>/output` of nipoppy.
@@ -118,12 +119,12 @@ impl Existing {
             }
         };
         let subjects: Vec<&[Session]> = sessions.chunk_by(|a, b| a.subject == b.subject).collect();
-        let sample = crate::setup::place::sample(&subjects, SAMPLE).copied();
+        let sample = sample(&subjects, SAMPLE).copied();
         let sample: Vec<&[Session]> = sample.collect();
         // The first of equal ones.
         let rated = forms.iter().rev();
-        let app = rated.max_by_key(|form| count(form, config, &sample).0);
-        let Some(app) = app else { return };
+        let best = rated.max_by_key(|form| count(form, config, &sample).0);
+        let Some(app) = best else { return };
         let (complete, possible, scope) = count(app, config, &subjects);
         let (name, version, path) = (app.name, &maker.version, &place.path);
         let text = format!(
@@ -161,9 +162,9 @@ impl Existing {
         let Some(around) = fmriprep.map(|found| format!("{}/", found.place)) else {
             return;
         };
-        let found = self.found.iter_mut();
-        for inner in found.filter(|found| found.place.starts_with(&around)) {
-            inner.app.needs = &[&["fmriprep"]];
+        let inner = self.found.iter_mut();
+        for found in inner.filter(|found| found.place.starts_with(&around)) {
+            found.app.needs = &[&["fmriprep"]];
         }
     }
 
