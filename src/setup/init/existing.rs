@@ -65,7 +65,7 @@ impl Existing {
             let is_wanted =
                 |app: &&&App| only.is_none_or(|names| names.iter().any(|name| name == app.name));
             for app in maker.apps.iter().filter(is_wanted) {
-                all.add(app, &place, &maker, config, sessions);
+                all.add(app, (&place, &maker), (config, sessions));
             }
         }
         let apps = catalogue::apps();
@@ -97,13 +97,12 @@ impl Existing {
         apps.filter_map(|app| self.app(app.name).cloned()).collect()
     }
 
+    /// Adds the results of an app in a place, or a note.
     fn add(
         &mut self,
         app: &App,
-        place: &Place,
-        maker: &Maker,
-        config: &Config,
-        sessions: &[Session],
+        (place, maker): (&Place, &Maker),
+        (config, sessions): (&Config, &[Session]),
     ) {
         let by_session = place.has_sessions();
         let forms = match maker.zips.as_slice() {
