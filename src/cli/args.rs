@@ -5,7 +5,6 @@ mod help;
 mod hint_tests;
 mod inspect;
 mod modify;
-mod setup;
 mod values;
 
 use std::path::PathBuf;
@@ -16,7 +15,6 @@ use clap::{ArgAction, Args, ColorChoice, Parser, Subcommand, ValueEnum};
 pub use help::{command, with_own_help};
 pub use inspect::*;
 pub use modify::*;
-pub use setup::*;
 
 use super::output::Verbosity;
 use crate::base::exit::Exit;
@@ -201,10 +199,12 @@ pub struct TaskArgs {
 impl TaskArgs {
     /// The words as they were given.
     pub fn words(&self) -> impl Iterator<Item = &str> {
-        let rest = self.session.iter().chain(&self.procedure);
-        std::iter::once(&self.subject)
-            .chain(rest)
-            .map(String::as_str)
+        let all = [
+            Some(&self.subject),
+            self.session.as_ref(),
+            self.procedure.as_ref(),
+        ];
+        all.into_iter().flatten().map(String::as_str)
     }
 }
 

@@ -4,10 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use super::args::{AuditArgs, AuditFormat, SelectArgs};
-use super::context::{Access, Context};
+use super::context::{Access, Context, refuse_data};
 use super::error::{Failure, Result};
 use super::output::Printer;
-use super::output_file::refuse_data;
 use crate::base::exit::Exit;
 use crate::base::shell::quote;
 use crate::base::sys;

@@ -33,45 +33,32 @@ impl Block {
 
     /// Adds a title, followed by a text that begins with a status or decision word.
     pub(super) fn title(&mut self, title: &str, text: &str) {
-        let bold = if self.is_colored {
-            Style::new().bold()
-        } else {
-            Style::new()
-        };
-        let words = first_word(text);
-        let style = match TaskState::of_cell(words) {
-            Some(state) if self.is_colored => Style::new()
-                .bold()
-                .fg_color(Some(state.style().color.into())),
-            _ => Style::new(),
-        };
-        let title = printable(title);
-        let rest = printable(text.get(words.len()..).unwrap_or_default()).into_owned();
-        let word = printable(words);
-        let line = format!("{title}: {word}{rest}");
-        let mut lines = self.wrapped(&line, 0, 2).into_iter();
-        // Coloured after wrapping, because colour codes have no width.
-        if let Some(first) = lines.next() {
-            let head = format!("{title}: {word}");
-            let first = match first.strip_prefix(&head) {
-                Some(rest) => format!("{bold}{title}{bold:#}: {style}{word}{style:#}{rest}"),
-                None => first,
-            };
-            self.push(&first);
+        let (title, text) = (printable(title), printable(text));
+        let word = first_word(&text);
+        let (mut bold, mut style) = (Style::new(), Style::new());
+        if self.is_colored {
+            bold = bold.bold();
+            if let Some(state) = TaskState::of_cell(word) {
+                style = bold.fg_color(Some(state.style().color.into()));
+            }
         }
-        for line in lines {
-            self.push(&line);
+        // Coloured after wrapping, because colour codes have no width.
+        let plain = format!("{title}: {word}");
+        let colored = format!("{bold}{title}{bold:#}: {style}{word}{style:#}");
+        let lines = self.wrapped(&format!("{title}: {text}"), 0, 2);
+        for (at, line) in lines.iter().enumerate() {
+            match line.strip_prefix(&plain).filter(|_| at == 0) {
+                Some(rest) => self.push(&format!("{colored}{rest}")),
+                None => self.push(line),
+            }
         }
     }
 
     /// Adds a line with a label. Later lines of the same label have an empty one.
     pub(super) fn entry(&mut self, label: &str, text: &str) {
-        let head = format!("  {label:<width$}", width = INDENT - 2);
         for (at, line) in self.wrapped(&printable(text), INDENT, 2).iter().enumerate() {
-            match at {
-                0 => self.push(&format!("{head}{line}")),
-                _ => self.push(&format!("{:INDENT$}{line}", "")),
-            }
+            let label = if at == 0 { label } else { "" };
+            self.push(&format!("  {label:<width$}{line}", width = INDENT - 2));
         }
     }
 
@@ -88,8 +75,8 @@ impl Block {
 
     /// Adds a line to copy, which is never wrapped.
     pub(super) fn verbatim(&mut self, label: &str, text: &str) {
-        let label = format!("  {label:<width$}", width = INDENT - 2);
-        self.push(&format!("{label}{}", printable(text)));
+        let text = printable(text);
+        self.push(&format!("  {label:<width$}{text}", width = INDENT - 2));
     }
 
     pub(super) fn gap(&mut self) {

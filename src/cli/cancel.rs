@@ -150,7 +150,7 @@ fn own_jobs<'a>(
     let mut observation = executor.observe(question);
     complete_tags(&mut observation, state);
     if let Answer::Failed(message) = observation.queue {
-        return Err(Failure::QueueUnknown { message });
+        return Err(Failure::queue_unknown(&message));
     }
     let (mut own, mut others) = (Vec::new(), Vec::new());
     for &row in rows {

@@ -9,60 +9,48 @@ use super::error::Result;
 use super::output::{Format, Printer, PrinterOptions};
 use crate::base::exit::Exit;
 use crate::base::printable::printable;
-use crate::base::sys;
-use crate::setup::check::{self, Finding, Findings, Level, Site, checks_frame, config};
+use crate::setup::check::{self, Finding, Findings, Level, Site, checks_frame, settings};
 
 pub(super) fn run(global: &Global, args: &CheckArgs, printer: &mut Printer) -> Result<Exit> {
     let mut findings = Findings::default();
-    let is_usable = match read_config(global, &sys::env) {
+    let worst = match read_config(global) {
         Ok(loaded) => {
-            config::usable(&loaded, &mut findings);
+            settings::usable(&loaded, &mut findings);
             let file = loaded.file.clone();
             let progress = printer.progress(None, "checking");
-            check::run::run(Site::new(loaded), &mut findings);
+            check::run(Site::new(loaded), &mut findings);
             if args.cron {
                 check::cron::check(file.as_deref(), global.config.is_none(), &mut findings);
             }
             progress.finish();
-            true
+            Exit::Error
         }
         Err(error) => {
-            config::unusable(&error, &mut findings);
-            false
+            settings::unusable(&error, &mut findings);
+            Exit::Usage
         }
     };
     let mut findings = findings.list;
-    let has_errors = findings.iter().any(|finding| finding.level == Level::Error);
-    let exit = match (is_usable, has_errors) {
-        (false, _) => Exit::Usage,
-        (true, true) => Exit::Error,
-        (true, false) => Exit::Done,
-    };
     check::sort(&mut findings);
-    show(&findings, args.format, printer)?;
-    if args.format == Format::Table && exit == Exit::Done && !args.cron {
-        printer
-            .detail("`snbb-scheduler check --cron` repeats the Slurm checks in cron's environment");
+    let has_errors = findings
+        .first()
+        .is_some_and(|worst| worst.level == Level::Error);
+    let exit = Exit::Done.unless(has_errors, worst);
+    if args.format != Format::Table {
+        printer.frame(&checks_frame(&findings)?, args.format, &[], &[])?;
+        return Ok(exit);
+    }
+    let mut findings = check::combined(findings);
+    let options = printer.options();
+    let summary = verdict(&check::verdict(&findings), &findings, options);
+    if printer.is_quiet() {
+        findings.retain(|finding| finding.level != Level::Ok);
+    }
+    printer.data(list(findings.iter(), options).as_bytes());
+    if !findings.is_empty() {
+        printer.data(summary.as_bytes());
     }
     Ok(exit)
-}
-
-fn show(findings: &[Finding], format: Format, printer: &mut Printer) -> Result<()> {
-    if format != Format::Table {
-        printer.frame(&checks_frame(findings)?, format, &[], &[])?;
-        return Ok(());
-    }
-    let findings = &check::combined(findings.to_vec());
-    let options = printer.options();
-    let is_quiet = printer.is_quiet();
-    let shown = findings
-        .iter()
-        .filter(|finding| !is_quiet || finding.level != Level::Ok);
-    printer.data(list(shown, options).as_bytes());
-    if !is_quiet || findings.iter().any(|finding| finding.level != Level::Ok) {
-        printer.data(verdict(&check::verdict(findings), findings, options).as_bytes());
-    }
-    Ok(())
 }
 
 /// Width of the level.
@@ -74,22 +62,20 @@ const NARROWEST: usize = 40;
 fn list<'a>(findings: impl Iterator<Item = &'a Finding>, options: PrinterOptions) -> String {
     let mut text = String::new();
     for finding in findings {
+        let Finding { topic, about, .. } = finding;
         let label = finding.level.as_str();
         let style = style(finding.level, options);
-        let blanks = INDENT.saturating_sub(label.len());
-        let mut head = finding.topic.to_owned();
-        if !finding.about.is_empty() {
-            head.push(' ');
-            head.push_str(&finding.about);
-        }
-        let line = format!("{head}: {}", finding.text);
-        let mut lines = lines(&line, options).into_iter();
-        let first = lines.next().unwrap_or_default();
-        text.push_str(&format!("{style}{label}{style:#}{:blanks$}{first}\n", ""));
+        let gap = if about.is_empty() { "" } else { " " };
+        let lines = lines(&format!("{topic}{gap}{about}: {}", finding.text), options);
         let remedy = finding.remedy.iter();
         let remedy = remedy.flat_map(|remedy| self::lines(&format!("to do: {remedy}"), options));
-        for line in lines.chain(remedy) {
-            text.push_str(&format!("{:INDENT$}{line}\n", ""));
+        for (at, line) in lines.into_iter().chain(remedy).enumerate() {
+            let (label, style) = match at {
+                0 => (label, style),
+                _ => ("", Style::new()),
+            };
+            let blanks = INDENT.saturating_sub(label.len());
+            text.push_str(&format!("{style}{label}{style:#}{:blanks$}{line}\n", ""));
         }
     }
     text
@@ -104,14 +90,10 @@ fn verdict(verdict: &str, findings: &[Finding], options: PrinterOptions) -> Stri
 
 fn lines(text: &str, options: PrinterOptions) -> Vec<String> {
     let text = printable(text);
-    match options.width {
-        Some(width) => wrap(
-            &text,
-            usize::from(width).max(NARROWEST).saturating_sub(INDENT),
-            2,
-        ),
-        None => vec![text.into_owned()],
-    }
+    let Some(width) = options.width.map(usize::from) else {
+        return vec![text.into_owned()];
+    };
+    wrap(&text, width.max(NARROWEST).saturating_sub(INDENT), 2)
 }
 
 fn style(level: Level, options: PrinterOptions) -> Style {

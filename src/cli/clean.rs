@@ -261,9 +261,12 @@ fn label(text: &str) -> Result<SubjectLabel> {
         true => text.to_owned(),
         false => format!("{}{text}", SubjectLabel::PREFIX),
     };
-    SubjectLabel::new(&label).map_err(|error| Failure::Usage {
-        message: format!("--subject '{text}': {error}"),
-        hint: "--purge requires the complete label of one subject".to_owned(),
+    SubjectLabel::new(&label).map_err(|error| {
+        let message = format!("--subject '{text}': {error}");
+        Failure::usage(
+            message,
+            "--purge requires the complete label of one subject",
+        )
     })
 }
 

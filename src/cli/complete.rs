@@ -1,9 +1,7 @@
-//! Completion of the command line: the shell starts the program with the words so far.
-//! ([`crate::gather::completion`] is about outputs.)
+//! Completion of the command line: `completions` prints a shell script, which starts the program again with the words so
+//! far. ([`crate::gather::completion`] is about outputs.)
 //!
 //! Must never print an error, take long or write: a slow or broken study has no candidates.
-
-mod line;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -13,31 +11,57 @@ use std::time::{Duration, Instant};
 
 use clap::{Arg, Command, CommandFactory as _};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
-use clap_complete::env::CompleteEnv;
+use clap_complete::env::{CompleteEnv, Shells};
 
-use super::args::Cli;
+use super::args::{Cli, CompletionsArgs};
+use super::error::Result;
+use super::output::Printer;
+use crate::base::exit::Exit;
 use crate::base::sys;
-use crate::config::{self, Overrides, Source};
+use crate::config::{self, Overrides, Source, paths};
 use crate::gather::sessions::discover::discover;
-use crate::model::bids::SessionLabel;
+use crate::model::bids::{SessionLabel, SubjectLabel};
 use crate::model::config::Config;
 use crate::setup::catalogue;
 use crate::store::state_file::Store;
-use line::Line;
 
 /// Variable with which the shell requests candidates. Not the usual `COMPLETE`: a variable of that name in someone's
 /// environment must not keep cron's `run` from running.
-pub(super) const VARIABLE: &str = "_SNBB_SCHEDULER_COMPLETE";
+const VARIABLE: &str = "_SNBB_SCHEDULER_COMPLETE";
+const PROGRAM: &str = "snbb-scheduler";
 
-/// Kind of a candidate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Subject,
-    Session,
-    Procedure,
-    /// An app of the catalogue.
-    App,
+/// Prints the script, which stays valid when the study changes.
+pub(super) fn run(args: &CompletionsArgs, printer: &mut Printer) -> Result<Exit> {
+    let shells = Shells::builtins();
+    let Some(shell) = shells.completer(&args.shell) else {
+        return Ok(Exit::Done);
+    };
+    // The script starts the name if it was found on `PATH`, else the absolute path.
+    let called = std::env::args_os().next().unwrap_or_default();
+    let is_path = called.as_encoded_bytes().contains(&b'/');
+    let path = std::path::absolute(&called).ok().filter(|_| is_path);
+    let path = path.map(|path| path.to_string_lossy().into_owned());
+    let program = path.as_deref().unwrap_or(PROGRAM);
+    let mut script = Vec::new();
+    // Writing to memory cannot fail.
+    let _ = shell.write_registration(VARIABLE, PROGRAM, PROGRAM, program, &mut script);
+    printer.data(&script);
+    Ok(Exit::Done)
 }
+
+/// A kind of candidates: the prefix of its names, and the names.
+type Kind = (&'static str, fn(&Study) -> BTreeSet<String>);
+
+const SUBJECT: Kind = (SubjectLabel::PREFIX, Study::subjects);
+const SESSION: Kind = (SessionLabel::PREFIX, Study::sessions);
+const PROCEDURE: Kind = ("", Study::procedures);
+/// An app of the catalogue.
+const APP: Kind = ("", |_| {
+    catalogue::apps()
+        .iter()
+        .map(|app| app.name.to_owned())
+        .collect()
+});
 
 /// Answers a shell that requests candidates; true if one did.
 pub(super) fn answer() -> bool {
@@ -46,7 +70,7 @@ pub(super) fn answer() -> bool {
     // bash and zsh pass the position of the cursor.
     let typed = sys::env("_CLAP_COMPLETE_INDEX").and_then(|at| at.to_str()?.parse().ok());
     let factory = || {
-        let study = Arc::new(Study::new(Line::read(&words, typed)));
+        let study = Arc::new(Study::new(&words, typed));
         let mut command = Cli::command();
         // Building adds options such as --help, which get completers too.
         command.build();
@@ -63,7 +87,7 @@ pub(super) fn answer() -> bool {
 fn with_completers(command: Command, study: &Arc<Study>) -> Command {
     // Options would hide the more useful candidates, so they are only offered after a `-`.
     let is_init = command.get_name() == "init";
-    let hides_options = !study.line.begins_option && offers_words(&command, study);
+    let hides_options = !study.begins_option && offers_words(&command, study);
     let command = command.mut_args(|arg| {
         let is_hidden = arg.is_hide_set() || hides_options && !arg.is_positional();
         let arg = arg.hide(is_hidden);
@@ -82,28 +106,25 @@ fn with_completers(command: Command, study: &Arc<Study>) -> Command {
 
 /// True if there are candidates besides options. Without others, clap offers all options, even hidden ones.
 fn offers_words(command: &Command, study: &Study) -> bool {
-    let names_task = command
-        .get_positionals()
-        .any(|arg| arg.get_id() == "subject");
-    if names_task {
-        let is_typed = study.line.command.as_deref() == Some(command.get_name());
-        let kinds = [Kind::Subject, Kind::Session, Kind::Procedure];
+    let mut positionals = command.get_positionals();
+    if positionals.any(|arg| arg.get_id() == "subject") {
+        let is_typed = study.words.iter().any(|word| word == command.get_name());
+        let kinds = [SUBJECT, SESSION, PROCEDURE];
         return is_typed && !candidates(study, &kinds, OsStr::new("")).is_empty();
     }
     command.has_subcommands() || command.get_positionals().next().is_some()
 }
 
 fn kinds(arg: &Arg, is_init: bool) -> Option<&'static [Kind]> {
-    use Kind::{App, Procedure, Session, Subject};
     Some(match arg.get_id().as_str() {
-        "subjects" | "subject" => &[Subject],
-        "sessions" => &[Session],
-        "procedures" if is_init => &[App],
-        "procedures" => &[Procedure],
+        "subjects" | "subject" => &[SUBJECT],
+        "sessions" => &[SESSION],
+        "procedures" if is_init => &[APP],
+        "procedures" => &[PROCEDURE],
         // The words that name a task may come in any order.
-        "session" => &[Session, Procedure],
-        "procedure" => &[Procedure, Session],
-        "like" => &[Subject, Session, Procedure],
+        "session" => &[SESSION, PROCEDURE],
+        "procedure" => &[PROCEDURE, SESSION],
+        "like" => &[SUBJECT, SESSION, PROCEDURE],
         _ => return None,
     })
 }
@@ -115,21 +136,13 @@ fn candidates(study: &Study, kinds: &[Kind], current: &OsStr) -> Vec<CompletionC
     };
     // A single kind means an option, which may be repeated.
     let is_option = kinds.len() == 1;
-    let mut words = study.line.words.iter();
-    let names_session = words.any(|word| SessionLabel::new(word).is_ok());
+    let is_on_line = |name: &String| !is_option && study.words.contains(name);
     let mut found = Vec::new();
-    for kind in kinds {
-        found.extend(match kind {
-            Kind::Subject => fitting("sub-", current, &study.subjects()),
-            Kind::Session if !is_option && names_session => Vec::new(),
-            Kind::Session => fitting("ses-", current, &study.sessions()),
-            Kind::Procedure if !is_option && study.names_procedure() => Vec::new(),
-            Kind::Procedure => fitting("", current, &study.procedures()),
-            Kind::App => {
-                let apps = catalogue::apps().iter().map(|app| app.name.to_owned());
-                fitting("", current, &apps.collect())
-            }
-        });
+    for (prefix, names) in kinds {
+        let names = names(study);
+        if *prefix == SubjectLabel::PREFIX || !names.iter().any(is_on_line) {
+            found.extend(fitting(prefix, current, &names));
+        }
     }
     found.into_iter().map(CompletionCandidate::new).collect()
 }
@@ -154,22 +167,41 @@ const TIME_LIMIT: Duration = Duration::from_millis(1500);
 /// Subject and session.
 type Labels = (String, String);
 
-/// The study of the line. Everything is read at most once, and only if needed.
+/// The line that is still being typed, and its study. Everything is read at most once, and only if needed.
 struct Study {
-    line: Line,
+    /// Without the word being typed, which names nothing yet.
+    words: Vec<String>,
+    /// Whether the word being typed begins with `-`.
+    begins_option: bool,
     begin: Instant,
     config: OnceLock<Option<Arc<Config>>>,
     labels: OnceLock<Vec<Labels>>,
 }
 
 impl Study {
-    fn new(line: Line) -> Self {
+    /// Parses the arguments of a request for candidates: the program, `--`, then the line as the shell splits it. `typed`:
+    /// position of the word being typed; by default the last one.
+    fn new(arguments: &[OsString], typed: Option<usize>) -> Self {
+        let line = arguments.iter().skip_while(|word| *word != "--").skip(1);
+        let line = line.map(|word| word.to_string_lossy().trim_matches(['"', '\'']).to_owned());
+        let mut words: Vec<String> = line.collect();
+        let typed = typed.unwrap_or(words.len().saturating_sub(1));
+        let word = (typed < words.len()).then(|| words.remove(typed));
         Self {
-            line,
+            words,
+            begins_option: word.is_some_and(|word| word.starts_with('-')),
             begin: Instant::now(),
             config: OnceLock::new(),
             labels: OnceLock::new(),
         }
+    }
+
+    /// Value of `--config` as typed. bash splits `--config=x` in three.
+    fn config_file(&self) -> Option<&str> {
+        let words = self.words.iter().map(|word| word.as_str());
+        let mut words = words.skip_while(|word| !word.starts_with("--config"));
+        let value = words.next()?.strip_prefix("--config=");
+        value.or_else(|| words.find(|word| *word != "="))
     }
 
     fn subjects(&self) -> BTreeSet<String> {
@@ -179,11 +211,15 @@ impl Study {
 
     /// Sessions of the subjects on the line, if any, else all.
     fn sessions(&self) -> BTreeSet<String> {
-        let named = &self.line.subjects;
+        let is_named = |(subject, _): &&Labels| {
+            let label = subject.strip_prefix(SubjectLabel::PREFIX);
+            let mut words = self.words.iter();
+            words.any(|word| word == subject || label == Some(word))
+        };
+        let names_any = self.labels().iter().any(|labels| is_named(&labels));
         let labels = self.labels().iter();
-        let labels = labels.filter(|(subject, session)| {
-            !session.is_empty() && (named.is_empty() || named.contains(subject))
-        });
+        let labels =
+            labels.filter(|labels| !labels.1.is_empty() && (!names_any || is_named(labels)));
         labels.map(|(_, session)| session.clone()).collect()
     }
 
@@ -193,19 +229,12 @@ impl Study {
         procedures.map(|(_, one)| one.name.to_string()).collect()
     }
 
-    fn names_procedure(&self) -> bool {
-        let words = &self.line.words;
-        self.procedures().iter().any(|name| words.contains(name))
-    }
-
     fn config(&self) -> Option<&Arc<Config>> {
         let load = || {
             // The shell has not expanded `~` yet.
-            let home = |path: PathBuf| match (path.strip_prefix("~"), sys::env("HOME")) {
-                (Ok(rest), Some(home)) => PathBuf::from(home).join(rest),
-                _ => path,
-            };
-            let source = Source::choose(self.line.config.clone().map(home), &sys::env);
+            let file = self.config_file();
+            let file = file.and_then(|file| paths::expand(file, &sys::env).ok());
+            let source = Source::choose(file.map(PathBuf::from), &sys::env);
             let dir = std::env::current_dir().unwrap_or_else(|_| "/".into());
             let load = move || config::load(&source, &sys::env, &Overrides::default(), &dir);
             Some(Arc::new(self.in_time(load)?.ok()?))
@@ -240,16 +269,16 @@ impl Study {
 fn on_record(config: &Config) -> Vec<Labels> {
     let state = Store::at(&config.state_file).and_then(|store| store.read());
     let state = state.unwrap_or_default();
-    let keys = state.rows().iter().map(|row| &row.key);
-    keys.map(|key| (key.subject.to_string(), key.session.to_string()))
+    let rows = state.rows().iter();
+    rows.map(|row| (row.key.subject.to_string(), row.key.session.to_string()))
         .collect()
 }
 
 fn in_data(config: &Config) -> Vec<Labels> {
-    let found = discover(&config.search()).unwrap_or_default().sessions;
-    let found = found.into_iter();
+    let found = discover(&config.search()).unwrap_or_default();
+    let found = found.sessions.iter();
     found
-        .map(|session| (session.subject.to_string(), session.session.to_string()))
+        .map(|one| (one.subject.to_string(), one.session.to_string()))
         .collect()
 }
 
@@ -278,10 +307,53 @@ mod tests {
         assert!(fitting("", "x", &["bids".to_owned()].into()).is_empty());
     }
 
+    #[test]
+    fn the_line_is_parsed_as_shells_split_it() {
+        let study = |line: &str, typed| {
+            let words = ["/bin/it", "--", "it"].into_iter().chain(line.split(' '));
+            Study::new(&words.map(OsString::from).collect::<Vec<_>>(), typed)
+        };
+        for (line, config) in [
+            ("", None),
+            ("status --subject sub-1 ", None),
+            ("--config c.yaml status ", Some("c.yaml")),
+            ("--config=c.yaml status ", Some("c.yaml")),
+            ("explain --config=c.yaml 1 ", Some("c.yaml")),
+            ("--config = 'c.yaml' explain 0001 ", Some("c.yaml")),
+            ("--config ", None),
+        ] {
+            assert_eq!(study(line, None).config_file(), config, "{line}");
+        }
+        for (typed, expected) in [
+            (None, &["it", "explain", "1"][..]),
+            (Some(4), &["it", "explain", "1", "ses-1"]),
+            (Some(2), &["it", "explain", "ses-1"]),
+        ] {
+            assert_eq!(study("explain 1 ses-1", typed).words, expected);
+        }
+        assert!(Study::new(&["it".into()], None).words.is_empty());
+        // Only the sessions of subjects on the line are offered.
+        for (line, expected) in [
+            ("status --subject 1 ", "ses-1"),
+            ("status --subject sub-2 ", "ses-2"),
+            ("explain 1 ses-", "ses-1"),
+            ("retry --like sub-1 ", "ses-1"),
+            ("logs -n 5 2 ", "ses-2"),
+            ("cancel ", "ses-1 ses-2"),
+        ] {
+            let study = study(line, None);
+            let labels = [("sub-1", "ses-1"), ("sub-2", "ses-2"), ("sub-3", "")];
+            let labels = labels.map(|(subject, session)| (subject.to_owned(), session.to_owned()));
+            study.labels.set(labels.into()).unwrap();
+            let sessions: Vec<String> = study.sessions().into_iter().collect();
+            assert_eq!(sessions.join(" "), expected, "{line}");
+        }
+    }
+
     /// A renamed option must not silently lose its candidates.
     #[test]
     fn every_selection_of_every_command_is_completed() {
-        let study = Arc::new(Study::new(Line::default()));
+        let study = Arc::new(Study::new(&[], None));
         let command = with_completers(Cli::command(), &study);
         let mut bare = Vec::new();
         let mut stack: Vec<&Command> = command.get_subcommands().collect();

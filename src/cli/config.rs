@@ -20,16 +20,13 @@ use crate::show::tables::{TableError, frame, texts};
 
 pub(super) fn run(global: &Global, args: &ConfigArgs, printer: &mut Printer) -> Result<Exit> {
     let ConfigCommand::Show(args) = &args.command;
-    let (source, overrides, working_dir) = config_source(global, &sys::env);
+    let (source, overrides, working_dir) = config_source(global);
     let (config, mut settings) = load_settings(&source, &sys::env, &overrides, &working_dir)?;
     for warning in &config.warnings {
         printer.warning(warning);
     }
-    let names: Vec<&str> = config
-        .procedures
-        .iter()
-        .map(|(_, one)| &*one.name)
-        .collect();
+    let procedures = config.procedures.iter();
+    let names: Vec<&str> = procedures.map(|(_, one)| &*one.name).collect();
     let selection = Selection::new(&[], &[], &args.procedures, &names)?;
     settings.retain(|setting| {
         let procedure = setting.procedure.as_deref();
@@ -41,10 +38,8 @@ pub(super) fn run(global: &Global, args: &ConfigArgs, printer: &mut Printer) -> 
     let file = config.file.as_deref();
     match args.format {
         TextFormat::Json => {
-            let list: Vec<Json> = settings
-                .iter()
-                .map(|setting| object(setting, file))
-                .collect();
+            let list = settings.iter().map(|setting| object(setting, file));
+            let list: Vec<Json> = list.collect();
             let text = serde_json::to_string_pretty(&list).map_err(TableError::from)?;
             printer.line(&text);
         }
@@ -54,44 +49,16 @@ pub(super) fn run(global: &Global, args: &ConfigArgs, printer: &mut Printer) -> 
                 (Some(file), Some(_)) => format!("{} (--config)", file.display()),
                 (Some(file), None) => format!("{} ({FILE_VARIABLE})", file.display()),
             });
-            print(&settings, file, printer)?;
+            printer.frame(&table(&settings, file)?, Format::Table, &[], &[])?;
         }
     }
     Ok(Exit::Done)
 }
 
-/// On a terminal, where complete keys would be too wide, each procedure has a heading.
-fn print(
-    settings: &[Setting],
-    file: Option<&Path>,
-    printer: &mut Printer,
-) -> Result<(), TableError> {
-    if !printer.is_terminal() {
-        return printer.frame(&table(settings, "", file)?, Format::Table, &[], &[]);
-    }
-    for (at, group) in settings
-        .chunk_by(|a, b| a.procedure == b.procedure)
-        .enumerate()
-    {
-        let procedure = group.first().and_then(|setting| setting.procedure.as_ref());
-        let heading = maybe("procedures.", procedure, "");
-        if at > 0 {
-            printer.line("");
-        }
-        if procedure.is_some() {
-            printer.line(&heading);
-        }
-        let prefix = maybe("", procedure.map(|_| &heading), ".");
-        printer.frame(&table(group, &prefix, file)?, Format::Table, &[], &[])?;
-    }
-    Ok(())
-}
-
-/// `prefix`: common beginning of all keys, which is omitted.
-fn table(settings: &[Setting], prefix: &str, file: Option<&Path>) -> Result<DataFrame, TableError> {
+fn table(settings: &[Setting], file: Option<&Path>) -> Result<DataFrame, TableError> {
     let all = || settings.iter();
     frame(vec![
-        texts("key", all().map(|one| one.path.strip_prefix(prefix))),
+        texts("key", all().map(|one| Some(&one.path))),
         texts("value", all().map(|one| text(&one.value))),
         texts("origin", all().map(|one| Some(origin(one, file)))),
     ])
@@ -100,22 +67,18 @@ fn table(settings: &[Setting], prefix: &str, file: Option<&Path>) -> Result<Data
 /// A value as it could be written; `None` if there is none.
 fn text(value: &Json) -> Option<String> {
     let inner = |value: &Json| text(value).unwrap_or_default();
+    let joined = |parts: Vec<String>| parts.join(", ");
     Some(match value {
         Json::Null => return None,
         Json::Bool(true) => "yes".to_owned(),
         Json::Bool(false) => "no".to_owned(),
-        Json::String(text) if text.is_empty() => "\"\"".to_owned(),
-        Json::String(text) => text.clone(),
-        Json::Number(number) => number.to_string(),
-        Json::Array(list) => format!(
-            "[{}]",
-            list.iter().map(inner).collect::<Vec<_>>().join(", ")
-        ),
+        Json::String(text) if !text.is_empty() => text.clone(),
+        Json::String(_) | Json::Number(_) => value.to_string(),
+        Json::Array(list) => format!("[{}]", joined(list.iter().map(inner).collect())),
         Json::Object(map) => {
-            let pairs = map
-                .iter()
-                .map(|(name, value)| format!("{name}: {}", inner(value)));
-            format!("{{{}}}", pairs.collect::<Vec<_>>().join(", "))
+            let pairs = map.iter();
+            let pairs = pairs.map(|(name, value)| format!("{name}: {}", inner(value)));
+            format!("{{{}}}", joined(pairs.collect()))
         }
     })
 }
@@ -123,7 +86,7 @@ fn text(value: &Json) -> Option<String> {
 fn origin(setting: &Setting, file: Option<&Path>) -> String {
     let name = file.and_then(Path::file_name).unwrap_or_default();
     let line = |line: u32| format!("{}:{line}", name.to_string_lossy());
-    let mut text = match &setting.origin {
+    let text = match &setting.origin {
         Origin::Default => match setting.known.default {
             Fallback::Words(words) if setting.value.is_null() => {
                 format!("default: {}", words.replace('`', ""))
@@ -140,10 +103,7 @@ fn origin(setting: &Setting, file: Option<&Path>) -> String {
             line(*at) + &variables.collect::<String>()
         }
     };
-    if let Some(from) = setting.from {
-        text.push_str(&format!(" ({from})"));
-    }
-    text
+    text + &maybe(" (", setting.from, ")")
 }
 
 fn object(setting: &Setting, file: Option<&Path>) -> Json {

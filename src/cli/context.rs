@@ -2,15 +2,13 @@
 
 mod place;
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
-pub use place::warn_stops;
 use place::{print_warnings, refuse_ambiguous_link};
+pub use place::{refuse_data, refuse_foreign, warn_stops};
 
 use super::args::{Global, SelectArgs, WriteArgs};
 use super::error::{Failure, Result};
-use super::naming::Named;
 use super::output::Printer;
 use crate::act::pass::{Pass, newest_submission};
 use crate::base::regular::FileError;
@@ -54,7 +52,7 @@ pub enum Access {
 
 impl Context {
     pub fn load(global: &Global) -> Result<Self> {
-        let config = read_config(global, &sys::env)?;
+        let config = read_config(global)?;
         refuse_ambiguous_link(&config)?;
         let store = Store::at(&config.state_file)?;
         let reader = Reader::default().with_annex(config.annex);
@@ -62,14 +60,9 @@ impl Context {
             SessionSource::Bids => reader.with_shared_listings(),
             _ => reader,
         };
-        let now = sys::now();
+        let (now, pid) = (sys::now().format("%Y%m%dT%H%M%SZ"), std::process::id());
         Ok(Self {
-            run_id: format!(
-                "{}-{}-{:08x}",
-                now.format("%Y%m%dT%H%M%SZ"),
-                std::process::id(),
-                sys::random() >> 32
-            ),
+            run_id: format!("{now}-{pid}-{:08x}", sys::random() >> 32),
             config,
             store,
             reader,
@@ -85,11 +78,12 @@ impl Context {
         if self.config.file.is_none() {
             let state = self.config.state_file.display();
             // A user may expect it to be read.
-            let has_one = std::fs::symlink_metadata("config.yaml").is_ok();
-            let beside = "; config.yaml in this directory is not read automatically";
+            let beside = match std::fs::symlink_metadata("config.yaml") {
+                Ok(_) => "; config.yaml in this directory is not read automatically",
+                Err(_) => "",
+            };
             printer.note(&format!(
-                "no configuration file (--config or SNBB_CONFIG): using the built-in defaults, with the state in {state}{}",
-                if has_one { beside } else { "" }
+                "no configuration file (--config or SNBB_CONFIG): using the built-in defaults, with the state in {state}{beside}"
             ));
         }
     }
@@ -114,19 +108,7 @@ impl Context {
         Ok((state, selection))
     }
 
-    /// Takes the lock and reads the state, for a command that writes it.
-    pub fn lock_state(
-        &self,
-        command: &str,
-        args: &WriteArgs,
-        printer: &mut Printer,
-    ) -> Result<(LockedStore, State)> {
-        let (locked, state) = self.lock_beside_state(command, args, printer)?;
-        self.report_new_state(command, &state, printer);
-        Ok((locked, state))
-    }
-
-    /// The same, but a dry run only reads the state.
+    /// Takes the lock and reads the state, but a dry run only reads the state.
     pub fn lock_or_read_state(
         &self,
         command: &str,
@@ -141,8 +123,8 @@ impl Context {
         Ok((Some(locked), state))
     }
 
-    /// Takes the lock and reads the state, for a command that writes another file.
-    pub fn lock_beside_state(
+    /// Takes the lock and reads the state, for a command that writes.
+    pub fn lock_state(
         &self,
         command: &str,
         args: &WriteArgs,
@@ -150,11 +132,12 @@ impl Context {
     ) -> Result<(LockedStore, State)> {
         let timeout = args.lock_timeout.unwrap_or(self.config.lock_timeout);
         self.check_place()?;
-        let locked = if self.is_lock_useless {
-            self.store.clone().locked_by(Lock::unlocked())
-        } else {
-            let locked = self.store.clone().lock(command, timeout);
-            locked.map_err(|error| self.explain_no_lock(error, args))?
+        let store = self.store.clone();
+        let locked = match self.is_lock_useless {
+            true => store.locked_by(Lock::unlocked()),
+            false => store
+                .lock(command, timeout)
+                .map_err(|error| self.explain_no_lock(error, args))?,
         };
         let mut state = locked.read()?;
         print_warnings(&state, printer);
@@ -182,6 +165,7 @@ impl Context {
         if state.meta.path.is_some() && state.meta.path != self.store.paths.real_path() {
             state.mark_changed();
         }
+        self.report_new_state(command, &state, printer);
         Ok((locked, state))
     }
 
@@ -260,11 +244,9 @@ impl Context {
         let found = self.find_sessions();
         let found = found.map_err(|error| self.no_sessions(error))?;
         for what in &found.unreadable {
-            printer.warning(&format!(
-                "cannot read {}: {}; its sessions stay as they are",
-                what.path.display(),
-                what.error
-            ));
+            let (path, error) = (what.path.display(), &what.error);
+            let text = format!("cannot read {path}: {error}; its sessions stay as they are");
+            printer.warning(&text);
         }
         Ok(found)
     }
@@ -281,10 +263,8 @@ impl Context {
         if stops.is_empty() {
             return Ok(Box::new(self.probe()?));
         }
-        printer.warning(&format!(
-            "{}; outputs are not checked",
-            safety::message(&stops)
-        ));
+        let message = safety::message(&stops);
+        printer.warning(&format!("{message}; outputs are not checked"));
         Ok(Box::new(Blind::because(&stops)))
     }
 
@@ -317,11 +297,6 @@ impl Context {
         }
         names
     }
-
-    /// The tasks that the words of the command line name, also of procedures that only the state knows.
-    pub fn named<'a>(&self, words: impl Iterator<Item = &'a str>, state: &State) -> Result<Named> {
-        Named::new(words, &self.procedure_names(Some(state)))
-    }
 }
 
 /// All attempts, from the attempts file and the state.
@@ -333,26 +308,20 @@ pub fn all_attempts<'a>(
     superseded.chain(state.rows())
 }
 
-/// Reads the configuration that the command line and an environment name.
-pub fn read_config(
-    global: &Global,
-    env: &dyn Fn(&str) -> Option<OsString>,
-) -> Result<Config, ConfigError> {
-    let (source, overrides, working_dir) = config_source(global, env);
-    config::load(&source, env, &overrides, &working_dir)
+/// Reads the configuration that the command line and the environment name.
+pub fn read_config(global: &Global) -> Result<Config, ConfigError> {
+    let (source, overrides, working_dir) = config_source(global);
+    config::load(&source, &sys::env, &overrides, &working_dir)
 }
 
-/// What the command line and an environment say about the configuration, and the base of relative paths.
-pub fn config_source(
-    global: &Global,
-    env: &dyn Fn(&str) -> Option<OsString>,
-) -> (Source, Overrides, PathBuf) {
+/// What the command line and the environment say about the configuration, and the base of relative paths.
+pub fn config_source(global: &Global) -> (Source, Overrides, PathBuf) {
     let overrides = Overrides {
         slurm_mem: global.slurm_mem.clone(),
         slurm_cpus: global.slurm_cpus,
         slurm_log_dir: global.slurm_log_dir.clone(),
     };
     let working_dir = std::env::current_dir().unwrap_or_else(|_| "/".into());
-    let source = Source::choose(global.config.clone(), env);
+    let source = Source::choose(global.config.clone(), &sys::env);
     (source, overrides, working_dir)
 }

@@ -20,10 +20,6 @@ use crate::store::state_file::StateError;
 
 use super::output::{Printer, without_error_numbers};
 
-/// For files that a command writes at the user's request.
-const TOO_LARGE_OUTPUT_HINT: &str =
-    "a limit on file sizes is in effect: run `ulimit -f unlimited` before the program";
-
 /// The result of a command or of a part of it.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
@@ -34,11 +30,6 @@ pub enum Failure {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Selection(#[from] SelectionError),
-    #[error("{message}")]
-    Usage { message: String, hint: String },
-    /// A requested item that does not exist.
-    #[error("{message}")]
-    NotFound { message: String, hint: String },
     #[error("cannot read {}: {source}", .path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error(transparent)]
@@ -61,27 +52,33 @@ pub enum Failure {
     Mail(#[from] MailError),
     #[error("cannot write {}: {source}", .path.display())]
     Write { path: PathBuf, source: io::Error },
-    #[error("jobs could not write their logs to {}: {source}; nothing was submitted", .path.display())]
-    LogDir { path: PathBuf, source: io::Error },
-    #[error("safety stop: {message}; nothing was submitted")]
-    Safety { message: String, hint: String },
-    #[error("the queue is not responding: {message}; nothing was done")]
-    QueueUnknown { message: String },
+    #[error("{message}")]
+    Other {
+        message: String,
+        hint: String,
+        exit: Exit,
+    },
 }
 
 impl From<PassError> for Failure {
     fn from(error: PassError) -> Self {
         match error {
-            PassError::QueueUnknown(message) => Self::QueueUnknown { message },
-            PassError::Unnamed(_) => Self::Safety {
-                message: error.to_string(),
-                hint: "run again once accounting responds and lists the job, or once the job has ended; if it belongs to another \
-                       study, `accounting: off` for one run starts this study beside it"
-                    .to_owned(),
-            },
+            PassError::QueueUnknown(message) => Self::queue_unknown(&message),
+            PassError::Unnamed(_) => Self::safety(
+                &error.to_string(),
+                "run again once accounting responds and lists the job, or once the job has ended; if it belongs to another \
+                 study, `accounting: off` for one run starts this study beside it",
+            ),
             PassError::State(error) => Self::State(error),
             PassError::Write { path, source } => Self::Write { path, source },
-            PassError::LogDir { path, source } => Self::LogDir { path, source },
+            PassError::LogDir { path, source } => Self::other(
+                format!(
+                    "jobs could not write their logs to {}: {source}; nothing was submitted",
+                    path.display()
+                ),
+                "make the directory writable, or set `slurm_log_dir` to another one",
+                Exit::Error,
+            ),
         }
     }
 }
@@ -93,18 +90,34 @@ impl From<(PathBuf, io::Error)> for Failure {
 }
 
 impl Failure {
-    pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::Usage {
+    fn other(message: impl Into<String>, hint: impl Into<String>, exit: Exit) -> Self {
+        Self::Other {
             message: message.into(),
             hint: hint.into(),
+            exit,
         }
     }
 
+    pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::other(message, hint, Exit::Usage)
+    }
+
+    /// A requested item that does not exist.
     pub fn not_found(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::NotFound {
-            message: message.into(),
-            hint: hint.into(),
-        }
+        Self::other(message, hint, Exit::Error)
+    }
+
+    pub fn safety(message: &str, hint: impl Into<String>) -> Self {
+        let message = format!("safety stop: {message}; nothing was submitted");
+        Self::other(message, hint, Exit::Safety)
+    }
+
+    pub fn queue_unknown(message: &str) -> Self {
+        Self::other(
+            format!("the queue is not responding: {message}; nothing was done"),
+            "running jobs cannot be seen now, so nothing is submitted, to avoid duplicates; the next run tries again",
+            Exit::Unreachable,
+        )
     }
 
     /// For `map_err`: the failure to read a path.
@@ -125,9 +138,9 @@ impl Failure {
 
     pub fn exit(&self) -> Exit {
         match self {
+            Self::Other { exit, .. } => *exit,
             Self::Config(_)
             | Self::Selection(_)
-            | Self::Usage { .. }
             | Self::Spec(_)
             | Self::Cohort(_)
             | Self::Mail(
@@ -139,12 +152,12 @@ impl Failure {
             Self::Init(error) if error.is_usage => Exit::Usage,
             Self::Lock(LockError::Held { .. }) => Exit::Locked,
             Self::Discover(DiscoverError::RootMissing { .. }) => Exit::Safety,
-            Self::Executor(ExecutorError::ProgramMissing { .. } | ExecutorError::Failed { .. })
-            | Self::QueueUnknown { .. } => Exit::Unreachable,
+            Self::Executor(ExecutorError::ProgramMissing { .. } | ExecutorError::Failed { .. }) => {
+                Exit::Unreachable
+            }
             Self::Executor(
                 ExecutorError::ScriptMissing { .. } | ExecutorError::ScriptUnfit { .. },
             ) => Exit::Refused,
-            Self::Safety { .. } => Exit::Safety,
             _ => Exit::Error,
         }
     }
@@ -166,31 +179,19 @@ impl Failure {
             Self::State(error) => return error.hint(),
             Self::Executor(error) => return error.hint(),
             Self::Table(_) => return None,
-            Self::Usage { hint, .. } | Self::NotFound { hint, .. } | Self::Safety { hint, .. } => {
-                hint.clone()
-            }
+            Self::Other { hint, .. } => hint.clone(),
             Self::Discover(error) => error.hint(),
             Self::Cohort(error) => error.hint(),
-            Self::Init(error) => error.hint(),
+            Self::Init(error) => error.hint.clone(),
             Self::Spec(error) => error.hint().to_owned(),
             Self::Lock(error) => error.hint().to_owned(),
             Self::Mail(error) => error.hint().to_owned(),
             Self::Read { .. } => "make it readable for the user of this command".to_owned(),
-            Self::Write { source, .. } if source.kind() == ErrorKind::FileTooLarge => {
-                TOO_LARGE_OUTPUT_HINT.to_owned()
+            Self::Write { source, .. } => match source.kind() {
+                ErrorKind::FileTooLarge => "a limit on file sizes is in effect: run `ulimit -f unlimited` before the program",
+                _ => "make the directory writable and check that the disk has free space, then run the command again",
             }
-            Self::Write { .. } => {
-                "make the directory writable and check that the disk has free space, then run the command again"
-                    .to_owned()
-            }
-            Self::LogDir { .. } => {
-                "make the directory writable, or set `slurm_log_dir` to another one"
-                    .to_owned()
-            }
-            Self::QueueUnknown { .. } => {
-                "running jobs cannot be seen now, so nothing is submitted, to avoid duplicates; the next run tries again"
-                    .to_owned()
-            }
+            .to_owned(),
         })
     }
 }

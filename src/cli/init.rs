@@ -3,8 +3,6 @@
 //! Examines the data and Slurm, asks for missing answers if there is a terminal, and writes all files or none. Their
 //! contents come from [`crate::setup::init`].
 
-mod add;
-mod ask;
 mod gather;
 
 use std::path::{Path, PathBuf};
@@ -13,13 +11,14 @@ use super::args::{Global, InitArgs};
 use super::error::{Failure, Result};
 use super::output::Printer;
 use crate::base::exit::Exit;
-use crate::base::{shell, sys};
+use crate::base::{durable, regular, shell, sys};
 use crate::config::load::interpret;
-use crate::config::{Overrides, paths};
+use crate::config::{Overrides, Source, paths};
+use crate::gather::sessions::discover::discover;
 use crate::model::config::Config;
-use crate::setup::init::error::shown;
+use crate::setup::catalogue::App;
 use crate::setup::init::existing::Existing;
-use crate::setup::init::{self, InitError, NewFile, write};
+use crate::setup::init::{self, InitError, NewFile, shown, template, write};
 use crate::setup::{catalogue, place};
 
 pub(super) fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Exit> {
@@ -37,24 +36,23 @@ pub(super) fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Re
     let cwd = std::env::current_dir().map_err(Failure::read(Path::new(".")))?;
     let dir = absolute("DIR", &args.dir, &cwd)?;
     if let Some(names) = &args.add {
-        return add::run((global, args), names, (&dir, &cwd), printer);
+        return add((global, args), names, (&dir, &cwd), printer);
     }
     if !args.dry_run {
         // Before asking questions in vain.
-        write::check_new(&[dir.join(init::CONFIG)])?;
+        write::check_new(&dir.join(init::CONFIG))?;
     }
-    let asker = ask::Asker::new(args.yes);
-    if asker.is_none() && !args.yes {
-        printer.note(
-            "not asking questions without a terminal: using options and defaults, as with --yes",
-        );
-    }
+    let asker = gather::Asker::new(args.yes);
     if asker.is_some() {
         printer.info(&format!(
             "Setting up a study in {}. Press Enter to accept the value in brackets, Ctrl-C to quit. Nothing is written before \
              the last answer.",
             dir.display()
         ));
+    } else if !args.yes {
+        printer.note(
+            "not asking questions without a terminal: using options and defaults, as with --yes",
+        );
     }
     let (answers, to_make) = gather::Gatherer {
         global,
@@ -63,11 +61,10 @@ pub(super) fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Re
         dir: &dir,
         asker: asker.as_ref(),
         printer,
-        to_make: Vec::new(),
     }
     .answers()?;
     let files = init::files(&answers, &dir)?;
-    let text = files.first().map_or("", |file| &file.text);
+    let text = files.first().map_or("", |config| &config.text);
     let config = load(text, &dir.join(init::CONFIG), &dir)?;
     for warning in &config.warnings {
         printer.warning(warning);
@@ -76,7 +73,7 @@ pub(super) fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Re
         list_files(words, &files, &to_make, &dir, printer);
     };
     if args.dry_run {
-        printer.data(files.first().map_or("", |config| &config.text).as_bytes());
+        printer.data(text.as_bytes());
         list(["would create", "would write"], printer);
         return Ok(Exit::Done);
     }
@@ -124,11 +121,10 @@ fn list_files(
     dir: &Path,
     printer: &mut Printer,
 ) {
-    for path in directories {
-        printer.info(&format!("{for_directory} {}", shown(path)));
-    }
-    for file in files {
-        printer.info(&format!("{for_file} {}", shown(&dir.join(&file.path))));
+    let directories = directories.iter().map(|path| (for_directory, path.clone()));
+    let files = files.iter().map(|file| (for_file, dir.join(&file.path)));
+    for (word, path) in directories.chain(files) {
+        printer.info(&format!("{word} {}", shown(&path)));
     }
 }
 
@@ -150,10 +146,11 @@ fn print_next_steps(dir: &Path, config: &Config, printer: &mut Printer) {
     printer.line(&command("snbb-scheduler", &["check"]));
     printer.line("# show what would be submitted:");
     printer.line(&command("snbb-scheduler", &["run", "--dry-run"]));
-    printer.line(match config.executor.has_cluster() {
-        true => "# for `crontab -e` on the login node:",
-        false => "# for `crontab -e` on this machine:",
-    });
+    let host = match config.executor.has_cluster() {
+        true => "the login node",
+        false => "this machine",
+    };
+    printer.line(&format!("# for `crontab -e` on {host}:"));
     let log = shell::quote(&dir.join("cron.log").to_string_lossy());
     let line = format!("{} >> {log} 2>&1", command(for_cron, &["-q", "run"]));
     printer.line(&cron_line(&line));
@@ -177,20 +174,127 @@ fn report_existing(existing: &Existing, printer: &mut Printer) {
 /// Parses a path as the configuration does: `~` and `${VAR}` are expanded, a relative one is relative to the working
 /// directory.
 fn absolute(option: &'static str, given: &Path, cwd: &Path) -> Result<PathBuf, InitError> {
-    let value = |why: &str| {
+    let wrong = |why: &str| {
         let text = format!("'{}': {why}", given.display().to_string().escape_debug());
         InitError::wrong(option, text, "correct the option; nothing was written")
     };
-    if given.as_os_str().is_empty() {
-        return Err(value("is empty"));
+    let text = given
+        .to_str()
+        .ok_or_else(|| wrong("is not UTF-8, which a configuration must be"))?;
+    if text.is_empty() {
+        return Err(wrong("is empty"));
     }
-    let Some(text) = given.to_str() else {
-        let why = "is not UTF-8, which a configuration must be";
-        return Err(InitError::unfit_path(option, given, why));
-    };
     let expanded = paths::expand(text, &sys::env);
-    let expanded = expanded.map_err(|error| value(&error))?;
+    let expanded = expanded.map_err(|error| wrong(&error))?;
     Ok(paths::absolute(cwd, &expanded))
+}
+
+/// `init --add APP`: adds apps of the catalogue to an existing study.
+fn add(
+    (global, args): (&Global, &InitArgs),
+    names: &[String],
+    (dir, cwd): (&Path, &Path),
+    printer: &mut Printer,
+) -> Result<Exit> {
+    // A named directory takes precedence; without one, the same configuration as for every other command.
+    let env = |name: &str| sys::env(name).filter(|_| dir == cwd);
+    let named = match Source::choose(global.config.clone(), &env) {
+        Source::File(file) => cwd.join(file),
+        Source::Defaults => dir.join(init::CONFIG),
+    };
+    // A link to the configuration stays a link.
+    let file = std::fs::canonicalize(&named).unwrap_or(named.clone());
+    let Some(before) = durable::read(&file).map_err(Failure::read(&file))? else {
+        return Err(Failure::usage(
+            format!("no configuration {} to add to", file.display()),
+            "name it: snbb-scheduler --config FILE init --add APP; `init` writes a new one",
+        ));
+    };
+    if std::fs::metadata(&file).is_ok_and(|metadata| metadata.permissions().readonly()) {
+        return Err(Failure::usage(
+            format!("{} is read-only; nothing was changed", file.display()),
+            "make it writable (chmod u+w), or add the entry to its original",
+        ));
+    }
+    let mut text = String::from_utf8_lossy(&before).into_owned();
+    // Its paths are relative to the given name, as for other commands.
+    let dir = named.parent().unwrap_or(dir);
+    let config = load(&text, &named, dir)?;
+    // Scripts are searched for in both.
+    let scripts_dir = config.script_dir.clone().unwrap_or_else(|| dir.to_owned());
+    let own = || config.procedures.iter().map(|(_, procedure)| procedure);
+    let converter = own().find(|procedure| procedure.is_below_bids());
+    let converter = converter.map(|procedure| &*procedure.name);
+    let mut known: Vec<&str> = own().map(|procedure| &*procedure.name).collect();
+    let mut wanted: Vec<String> = Vec::new();
+    for name in names {
+        let name = init::find(name, catalogue::apps())?.name;
+        if known.contains(&name) {
+            let text = format!("'{name}' is already a procedure of the configuration");
+            let hint = "edit its entry; nothing was changed";
+            return Err(InitError::wrong("--add", text, hint).into());
+        }
+        known.push(name);
+        wanted.push(name.to_owned());
+    }
+    // Without sessions, the entries are the catalogue's.
+    let sessions = match discover(&config.search()) {
+        Ok(found) => found.sessions,
+        Err(error) => {
+            printer.note(&format!("existing results were not checked: {error}"));
+            Vec::new()
+        }
+    };
+    let existing = Existing::find(&config, &sessions, Some(&wanted));
+    report_existing(&existing, printer);
+    let mut files = Vec::new();
+    for app in wanted.iter().filter_map(|name| existing.app(name)) {
+        check_needs(app, &known)?;
+        text = template::with_entry(&text, &app.entry_for(&known, converter))?;
+        files.extend(init::scripts(app, dir, &scripts_dir)?);
+    }
+    load(&text, &named, dir)?;
+    // Files that a killed invocation has left.
+    files.retain(|new| {
+        !regular::read_regular(&dir.join(&new.path)).is_ok_and(|text| text == new.text.as_bytes())
+    });
+    let (wrote, added) = match args.dry_run {
+        true => ("would write", "would add to"),
+        false => ("wrote", "added to"),
+    };
+    if args.dry_run {
+        printer.data(text.as_bytes());
+    } else {
+        write::write(&files, &[], dir)?;
+        let replaced = durable::replace(&file, text.as_bytes(), Some(&before));
+        replaced.map_err(|error| Failure::State(error.into()))?;
+    }
+    list_files(["", wrote], &files, &[], dir, printer);
+    let (file, names) = (file.display(), wanted.join(", "));
+    printer.info(&format!("{added} {file}: {names}"));
+    if !args.dry_run {
+        printer.hint("read the new entry and its script, then: snbb-scheduler check");
+    }
+    Ok(Exit::Done)
+}
+
+/// Refuses an app without the apps it needs, because its tasks would be due at once and fail. Converters are exempt.
+fn check_needs(app: &App, known: &[&str]) -> Result<()> {
+    let is_there = |name: &&str| known.contains(name);
+    let is_converter = |name: &&str| catalogue::app(name).is_some_and(App::is_converter);
+    let mut needs = app.needs.iter();
+    let missing = needs.find(|any| !any.iter().any(is_there) && !any.iter().all(is_converter));
+    let Some(missing) = missing else {
+        return Ok(());
+    };
+    let (name, needed) = (app.name, missing.join(" or "));
+    let text =
+        format!("{name} needs results of {needed}, which is not a procedure of the configuration");
+    let first = missing.first().copied().unwrap_or_default();
+    let hint = format!(
+        "add both: --add {first},{name}; if another procedure produces them, write the entry yourself"
+    );
+    Err(InitError::wrong("--add", text, hint).into())
 }
 
 #[cfg(test)]

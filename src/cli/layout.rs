@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use anstyle::AnsiColor;
-use crossterm::style::{Attribute, Color, ResetColor, SetAttribute, SetForegroundColor};
+use anstyle::{AnsiColor, Style};
 use polars::prelude::{AnyValue, DataFrame};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
@@ -33,10 +32,6 @@ pub struct Layout<'a> {
 
 /// Renders a frame. Lines have no trailing spaces.
 pub fn render(frame: &DataFrame, layout: Layout<'_>) -> String {
-    if layout.color {
-        // The printer decides on colour: NO_COLOR must not override `--color always`.
-        crossterm::style::force_color_output(true);
-    }
     let columns = laid_out(frame, layout);
     let height = frame.height();
     let room = layout.width.map_or(usize::MAX, usize::from);
@@ -48,13 +43,12 @@ pub fn render(frame: &DataFrame, layout: Layout<'_>) -> String {
         true => columns.iter().map(Column::width).collect(),
         false => widths(&columns, room - gaps(&columns, gap).min(room)),
     };
+    let heading = match layout.color {
+        true => Style::new().bold(),
+        false => Style::new(),
+    };
     let mut text = String::new();
     let last = columns.len().saturating_sub(1);
-    let (bold, plain) = (
-        SetAttribute(Attribute::Bold).to_string(),
-        ResetColor.to_string(),
-    );
-    let reset = SetForegroundColor(Color::Reset).to_string();
     let mut rests: Vec<&str> = Vec::new();
     // Must be fast for a hundred thousand rows.
     for row in std::iter::once(None).chain((0..height).map(Some)) {
@@ -73,15 +67,9 @@ pub fn render(frame: &DataFrame, layout: Layout<'_>) -> String {
                     false => (0, blanks),
                 };
                 let after = after + if at == last { 0 } else { gap };
-                let color = row.and_then(|row| column.color(column.cell(row), layout));
-                let color = color.map(|color| SetForegroundColor(color).to_string());
-                let (on, off) = match &color {
-                    Some(color) => (color.as_str(), reset.as_str()),
-                    None if row.is_none() && layout.color => (bold.as_str(), plain.as_str()),
-                    None => ("", ""),
-                };
+                let style = row.map_or(heading, |row| column.style(column.cell(row), layout));
                 // Writing to a string cannot fail.
-                let _ = write!(text, "{on}{:before$}{part}{:after$}{off}", "", "");
+                let _ = write!(text, "{style}{:before$}{part}{:after$}{style:#}", "", "");
             }
             text.truncate(start + text.get(start..).map_or(0, |line| line.trim_end().len()));
             text.push('\n');
@@ -166,16 +154,18 @@ impl Column<'_> {
         self.cells.get(row).map_or(NOTHING, |text| text.as_ref())
     }
 
-    fn color(&self, text: &str, layout: Layout<'_>) -> Option<Color> {
+    fn style(&self, text: &str, layout: Layout<'_>) -> Style {
         if !layout.color || !layout.painted.contains(&self.name) {
-            return None;
+            return Style::new();
         }
+        let of_word = |word: &str| Some(TaskState::of_cell(word)?.style().color);
         let color = match (self.is_number, text) {
-            (true, "0") => Some(Color::DarkGrey),
-            (true, _) => color_of(self.name),
-            (false, _) => color_of(word_of(text)),
+            (true, "0") => Some(AnsiColor::BrightBlack),
+            (true, _) => of_word(self.name),
+            (false, _) => of_word(word_of(text)),
         };
-        color.or_else(|| efficiency::color(self.name, text).map(on_terminal))
+        let color = color.or_else(|| efficiency::color(self.name, text));
+        Style::new().fg_color(color.map(Into::into))
     }
 }
 
@@ -204,11 +194,13 @@ fn laid_out<'a>(frame: &'a DataFrame, layout: Layout<'_>) -> Vec<Column<'a>> {
 }
 
 fn columns_of<'a>(frame: &'a DataFrame, layout: Layout<'_>) -> Vec<Column<'a>> {
-    let cells = |values: &'a polars::prelude::Column| -> Vec<Cow<'a, str>> {
-        let Ok(texts) = values.str() else {
-            return (0..values.len()).map(|at| number(values, at)).collect();
-        };
-        let has_symbols = layout.symbols && layout.painted.contains(&values.name().as_str());
+    let number = |value: AnyValue<'_>| match value {
+        AnyValue::Null => Cow::Borrowed(NOTHING),
+        value => Cow::Owned(value.to_string()),
+    };
+    let columns = frame.columns().iter().map(|values| {
+        let name = values.name().as_str();
+        let has_symbols = layout.symbols && layout.painted.contains(&name);
         let symbol = |text: &str| symbol_of(text).filter(|_| has_symbols);
         let cell = |text: Option<&'a str>| match text {
             None | Some("") => Cow::Borrowed(NOTHING),
@@ -217,24 +209,18 @@ fn columns_of<'a>(frame: &'a DataFrame, layout: Layout<'_>) -> Vec<Column<'a>> {
                 None => printable(text),
             },
         };
-        texts.iter().map(cell).collect()
-    };
-    frame
-        .columns()
-        .iter()
-        .map(|values| Column {
-            name: values.name().as_str(),
+        Column {
+            name,
             is_number: values.dtype().is_primitive_numeric(),
-            cells: cells(values),
-        })
-        .collect()
-}
-
-fn number(values: &polars::prelude::Column, at: usize) -> Cow<'static, str> {
-    match values.get(at) {
-        Ok(AnyValue::Null) | Err(_) => Cow::Borrowed(NOTHING),
-        Ok(value) => Cow::Owned(value.to_string()),
-    }
+            cells: match values.str() {
+                Ok(texts) => texts.iter().map(cell).collect(),
+                Err(_) => (0..values.len())
+                    .map(|at| values.get(at).map_or(Cow::Borrowed(NOTHING), number))
+                    .collect(),
+            },
+        }
+    });
+    columns.collect()
 }
 
 fn needed(columns: &[Column<'_>], gap: usize) -> usize {
@@ -259,21 +245,6 @@ fn fit<'a>(mut columns: Vec<Column<'a>>, layout: Layout<'_>) -> Vec<Column<'a>> 
         columns.retain(|column| column.name != *name);
     }
     columns
-}
-fn color_of(text: &str) -> Option<Color> {
-    Some(on_terminal(TaskState::of_cell(text)?.style().color))
-}
-
-fn on_terminal(color: AnsiColor) -> Color {
-    match color {
-        AnsiColor::Green => Color::Green,
-        AnsiColor::Cyan => Color::Cyan,
-        AnsiColor::Blue => Color::Blue,
-        AnsiColor::Yellow => Color::Yellow,
-        AnsiColor::Red => Color::Red,
-        AnsiColor::Magenta => Color::Magenta,
-        _ => Color::DarkGrey,
-    }
 }
 
 fn symbol_of(text: &str) -> Option<char> {

@@ -12,12 +12,10 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
 use super::args::{Cli, Global, ManArgs, with_own_help};
-use super::context::read_config;
+use super::context::{read_config, refuse_data, refuse_foreign};
 use super::error::{Failure, Result};
 use super::output::Printer;
-use super::output_file::{refuse_data, refuse_foreign};
 use crate::base::exit::Exit;
-use crate::base::sys;
 use crate::config::keys::{Key, Section};
 use crate::model::bids::suggest;
 
@@ -39,22 +37,18 @@ pub(super) fn run(global: &Global, args: &ManArgs, printer: &mut Printer) -> Res
 
 /// Shows a page through `man` on a terminal, as `git help` does. Elsewhere, or without `man`, prints its source.
 fn show(page: &[u8], printer: &mut Printer) {
-    if !printer.is_terminal() || through_man(page).is_err() {
+    let through_man = || {
+        let mut man = process::Command::new("man")
+            .args(["-l", "-"])
+            .stdin(process::Stdio::piped())
+            .spawn()?;
+        if let Some(mut stdin) = man.stdin.take() {
+            stdin.write_all(page)?;
+        }
+        io::Result::Ok(man.wait()?.success())
+    };
+    if !printer.is_terminal() || !through_man().is_ok_and(|is_shown| is_shown) {
         printer.data(page);
-    }
-}
-
-fn through_man(page: &[u8]) -> io::Result<()> {
-    let mut man = process::Command::new("man")
-        .args(["-l", "-"])
-        .stdin(process::Stdio::piped())
-        .spawn()?;
-    if let Some(mut stdin) = man.stdin.take() {
-        stdin.write_all(page)?;
-    }
-    match man.wait()?.success() {
-        true => Ok(()),
-        false => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 
@@ -63,25 +57,23 @@ fn chosen(wanted: &str) -> Result<Vec<u8>> {
     let pages = pages();
     let full = format!("{NAME}-{wanted}");
     // The page of the configuration file takes precedence over the command `config`.
-    let page = pages.iter().rev().find(|(name, _)| {
-        name.rsplit_once('.')
-            .is_some_and(|(name, _)| name == full || name == wanted)
-    });
-    match page {
-        Some((_, page)) => Ok(page.clone()),
-        None => {
-            let names = pages.iter().filter_map(|(name, _)| {
-                let name = name.strip_prefix(NAME)?.strip_prefix('-')?;
-                Some(name.rsplit_once('.')?.0)
-            });
-            let names: BTreeSet<&str> = names.collect();
-            let hint = match suggest::nearest(wanted, names.iter().copied()) {
-                Some(name) => format!("did you mean {name}?"),
-                None => format!("available pages: {}", Vec::from_iter(names).join(", ")),
-            };
-            Err(Failure::usage(format!("no manual page '{wanted}'"), hint))
-        }
+    let mut found = pages.iter().rev();
+    if let Some((_, page)) = found.find(|(file, _)| [&*full, wanted].contains(&stem(file))) {
+        return Ok(page.clone());
     }
+    let names = pages.iter();
+    let names = names.filter_map(|(file, _)| stem(file).strip_prefix(NAME)?.strip_prefix('-'));
+    let names: BTreeSet<&str> = names.collect();
+    let hint = match suggest::nearest(wanted, names.iter().copied()) {
+        Some(name) => format!("did you mean {name}?"),
+        None => format!("available pages: {}", Vec::from_iter(names).join(", ")),
+    };
+    Err(Failure::usage(format!("no manual page '{wanted}'"), hint))
+}
+
+/// A file's name without its section.
+fn stem(file: &str) -> &str {
+    file.rsplit_once('.').map_or(file, |(name, _)| name)
 }
 
 fn root() -> Command {
@@ -94,7 +86,7 @@ fn root() -> Command {
 fn write(global: &Global, dir: &Path) -> Result<usize> {
     let pages = pages();
     // The pages need no configuration; if there is one, nothing is written to its data.
-    let config = read_config(global, &sys::env).ok();
+    let config = read_config(global).ok();
     for (name, _) in &pages {
         let path = dir.join(name);
         if let Some(config) = &config {
@@ -127,21 +119,16 @@ fn pages() -> Vec<(String, Vec<u8>)> {
 }
 
 fn name(command: &Command) -> &str {
-    command
-        .get_display_name()
-        .unwrap_or_else(|| command.get_name())
+    command.get_display_name().unwrap_or(command.get_name())
 }
 
 /// The page of a command.
 fn page(command: &Command) -> Vec<u8> {
-    let man = Man::new(command.clone())
-        .title(name(command).to_uppercase())
-        .date(NO_DATE)
-        .source(SOURCE)
-        .manual(NAME);
+    let title = name(command).to_uppercase();
+    let man = Man::new(command.clone()).title(title).date(NO_DATE);
     let mut page = Vec::new();
     // Writing to memory cannot fail.
-    let _ = man.render(&mut page);
+    let _ = man.source(SOURCE).manual(NAME).render(&mut page);
     page
 }
 
@@ -204,15 +191,11 @@ fn config_page() -> Vec<u8> {
 }
 
 fn tag(key: &Key) -> Vec<Inline> {
-    let mut tag = vec![
-        bold(key.name),
-        roman(": "),
-        italic(plain(&key.kind.words())),
-    ];
-    if let Some(default) = key.default.words() {
-        tag.push(roman(format!(" (default: {})", plain(&default))));
-    }
-    tag
+    let kind = italic(plain(&key.kind.words()));
+    let default = key.default.words();
+    let default = default.map(|default| roman(format!(" (default: {})", plain(&default))));
+    let tag = [bold(key.name), roman(": "), kind];
+    tag.into_iter().chain(default).collect()
 }
 
 /// The text without Markdown's marks.

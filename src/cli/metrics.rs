@@ -1,11 +1,10 @@
 //! `metrics`: metrics for Prometheus, printed or written to a file.
 
 use super::args::MetricsArgs;
-use super::context::Context;
+use super::context::{Context, refuse_data, refuse_foreign};
 use super::error::{Failure, Result};
 use super::notify::records_runs;
 use super::output::Printer;
-use super::output_file::{refuse_data, refuse_foreign};
 use crate::base::durable;
 use crate::base::exit::Exit;
 use crate::show::notify::Memory;

@@ -10,9 +10,7 @@ mod decide;
 pub mod error;
 pub mod layout;
 pub mod output;
-mod output_file;
 pub mod progress;
-mod unknown;
 pub mod views;
 
 mod audit;
@@ -20,12 +18,10 @@ mod cancel;
 mod check;
 mod clean;
 mod complete;
-mod completions;
 mod config;
 mod efficiency;
 mod explain;
 mod failed;
-mod graph;
 mod history;
 mod init;
 mod logs;
@@ -79,14 +75,10 @@ pub fn main() -> ExitCode {
     }
     let mut printer = Printer::stdio(cli.global.color, cli.global.verbosity());
     start_tracing(&cli, &printer);
-    let result = dispatch(&cli, &mut printer);
-    let exit = match result {
-        Ok(exit) => exit,
-        Err(failure) => {
-            failure.print(&mut printer);
-            failure.exit()
-        }
-    };
+    let exit = dispatch(&cli, &mut printer).unwrap_or_else(|failure| {
+        failure.print(&mut printer);
+        failure.exit()
+    });
     let finished = printer.finish();
     if exit == Exit::Interrupted {
         sys::end_by_interrupt();
@@ -106,7 +98,7 @@ fn dispatch(cli: &Cli, printer: &mut Printer) -> Result<Exit> {
     match &cli.command {
         Command::Init(args) => return init::run(&cli.global, args, printer),
         Command::Check(args) => return check::run(&cli.global, args, printer),
-        Command::Completions(args) => return completions::run(args, printer),
+        Command::Completions(args) => return complete::run(args, printer),
         Command::Man(args) => return man::run(&cli.global, args, printer),
         Command::Config(args) => return config::run(&cli.global, args, printer),
         Command::Run(args) if let Some(interval) = args.watch => {
@@ -158,7 +150,7 @@ fn carry_out(
         Command::Manifest(args) => manifest::run(context, args, printer),
         Command::Status(args) => status::run(context, args, printer),
         Command::SessionStatus(args) => session_status::run(context, args, printer),
-        Command::Graph(args) => graph::run(context, args, printer),
+        Command::Graph(args) => manifest::graph(context, args, printer),
         Command::Audit(args) => audit::run(context, args, printer),
         Command::Efficiency(args) => efficiency::run(context, args, printer),
         Command::Metrics(args) => metrics::run(context, args, printer),
@@ -189,7 +181,7 @@ fn start_tracing(cli: &Cli, printer: &Printer) {
     tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(std::io::stderr)
-        .with_ansi(printer.has_colored_messages())
+        .with_ansi(printer.options().err_color)
         .with_target(false)
         .without_time()
         .init();

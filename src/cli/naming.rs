@@ -1,10 +1,21 @@
-//! The words that name a task, a session or a subject for `explain`, `logs` and `history`.
+//! The words that name tasks, and the refusal of names that match nothing, with the nearest names, the same in every
+//! command.
 //!
-//! They may come in any order, with or without prefixes, so that the output of other commands can be copied.
+//! For `explain`, `logs` and `history`, the words may come in any order, with or without prefixes, so that the output of
+//! other commands can be copied.
 
+use std::collections::BTreeSet;
+
+use super::args::SelectArgs;
+use super::context::Context;
 use super::error::{Failure, Result};
-use crate::model::bids::{SessionLabel, SubjectLabel, suggest};
-use crate::model::state::TaskKey;
+use super::output::Printer;
+use crate::base::text::{few, maybe};
+use crate::decide::manifest::Selection;
+use crate::gather::sessions::discover::{Discovery, invalid_names};
+use crate::model::bids::{SessionLabel, SessionSource, SubjectLabel, suggest};
+use crate::model::procedure::Scope;
+use crate::model::state::{State, TaskKey};
 
 /// Shown in tables where there is no session.
 const NO_SESSION: &str = "-";
@@ -43,25 +54,17 @@ impl Named {
             procedure = Some(rest.remove(at).to_owned());
         }
         let mut rest = rest.into_iter();
-        if subject.is_none() {
-            subject = rest.next().map(|label| format!("sub-{label}"));
-        }
-        if session.is_none() {
-            session = rest.next().map(|label| format!("ses-{label}"));
-        }
+        let subject = subject.or_else(|| rest.next().map(|label| format!("sub-{label}")));
+        let session = session.or_else(|| rest.next().map(|label| format!("ses-{label}")));
         if let Some(word) = rest.next() {
-            let message = format!(
-                "no procedure '{word}' (available: {})",
-                procedures.join(", ")
-            );
+            let known = procedures.join(", ");
+            let message = format!("no procedure '{word}' (available: {known})");
             return Err(match suggest::nearest(word, procedures.iter().copied()) {
                 Some(name) => Failure::usage(message, format!("did you mean {name}?")),
                 None => usage(message),
             });
         }
-        let Some(subject) = subject else {
-            return Err(usage("missing subject".to_owned()));
-        };
+        let subject = subject.ok_or_else(|| usage("missing subject".to_owned()))?;
         Ok(Self {
             subject,
             session,
@@ -76,15 +79,10 @@ impl Named {
 
     /// True for the named tasks. Subject-scoped tasks belong to every session.
     pub fn contains(&self, key: &TaskKey) -> bool {
+        let (session, procedure) = (self.session.as_deref(), self.procedure.as_deref());
         *key.subject == *self.subject
-            && self
-                .session
-                .as_ref()
-                .is_none_or(|session| key.session.is_empty() || *key.session == **session)
-            && self
-                .procedure
-                .as_ref()
-                .is_none_or(|procedure| *key.procedure == **procedure)
+            && (key.session.is_empty() || session.is_none_or(|name| *key.session == *name))
+            && procedure.is_none_or(|name| *key.procedure == *name)
     }
 }
 
@@ -104,46 +102,183 @@ fn usage(message: String) -> Failure {
     )
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Number of names shown of a long list.
+const SHOWN: usize = 3;
 
-    fn named(words: &str) -> String {
-        match Named::new(words.split(' '), &["bids", "qsiprep", "01"]) {
-            Ok(named) => format!(
-                "{} {} {}",
-                named.subject,
-                named.session.as_deref().unwrap_or("-"),
-                named.procedure.as_deref().unwrap_or("-")
-            ),
-            Err(failure) => failure.to_string(),
+/// The subjects and sessions that can be named.
+pub(super) struct Known<'a> {
+    /// Unsorted, with duplicates.
+    sessions: Vec<(&'a str, &'a str)>,
+    place: &'static str,
+    /// Whether there may be others because something is unreadable.
+    is_partial: bool,
+}
+
+impl Context {
+    /// Notes unusual names in the data, for commands that show or process all sessions.
+    pub fn report_unusual_names(&self, found: &Discovery, printer: &mut Printer) {
+        let root = match &self.config.sessions {
+            SessionSource::Bids => &self.config.bids_root,
+            SessionSource::Dicom | SessionSource::Csv { .. } => &self.config.dicom_root,
+        };
+        for note in &found.notes {
+            printer.note(note);
+        }
+        let names = found.misspelt.iter();
+        let names: Vec<String> = names
+            .map(|(name, meant)| format!("{name} (did you mean {meant}?)"))
+            .collect();
+        if !names.is_empty() {
+            let what = invalid_names(names.len(), &format!(" below {}", root.display()));
+            printer.note(&format!("ignored {what}: {}", few(&names, SHOWN)));
         }
     }
 
-    #[test]
-    fn words_are_understood_in_any_order_with_or_without_prefix() {
-        for (words, expected) in [
-            ("sub-1", "sub-1 - -"),
-            ("1", "sub-1 - -"),
-            ("1 a", "sub-1 ses-a -"),
-            ("1 - bids", "sub-1 - bids"),
-            ("1 a bids", "sub-1 ses-a bids"),
-            ("1 bids", "sub-1 - bids"),
-            ("bids sub-1 ses-a", "sub-1 ses-a bids"),
-            ("bids sub-1", "sub-1 - bids"),
-            ("ses-a bids 1", "sub-1 ses-a bids"),
-            ("bids", "sub-bids - -"),
-            ("sub-1 01", "sub-1 - 01"),
-            ("01 01", "sub-01 - 01"),
-            ("01 02 01", "sub-01 ses-02 01"),
-            (
-                "1 a bidz",
-                "no procedure 'bidz' (available: bids, qsiprep, 01)",
-            ),
-            ("sub-1 sub-2", "both 'sub-1' and 'sub-2' are given"),
-            ("ses-1", "missing subject"),
-        ] {
-            assert_eq!(named(words), expected, "{words}");
+    /// The tasks that the words of the command line name, also of procedures that only the state knows.
+    pub fn named<'a>(&self, words: impl Iterator<Item = &'a str>, state: &State) -> Result<Named> {
+        Named::new(words, &self.procedure_names(Some(state)))
+    }
+
+    /// Refuses a selection that matches nothing in the data. A study without any session refuses nothing: a new study
+    /// may still be without data, and its cron line must not fail.
+    pub fn refuse_unknown_in(&self, found: &Discovery, args: &SelectArgs) -> Result<()> {
+        Known::in_study(found).refuse((&args.subjects, &args.sessions))
+    }
+
+    /// The same for commands about tasks: subject-scoped ones have no session that could be selected.
+    pub fn refuse_no_task(
+        &self,
+        found: &Discovery,
+        args: &SelectArgs,
+        selection: &Selection,
+    ) -> Result<()> {
+        self.refuse_unknown_in(found, args)?;
+        let procedures = || self.config.procedures.iter();
+        let any_task = found.sessions.iter().any(|session| {
+            procedures().any(|(_, procedure)| {
+                let label = match procedure.scope {
+                    Scope::Session => session.session.as_str(),
+                    Scope::Subject => "",
+                };
+                selection.contains(session.subject.as_str(), label, &procedure.name)
+            })
+        });
+        if any_task || found.sessions.is_empty() || !found.unreadable.is_empty() {
+            return Ok(());
         }
+        Err(Failure::usage(
+            "no task of the study matches the selection",
+            "procedures with `scope: subject` have no session: omit --session",
+        ))
+    }
+
+    pub fn refuse_off_record(&self, state: &State, args: &SelectArgs) -> Result<()> {
+        let keys = state.rows().iter().map(|row| &row.key);
+        self.refuse_unknown(keys, (&args.subjects, &args.sessions))
+    }
+
+    /// Refuses names that are neither in these rows nor in the study, which is read only if they are not in the rows.
+    pub fn refuse_unknown<'a>(
+        &self,
+        keys: impl Iterator<Item = &'a TaskKey>,
+        labels: (&[String], &[String]),
+    ) -> Result<()> {
+        let known = Known {
+            sessions: keys.map(|key| (&*key.subject, &*key.session)).collect(),
+            place: "on record",
+            is_partial: false,
+        };
+        let on_record = known.refuse(labels);
+        if on_record.is_ok() && !known.sessions.is_empty() {
+            return Ok(());
+        }
+        let Ok(found) = self.find_sessions() else {
+            return on_record;
+        };
+        let mut study = Known::in_study(&found);
+        study.sessions.extend(known.sessions);
+        study.refuse(labels)
     }
 }
+
+impl<'a> Known<'a> {
+    pub(super) fn in_study(found: &'a Discovery) -> Self {
+        let sessions = found.sessions.iter();
+        Self {
+            sessions: sessions
+                .map(|session| (session.subject.as_str(), session.session.as_str()))
+                .collect(),
+            place: "in the study",
+            is_partial: !found.unreadable.is_empty(),
+        }
+    }
+
+    /// Refuses values that match nothing, subjects first, unless the list of known names may be incomplete.
+    pub(super) fn refuse(&self, (subjects, sessions): (&[String], &[String])) -> Result<()> {
+        if self.is_partial || self.sessions.is_empty() {
+            return Ok(());
+        }
+        let all = self.sessions.iter().map(|(subject, _)| *subject);
+        for value in subjects {
+            let selected = selection(std::slice::from_ref(value), &[]);
+            if !all.clone().any(|label| selected.contains_subject(label)) {
+                let label = label(value, SubjectLabel::PREFIX);
+                return Err(self.nothing("subject", "", &label, all));
+            }
+        }
+        let of_subjects = selection(subjects, &[]);
+        let pairs = self.sessions.iter();
+        let pairs = pairs.filter(|(subject, _)| of_subjects.contains_subject(subject));
+        let all: BTreeSet<&str> = pairs.map(|(_, session)| *session).collect();
+        for value in sessions {
+            let selected = selection(&[], std::slice::from_ref(value));
+            if !all.iter().any(|label| selected.contains_session(label)) {
+                let subject = match subjects {
+                    [subject] => Some(label(subject, SubjectLabel::PREFIX)),
+                    _ => None,
+                };
+                let of = maybe(" of ", subject, "");
+                let label = label(value, SessionLabel::PREFIX);
+                return Err(self.nothing("session", &of, &label, all.into_iter()));
+            }
+        }
+        Ok(())
+    }
+
+    fn nothing<'b>(
+        &self,
+        what: &str,
+        of: &str,
+        label: &str,
+        known: impl Iterator<Item = &'b str>,
+    ) -> Failure {
+        let place = self.place;
+        let message = match label.contains(['*', '?', '[', '{']) {
+            true => format!("no {what}{of} {place} matches {label}"),
+            false => format!("no {what} {label}{of} {place}"),
+        };
+        let known: BTreeSet<&str> = known.filter(|label| !label.is_empty()).collect();
+        let similar = suggest::similar_labels(label, known.iter().copied(), SHOWN);
+        let hint = match (similar.is_empty(), known.is_empty()) {
+            (false, _) => format!("did you mean {}?", similar.join(", ")),
+            (_, true) => format!("no {what} is {place}: omit it"),
+            _ => format!("available: {}", few(&Vec::from_iter(known), SHOWN)),
+        };
+        Failure::usage(message, hint)
+    }
+}
+
+fn selection(subjects: &[String], sessions: &[String]) -> Selection {
+    Selection::new(subjects, sessions, &[], &[]).unwrap_or_default()
+}
+
+/// The label for a value; globs stay as they are.
+fn label(value: &str, prefix: &str) -> String {
+    match value.starts_with(prefix) || value.starts_with('*') {
+        true => value.to_owned(),
+        false => format!("{prefix}{value}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -16,11 +16,11 @@ use polars::prelude::DataFrame;
 use regex::{Captures, Regex};
 
 pub use clap::ColorChoice;
-use options::Label;
+use options::{ERROR, HINT, Label, NOTE, WARNING};
 pub use options::{Format, PrinterOptions, Verbosity};
 
 use super::layout::{Layout, render, width_of};
-use super::progress::{DELAY, Lines, Progress, View};
+use super::progress::{DELAY, Progress, lines, watching};
 use crate::base::printable::printable;
 use crate::base::sys;
 use crate::base::text::{maybe, plural};
@@ -32,8 +32,8 @@ pub struct Printer {
     err: Box<dyn Write + Send>,
     options: PrinterOptions,
     bar: ProgressBar,
-    /// Progress of watched procedures.
-    view: Option<View>,
+    /// The last shown progress of watched procedures.
+    watched: Option<Vec<Tally>>,
     /// Messages printed so far, if repeats are suppressed.
     printed: Option<HashSet<String>>,
     /// Warnings that an earlier invocation printed recently.
@@ -54,10 +54,6 @@ impl Printer {
         Self::new(Box::new(io::stdout()), Box::new(io::stderr()), options)
     }
 
-    pub fn has_colored_messages(&self) -> bool {
-        self.options.err_color
-    }
-
     pub fn new(
         out: Box<dyn Write + Send>,
         err: Box<dyn Write + Send>,
@@ -68,7 +64,7 @@ impl Printer {
             err,
             options,
             bar: ProgressBar::hidden(),
-            view: None,
+            watched: None,
             printed: None,
             known: HashSet::new(),
             warned: Vec::new(),
@@ -162,24 +158,24 @@ impl Printer {
     /// Prints something worth knowing that needs no action; not with `-q`.
     pub fn note(&mut self, text: &str) {
         if self.options.verbosity >= Verbosity::Normal {
-            self.write_err(Some(Label::Note), text);
+            self.write_err(Some(NOTE), text);
         }
     }
 
     /// Prints something that needs attention.
     pub fn warning(&mut self, text: &str) {
-        self.remark(Label::Warning, text);
+        self.remark(WARNING, text);
     }
 
     /// Prints a warning that is never suppressed as known, such as a failure that this invocation is the first to see.
     pub fn new_warning(&mut self, text: &str) {
         self.drops_hint = false;
-        self.put(Some(Label::Warning), text);
+        self.put(Some(WARNING), text);
     }
 
     /// Prints why the command failed.
     pub fn error(&mut self, text: &str) {
-        self.remark(Label::Error, text);
+        self.remark(ERROR, text);
     }
 
     pub fn hints(&mut self, hint: impl IntoIterator<Item = String>) {
@@ -201,7 +197,7 @@ impl Printer {
 
     /// Prints the remedy for the previous error or warning.
     pub fn hint(&mut self, text: &str) {
-        self.remark(Label::Hint, text);
+        self.remark(HINT, text);
     }
 
     /// From now on, suppresses known warnings and their hints.
@@ -219,16 +215,14 @@ impl Printer {
 
     fn remark(&mut self, label: Label, text: &str) {
         let text = &without_error_numbers(text, sys::file_size_limit());
-        match label {
-            Label::Warning => {
-                self.drops_hint = self.known.contains(text);
-                self.warned.push(text.to_owned());
-                if self.drops_hint {
-                    return;
-                }
-            }
-            Label::Hint if self.drops_hint => return,
-            _ => self.drops_hint = false,
+        if label == WARNING {
+            self.drops_hint = self.known.contains(text);
+            self.warned.push(text.to_owned());
+        } else if label != HINT {
+            self.drops_hint = false;
+        }
+        if self.drops_hint {
+            return;
         }
         self.write_err(Some(label), text);
     }
@@ -250,12 +244,10 @@ impl Printer {
 
     fn put(&mut self, label: Option<Label>, text: &str) {
         let mut message = String::new();
-        if let Some(label) = label {
-            let (word, color) = label.word();
-            let style = if self.options.err_color {
-                Style::new().bold().fg_color(Some(color.into()))
-            } else {
-                Style::new()
+        if let Some((word, color)) = label {
+            let style = match self.options.err_color {
+                true => Style::new().bold().fg_color(Some(color.into())),
+                false => Style::new(),
             };
             message.push_str(&format!("{style}{word}:{style:#} "));
         }
@@ -280,14 +272,10 @@ impl Printer {
 
     /// Shows progress if stderr is a terminal, unless with `-q`.
     pub fn progress(&mut self, total: Option<u64>, message: &str) -> Progress {
-        if self.view.is_some() {
+        if self.watched.is_some() || !self.options.progress || self.is_quiet() {
             return Progress::hidden();
         }
-        let progress = if self.options.progress && !self.is_quiet() {
-            Progress::start(ProgressDrawTarget::stderr(), total, message, DELAY)
-        } else {
-            Progress::hidden()
-        };
+        let progress = Progress::start(ProgressDrawTarget::stderr(), total, message, DELAY);
         self.bar = progress.bar();
         progress
     }
@@ -295,48 +283,53 @@ impl Printer {
     /// From now on, [`Self::show_progress`] shows the progress of each procedure: by live lines, which replace bars, where
     /// they can be drawn, else by a line per change. Returns what must be redrawn during pauses.
     pub fn watch(&mut self) -> ProgressBar {
-        let lines = (self.options.progress && !self.is_quiet())
-            .then(|| Lines::start(ProgressDrawTarget::stderr_with_hz(2)));
-        self.bar = (lines.as_ref()).map_or_else(ProgressBar::hidden, Lines::bar);
-        self.view = Some(lines.map_or(View::Plain(Vec::new()), View::Live));
+        self.bar = match self.options.progress && !self.is_quiet() {
+            true => watching(ProgressDrawTarget::stderr_with_hz(2)),
+            false => ProgressBar::hidden(),
+        };
+        self.watched = Some(Vec::new());
         self.bar.clone()
     }
 
-    /// Shows the progress of each procedure, if watched.
+    /// Shows the progress of each procedure, if watched. After Ctrl-C nothing more is drawn.
     pub fn show_progress(&mut self, tallies: impl FnOnce() -> Vec<Tally>) {
-        match &mut self.view {
-            None => {}
-            Some(View::Live(_)) if sys::is_interrupted() => {}
-            Some(View::Live(lines)) => lines.update(&tallies()),
-            Some(View::Plain(shown)) => {
-                let tallies = tallies();
-                let before = std::mem::replace(shown, tallies.clone());
-                let time = sys::local_time(sys::now());
-                for tally in tallies.iter().filter(|tally| !before.contains(tally)) {
-                    self.info(&format!("{time} {tally}"));
-                }
-            }
+        if self.watched.is_none() || sys::is_interrupted() {
+            return;
+        }
+        let tallies = tallies();
+        let before = self.watched.replace(tallies.clone()).unwrap_or_default();
+        if !self.bar.is_hidden() {
+            self.bar.set_message(lines(&tallies));
+            return;
+        }
+        let time = sys::local_time(sys::now());
+        for tally in tallies.iter().filter(|tally| !before.contains(tally)) {
+            self.info(&format!("{time} {tally}"));
         }
     }
 
     /// Ends [`Self::watch`]; the last lines stay on the screen.
     pub fn stop_watching(&mut self, is_interrupted: bool) {
-        if let Some(View::Live(lines)) = self.view.take() {
-            lines.finish(is_interrupted);
-            if is_interrupted {
-                let _ = self.err.write_all(b"\n");
+        let last = self.watched.take().unwrap_or_default();
+        // Later output goes below these lines.
+        let bar = std::mem::replace(&mut self.bar, ProgressBar::hidden());
+        if bar.is_hidden() {
+            return;
+        }
+        if is_interrupted {
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+            let _ = self.err.write_all(b"\n");
+        } else {
+            bar.finish_and_clear();
+            for line in lines(&last).lines() {
+                self.info(line);
             }
-            // Later output goes below these lines.
-            self.bar = ProgressBar::hidden();
         }
     }
 
     /// The error of writing data, if any. A closed pipe is not one.
     pub fn finish(mut self) -> io::Result<()> {
-        if self.failure.is_none() {
-            self.failure = self.out.flush().err();
-        }
-        match self.failure {
+        match self.failure.or_else(|| self.out.flush().err()) {
             Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
             _ => Ok(()),
         }

@@ -23,7 +23,7 @@ use crate::store::control::{Control, Pause, PauseCause};
 use crate::store::state_file::LockedStore;
 
 pub(super) fn pause(context: &Context, args: &PauseArgs, printer: &mut Printer) -> Result<Exit> {
-    let (locked, _) = context.lock_beside_state("pause", &args.write, printer)?;
+    let (locked, _) = context.lock_state("pause", &args.write, printer)?;
     let mut control = context.store.read_control()?;
     let names = chosen(context, &args.procedures, &control)?;
     let note = args.note.as_deref().map(str::trim);
@@ -53,7 +53,7 @@ pub(super) fn pause(context: &Context, args: &PauseArgs, printer: &mut Printer) 
 }
 
 pub(super) fn resume(context: &Context, args: &ResumeArgs, printer: &mut Printer) -> Result<Exit> {
-    let (locked, state) = context.lock_beside_state("resume", &args.write, printer)?;
+    let (locked, state) = context.lock_state("resume", &args.write, printer)?;
     let mut control = context.store.read_control()?;
     let names = chosen(context, &args.procedures, &control)?;
     let now = sys::now();

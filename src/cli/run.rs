@@ -169,7 +169,7 @@ fn update(
             ));
             looked.observation.queue = Answer::Got(Vec::new());
         }
-        Some(message) => return Err(Failure::QueueUnknown { message }),
+        Some(message) => return Err(Failure::queue_unknown(&message)),
         None => {}
     }
     report_changes(&looked, printer);
@@ -312,9 +312,6 @@ impl Guard<'_> {
         {
             printer.warning(&format!("cannot save the status of the jobs: {error}"));
         }
-        Failure::Safety {
-            message: safety::message(stops),
-            hint: safety::hints(stops),
-        }
+        Failure::safety(&safety::message(stops), safety::hints(stops))
     }
 }

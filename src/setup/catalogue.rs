@@ -61,9 +61,9 @@ impl App {
         let reads = comments.find_map(|line| line.strip_prefix("Reads ")?.strip_suffix('.'));
         let groups = reads.into_iter().flat_map(|reads| reads.split(", "));
         let groups = groups.map(|group| &*group.split(" or ").collect::<Vec<_>>().leak());
-        let depends_on = entry
-            .lines()
-            .find_map(|line| line.strip_prefix("    depends_on: [")?.strip_suffix(']'));
+        let mut lines = entry.lines();
+        let depends_on =
+            lines.find_map(|line| line.strip_prefix("    depends_on: [")?.strip_suffix(']'));
         let needs = depends_on.into_iter().flat_map(|list| list.split(", "));
         let needs = needs.filter(|name| !name.is_empty());
         let needs = needs.map(|name| match CONVERTERS.contains(&name) {
@@ -92,16 +92,7 @@ impl App {
 
     /// True if it converts DICOM files to the dataset in `bids_root`.
     pub fn is_converter(&self) -> bool {
-        self.needs.is_empty()
-            && self
-                .value("output_dir")
-                .is_some_and(|dir| dir.starts_with("\"\""))
-    }
-
-    /// The value of a key in the entry.
-    fn value(&self, key: &str) -> Option<&str> {
-        let mut lines = self.entry.lines();
-        lines.find_map(|line| line.trim_start().strip_prefix(key)?.strip_prefix(": "))
+        self.needs.is_empty() && self.entry.contains("\n    output_dir: \"\"")
     }
 
     /// True if it refuses a dataset without [`DESCRIPTION`], because it opens the dataset with pybids.
@@ -118,13 +109,11 @@ impl App {
         });
         let needed: Vec<&str> = needed.collect();
         let line = format!("    depends_on: [{}]", needed.join(", "));
-        self.entry
-            .lines()
-            .flat_map(|old| {
-                let is_it = old.starts_with("    depends_on:");
-                [if is_it { line.as_str() } else { old }, "\n"]
-            })
-            .collect()
+        let lines = self.entry.lines().map(|old| match old {
+            old if old.starts_with("    depends_on:") => format!("{line}\n"),
+            old => format!("{old}\n"),
+        });
+        lines.collect()
     }
 
     /// Names and contents of files that the script needs and that a site edits.

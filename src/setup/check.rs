@@ -1,34 +1,97 @@
 //! Checks the setup of a site and lists findings with their remedies. Leaves no changes behind.
 //!
 //! There is one file per topic. Its `check` reads the site; the functions that turn values into findings are pure.
-//! [`run`] starts all topics; [`trial`] tests a directory, `slurm::inspect` queries Slurm.
+//! [`run`] checks the topics in parallel, each with its own thread and time limit, so that a hanging file system or Slurm
+//! affects only its own findings.
 
-mod clock;
-pub mod config;
 pub mod cron;
-mod environment;
 mod notify;
 mod places;
 mod roots;
-pub mod run;
 mod scripts;
 mod sessions;
-mod settings;
-mod site;
+pub mod settings;
 pub mod slurm;
 pub mod state;
 #[cfg(test)]
 mod testing;
-mod trial;
+#[cfg(test)]
+mod tests;
 
+use std::cmp::Reverse;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, TimeDelta, Utc};
 use polars::prelude::DataFrame;
 
-use crate::base::text;
-use crate::base::text::plural;
+use crate::base::sys;
+use crate::base::text::{self, maybe, plural};
+use crate::executor::ExecutorError;
+use crate::executor::script::find_script;
+use crate::gather::disk::reader::Reader;
+use crate::gather::sessions::discover::{DiscoverError, Discovery};
+use crate::model::config::Config;
+use crate::model::job::ExecutorKind;
+use crate::model::procedure::Procedure;
+use crate::model::state::{State, TaskRow};
 use crate::show::tables::{TableError, texts};
+use crate::store::state_file::Store;
+use crate::store::verify;
 
 pub use crate::store::verify::Level;
-pub use site::Site;
+
+/// The input of all topics: the configuration, and the parts of the study that are read once. Shared by all threads.
+pub struct Site {
+    pub config: Config,
+    pub reader: Reader,
+    /// The discovered sessions. Empty if that took too long.
+    pub found: OnceLock<Result<Discovery, DiscoverError>>,
+    /// Empty if it cannot be read, or not in time.
+    pub study: OnceLock<Study>,
+}
+
+/// The state and the files beside it.
+pub struct Study {
+    pub state: State,
+    pub store: Store,
+    pub attempts: Vec<TaskRow>,
+    /// The findings of `state verify`.
+    pub verified: Vec<verify::Finding>,
+}
+
+impl Site {
+    pub fn new(config: Config) -> Self {
+        Self {
+            reader: Reader::default().with_annex(config.annex),
+            config,
+            found: OnceLock::new(),
+            study: OnceLock::new(),
+        }
+    }
+
+    pub fn is_slurm(&self) -> bool {
+        self.config.executor == ExecutorKind::Slurm
+    }
+
+    pub fn procedures(&self) -> impl Iterator<Item = &Procedure> {
+        let all = self.config.procedures.iter();
+        all.map(|(_, procedure)| procedure)
+    }
+
+    /// The discovered sessions, if discovery succeeded.
+    pub fn discovery(&self) -> Option<&Discovery> {
+        self.found.get()?.as_ref().ok()
+    }
+
+    /// Finds a script like the executor.
+    pub fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError> {
+        let path = sys::env("PATH");
+        find_script(script, &self.config.script_dirs(), path.as_deref())
+    }
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
@@ -110,6 +173,14 @@ impl Findings {
         });
     }
 
+    /// Warns of what every user of the machine can do to a path with these permission bits. A sticky directory is safe.
+    fn writable_by_all(&mut self, path: &Path, mode: Option<u32>, what: &str) {
+        if mode.is_some_and(|mode| mode & 0o1002 == 0o002) {
+            let text = format!("every user of the machine can {what}");
+            self.warning(text, format!("run chmod o-w {}", path.display()));
+        }
+    }
+
     /// Adds an ok finding if there is no finding about a topic.
     fn ok_if_none(&mut self, topic: &'static str, text: impl Into<String>) {
         if !self.list.iter().any(|finding| finding.topic == topic) {
@@ -125,15 +196,43 @@ impl Findings {
     }
 }
 
+/// File systems store times in steps of up to two seconds, and Slurm reports whole seconds.
+const SKEW: TimeDelta = TimeDelta::seconds(5);
+const GREAT_SKEW: TimeDelta = TimeDelta::minutes(10);
+
+/// A time of this host, then of another clock, then again of this host.
+type ClockReading = [DateTime<Utc>; 3];
+
+impl Findings {
+    /// Compares another clock with this host's. `why` is the reason why it matters.
+    fn clock(&mut self, about: impl ToString, whose: &str, reading: ClockReading, why: &str) {
+        let [before, other, after] = reading;
+        let (early, late) = (other - after, before - other);
+        let skew = early.max(late);
+        self.about("clock", about);
+        if skew < SKEW {
+            return self.ok(format!("{whose} clock and this host's agree"));
+        }
+        let level = match skew < GREAT_SKEW {
+            true => Level::Warning,
+            false => Level::Error,
+        };
+        let (seconds, way) = match late > early {
+            true => (skew.num_seconds(), "behind"),
+            false => (skew.num_seconds(), "ahead of"),
+        };
+        self.add(
+            level,
+            format!("{whose} clock is {seconds} s {way} this host's"),
+            format!("synchronize both with the same time server (chrony, ntp): {why}"),
+        );
+    }
+}
+
 /// Sorts findings for the output: by level, worst first, then by topic.
 pub fn sort(findings: &mut [Finding]) {
     let place = |topic: &str| TOPICS.iter().position(|known| *known == topic);
-    findings.sort_by_key(|finding| {
-        (
-            std::cmp::Reverse(finding.level),
-            place(finding.topic).unwrap_or(TOPICS.len()),
-        )
-    });
+    findings.sort_by_key(|finding| (Reverse(finding.level), place(finding.topic)));
 }
 
 /// A row per finding: `level, topic, about, finding, advice, todo`. The last two are equal; `advice` is the old name.
@@ -172,59 +271,87 @@ pub fn combined(findings: Vec<Finding>) -> Vec<Finding> {
 pub fn verdict(findings: &[Finding]) -> String {
     let count = |level| findings.iter().filter(|f| f.level == level).count();
     let (errors, warnings) = (count(Level::Error), count(Level::Warning));
+    let warnings = (warnings > 0).then(|| plural(warnings, "warning"));
     match (errors, warnings) {
-        (0, 0) => format!("{} passed", plural(findings.len(), "check")),
-        (0, _) => format!("usable with {}", plural(warnings, "warning")),
-        (_, 0) => format!("failed: {}", plural(errors, "error")),
-        _ => format!(
-            "failed: {}, {}",
+        (0, None) => format!("{} passed", plural(findings.len(), "check")),
+        (0, Some(warnings)) => format!("usable with {warnings}"),
+        (_, more) => format!(
+            "failed: {}{}",
             plural(errors, "error"),
-            plural(warnings, "warning")
+            maybe(", ", more, "")
         ),
+    }
+}
+
+/// Time limit for checks of file systems.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Time limit for all queries to Slurm together.
+const SLURM_LIMIT: Duration = Duration::from_secs(150);
+
+type Check = fn(&Site, &mut Findings);
+
+/// Starts to check a topic. Returns how to wait for its findings, or for an error finding after the time limit.
+fn start(
+    site: &Arc<Site>,
+    (topic, limit, check): (&'static str, Duration, Check),
+) -> impl FnOnce() -> Vec<Finding> + use<> {
+    let (sender, done) = mpsc::channel();
+    let (site, since) = (Arc::clone(site), Instant::now());
+    // After the limit, the result is dropped. A hanging thread ends with the process.
+    let _ = std::thread::Builder::new().spawn(move || {
+        let mut findings = Findings::default();
+        check(&site, findings.about(topic, ""));
+        sender.send(findings.list)
+    });
+    move || {
+        let left = limit.saturating_sub(since.elapsed());
+        done.recv_timeout(left).unwrap_or_else(|error| {
+            let text = match error {
+                RecvTimeoutError::Timeout => {
+                    format!("did not finish within {} s", limit.as_secs())
+                }
+                RecvTimeoutError::Disconnected => "could not run: starting a thread failed, or the program has a bug".to_owned(),
+            };
+            let remedy = "find out whether a file system, the name service or a server hangs: try `ls`, `df` and `squeue` in a shell";
+            let mut findings = Findings::default();
+            findings.about(topic, "").error(text, remedy);
+            findings.list
+        })
+    }
+}
+
+pub fn run(site: Site, findings: &mut Findings) {
+    let env = |name: &str| Some(sys::env(name)?.to_string_lossy().into_owned());
+    settings::check(&site.config, findings);
+    settings::environment(&site.config, &env, findings);
+    let site = Arc::new(site);
+    // Other topics need these results.
+    let first: [(_, _, Check); 2] = [
+        ("sessions", LIMIT, sessions::discover),
+        ("state", LIMIT, state::read),
+    ];
+    let topics: [(_, _, Check); 10] = [
+        ("script", LIMIT, scripts::check),
+        ("state_file", LIMIT, places::check),
+        ("notify", LIMIT, notify::check),
+        ("dicom_root", LIMIT, roots::check),
+        ("bids_root", LIMIT, roots::check),
+        ("derivatives_root", LIMIT, roots::check),
+        ("sessions", LIMIT, sessions::check),
+        ("markers", LIMIT, settings::markers),
+        ("state", LIMIT, state::check),
+        ("slurm", SLURM_LIMIT, |site, out| {
+            slurm::check(site, SLURM_LIMIT, out);
+        }),
+    ];
+    for group in [first.as_slice(), topics.as_slice()] {
+        let started: Vec<_> = group.iter().map(|part| start(&site, *part)).collect();
+        let found = started.into_iter().flat_map(|finish| finish());
+        findings.list.extend(found);
     }
 }
 
 /// The first three entries of a list.
 fn few<S: AsRef<str>>(names: &[S]) -> String {
     text::few(names, 3)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_worst_comes_first_and_the_verdict_counts() {
-        let mut findings = vec![
-            testing::ok("config", "", "a"),
-            testing::warning("state", "", "b", "x"),
-            testing::error("script", "p", "c", "x"),
-            testing::error("config", "", "d", "x"),
-        ];
-        assert_eq!(verdict(&findings), "failed: 2 errors, 1 warning");
-        sort(&mut findings);
-        let texts: Vec<&str> = findings.iter().map(|f| f.text.as_str()).collect();
-        assert_eq!(texts, ["d", "c", "b", "a"]);
-        assert_eq!(verdict(&findings[3..]), "1 check passed");
-        assert_eq!(verdict(&findings[2..]), "usable with 1 warning");
-        assert_eq!(verdict(&findings[..1]), "failed: 1 error");
-        assert_eq!(few(&["a", "b", "c", "d"]), "a, b, c and 1 more");
-    }
-
-    #[test]
-    fn common_problems_of_procedures_are_combined() {
-        let script = |about| testing::error("script", about, "/s/a.sh has DOS line breaks", "x");
-        let all = vec![script("a"), script("b"), testing::ok("script", "c", "k")];
-        let shown: Vec<(String, Level)> = combined(all)
-            .into_iter()
-            .map(|f| (f.about, f.level))
-            .collect();
-        assert_eq!(
-            shown,
-            [
-                ("a, b".to_owned(), Level::Error),
-                ("c".to_owned(), Level::Ok)
-            ]
-        );
-    }
 }

@@ -3,23 +3,22 @@
 //! [`survey`] and [`existing`] read the given roots, [`write`] creates the files, and the rest is pure. The dialogue
 //! is in `cli/init`.
 
-pub mod add;
-pub mod choose;
-pub mod error;
 pub mod existing;
 pub mod survey;
-mod template;
+pub mod template;
 pub mod write;
 
 #[cfg(test)]
 mod tests;
 
+use std::io;
 use std::path::{Path, PathBuf};
 
-pub use error::InitError;
-
+use crate::base::printable::printable;
 use crate::base::shell;
 use crate::model::bids::SessionSource;
+use crate::model::bids::suggest;
+use crate::model::bids::suggest::fold;
 use crate::model::procedure::MemSize;
 use crate::setup::catalogue;
 use crate::setup::catalogue::App;
@@ -35,6 +34,86 @@ const SCHEMA: &str = ".snbb-schema.json";
 
 /// Default directory of further files in the catalogue's scripts.
 const SHARED: &str = "/opt/snbb";
+
+/// Why nothing was written, and the remedy.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", format!("{} {}", .option, .text).trim_start())]
+pub struct InitError {
+    /// The option with the wrong value, or empty.
+    option: &'static str,
+    text: String,
+    pub hint: String,
+    /// True if the command line is wrong.
+    pub is_usage: bool,
+}
+
+impl InitError {
+    /// An invalid value of an option.
+    pub fn wrong(option: &'static str, text: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            option,
+            text: text.into(),
+            hint: hint.into(),
+            is_usage: true,
+        }
+    }
+
+    /// A path that a configuration cannot contain.
+    pub fn unfit_path(key: &'static str, path: &Path, why: &str) -> Self {
+        let text = format!("{} {why}", shown(path));
+        let hint = "rename the directory, or use a link to it with a plain name";
+        Self::wrong(key, text, hint)
+    }
+
+    pub fn missing(options: &'static str) -> Self {
+        Self::wrong(
+            "",
+            format!("missing {options}"),
+            "pass the data directories, such as: snbb-scheduler init /data/study --dicom-root /data/dicom --bids-root \
+             /data/bids (only --bids-root for a dataset that is already converted). In a terminal and without --yes, init \
+             asks for them",
+        )
+    }
+
+    pub fn exists(path: &Path) -> Self {
+        Self {
+            is_usage: false,
+            ..Self::wrong(
+                "",
+                format!("{} already exists; nothing was written", shown(path)),
+                "edit the existing files, or set up another directory: snbb-scheduler init DIR; `init --dry-run` prints \
+                 the new configuration, so that you can copy parts of it",
+            )
+        }
+    }
+
+    pub fn io(action: &str, path: &Path, source: &io::Error) -> Self {
+        let hint = match source.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                "choose a directory with write permission: snbb-scheduler init DIR"
+            }
+            io::ErrorKind::NotADirectory => {
+                "a part of the path is a file; choose another directory"
+            }
+            _ => "free space or choose another directory; no files were left behind",
+        };
+        let text = format!("cannot {action} {}: {source}", shown(path));
+        Self {
+            is_usage: false,
+            ..Self::wrong("", text, hint)
+        }
+    }
+
+    /// The error and its hint for the dialogue, where no option was typed.
+    pub fn in_dialogue(&self) -> String {
+        format!("{} ({})", self.text, self.hint)
+    }
+}
+
+/// A path for messages, without control characters.
+pub fn shown(path: &Path) -> String {
+    printable(&path.to_string_lossy()).into_owned()
+}
 
 /// The input for the files. Paths are absolute and not expanded.
 #[derive(Debug, Clone)]
@@ -100,7 +179,7 @@ impl NewFile {
 pub fn files(answers: &Answers, dir: &Path) -> Result<Vec<NewFile>, InitError> {
     let example = [catalogue::EXAMPLE];
     let apps = match answers.apps.as_slice() {
-        [] => example.as_slice(),
+        [] => &example,
         apps => apps,
     };
     let names: Vec<&str> = apps.iter().map(|app| app.name).collect();
@@ -116,11 +195,9 @@ pub fn files(answers: &Answers, dir: &Path) -> Result<Vec<NewFile>, InitError> {
     if answers.describes {
         let name = answers.bids_root.file_name().unwrap_or_default();
         let name = name.to_string_lossy();
-        let name = answers.project.as_deref().unwrap_or(&name);
-        files.push(NewFile::plain(
-            answers.bids_root.join(catalogue::DESCRIPTION),
-            catalogue::description(name) + "\n",
-        ));
+        let text = catalogue::description(answers.project.as_deref().unwrap_or(&name));
+        let path = answers.bids_root.join(catalogue::DESCRIPTION);
+        files.push(NewFile::plain(path, text + "\n"));
     }
     Ok(files)
 }
@@ -135,17 +212,17 @@ pub fn scripts(app: &App, dir: &Path, scripts: &Path) -> Result<Vec<NewFile>, In
     for (name, content) in app.files() {
         let path = scripts.join(name);
         let place = dir.join(&path);
-        let Some(place) = place.to_str() else {
+        let place = place.to_str().ok_or_else(|| {
             let why = "is not UTF-8, so a script cannot contain it";
-            return Err(InitError::unfit_path("the directory", dir, why));
-        };
+            InitError::unfit_path("the directory", dir, why)
+        })?;
         text = text.replace(&format!("{SHARED}/{name}"), &shell::quote(place));
         files.push(NewFile::plain(path, *content));
     }
-    let script = NewFile::plain(scripts.join(app.script_name()), text);
     let script = NewFile {
+        path: scripts.join(app.script_name()),
+        text,
         is_executable: true,
-        ..script
     };
     files.insert(0, script);
     Ok(files)
@@ -159,8 +236,107 @@ pub fn root_around<'a>(answers: &'a Answers, path: &Path) -> Option<(&'static st
 /// The data roots with their keys.
 fn roots(answers: &Answers) -> impl Iterator<Item = (&'static str, &Path)> {
     let dicom = answers.dicom_root.as_deref();
-    dicom.map(|root| ("dicom_root", root)).into_iter().chain([
+    let dicom = dicom.map(|root| ("dicom_root", root));
+    dicom.into_iter().chain([
         ("bids_root", answers.bids_root.as_path()),
         ("derivatives_root", answers.derivatives_root.as_path()),
     ])
+}
+
+/// The chosen apps, each after those that it needs.
+#[derive(Debug, Clone, Default)]
+pub struct Choice {
+    pub apps: Vec<App>,
+    /// Apps that were added automatically, with the app that needs them.
+    pub added: Vec<(&'static str, &'static str)>,
+}
+
+/// Chooses apps. `converts` means that there are DICOM files to convert.
+///
+/// # Errors
+/// An unknown name; a choice between several needed apps; two converters.
+pub fn choose(names: &[String], catalogue: &[App], converts: bool) -> Result<Choice, InitError> {
+    let mut named: Vec<&App> = Vec::new();
+    for name in names.iter().map(|name| name.trim()) {
+        if !name.is_empty() {
+            let app = find(name, catalogue)?;
+            named.extend(Some(app).filter(|app| !has(&named, &[app.name])));
+        }
+    }
+    let mut choice = Choice::default();
+    let mut at = 0;
+    while let Some(app) = named.get(at).copied() {
+        at += 1;
+        for group in app.needs.iter().filter(|group| !has(&named, group)) {
+            let options = catalogue.iter().filter(|other| group.contains(&other.name));
+            let options: Vec<&App> = options.collect();
+            match options.as_slice() {
+                options if !converts && options.iter().all(|app| app.is_converter()) => {}
+                [only] => choice.added.push((only.name, app.name)),
+                _ => {
+                    let (name, either) = (app.name, group.join(" or "));
+                    return Err(InitError::wrong(
+                        "",
+                        format!("{name} needs {either} before it"),
+                        format!(
+                            "add {either} to --procedures; for a dataset that is already converted, omit --dicom-root instead"
+                        ),
+                    ));
+                }
+            }
+        }
+        for (name, _) in &choice.added {
+            let app = catalogue.iter().find(|app| app.name == *name);
+            named.extend(app.filter(|app| !has(&named, &[app.name])));
+        }
+    }
+    if let Some(app) = named.iter().find(|app| !converts && app.reads_dicom()) {
+        return Err(InitError::wrong(
+            "--procedures",
+            format!("'{}' reads DICOM files, but none are given", app.name),
+            "pass the DICOM files with --dicom-root, or omit this procedure",
+        ));
+    }
+    let mut converters = named.iter().filter(|app| app.is_converter());
+    if let (Some(first), Some(second)) = (converters.next(), converters.next()) {
+        let (first, second) = (first.name, second.name);
+        return Err(InitError::wrong(
+            "",
+            format!("{first} and {second} both convert DICOM files to the same bids_root"),
+            "choose one of them",
+        ));
+    }
+    // In the catalogue's order, but after all apps that they need.
+    let is_free = |named: &[&App], app: &App| !app.needs.iter().any(|group| has(named, group));
+    while let Some(next) = catalogue
+        .iter()
+        .find(|app| has(&named, &[app.name]) && is_free(&named, app))
+    {
+        named.retain(|app| app.name != next.name);
+        choice.apps.push((*next).clone());
+    }
+    Ok(choice)
+}
+
+fn has(named: &[&App], any: &[&str]) -> bool {
+    named.iter().any(|app| any.contains(&app.name))
+}
+
+/// Finds an app by name, ignoring case and dashes.
+pub fn find<'a>(name: &str, catalogue: &'a [App]) -> Result<&'a App, InitError> {
+    let folded = fold(name);
+    if let Some(app) = catalogue.iter().find(|app| fold(app.name) == folded) {
+        return Ok(app);
+    }
+    let known = || catalogue.iter().map(|app| app.name);
+    let similar: Vec<&str> = suggest::candidates(name, known()).take(3).collect();
+    let hint = match similar.as_slice() {
+        [] => format!("available: {}", known().collect::<Vec<_>>().join(", ")),
+        similar => format!(
+            "did you mean {}? `snbb-scheduler init --list` shows all",
+            similar.join(" or ")
+        ),
+    };
+    let text = format!("the catalogue has no procedure '{}'", name.escape_debug());
+    Err(InitError::wrong("", text, hint))
 }

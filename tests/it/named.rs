@@ -53,9 +53,9 @@ fn d19_a_selection_that_matches_nothing_is_exit_2_in_every_command() {
             study.call(&[command, &words].concat())
         };
         for (subject, session, hint) in [
-            ("99", "", "session-status` lists"),
+            ("99", "", "available: sub-0001"),
             ("1", "", "did you mean sub-0001?"),
-            ("0001", "07", "its sessions are ses-01"),
+            ("0001", "07", "available: ses-01"),
         ] {
             let said = call(subject, session);
             assert_eq!(said.code, 2, "{command:?} {subject}: {}", said.err);
@@ -145,7 +145,7 @@ fn d29_odd_names_are_shown_by_run_and_check_and_counted_elsewhere() {
     }
     let said = study.call(&["explain", "9"]);
     assert_eq!(said.code, 2);
-    assert!(said.err.contains("session-status"), "{}", said.err);
+    assert!(said.err.contains("available: sub-"), "{}", said.err);
     fs::remove_dir_all(study.at("dicom/08")).unwrap();
     let said = study.ok(&["manifest"]);
     insta::assert_snapshot!("odd_names_left", notes(&said));

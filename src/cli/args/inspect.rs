@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 
 use chrono::{DateTime, Utc};
+use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 
-use super::values::{column, one_of, reason, since, status, task_state, whole};
+use super::values::{one_of, since, task_state, whole};
 use super::{LengthArgs, OutputCheckArgs, SelectArgs, TaskArgs, TextFormat};
 use crate::cli::output::Format;
 use crate::model::state::{Reason, TaskStatus};
 use crate::show::graph::Language;
-use crate::show::tables::{RowOrder, SessionOrder, TaskState};
+use crate::show::tables::{RowOrder, SessionOrder, TaskState, row_columns};
 
 #[derive(Debug, Args)]
 pub struct ManifestArgs {
@@ -28,10 +29,10 @@ pub struct StatusArgs {
     #[command(flatten)]
     pub select: SelectArgs,
     /// Show only rows with this status; repeatable
-    #[arg(long = "status", value_name = "STATUS", value_parser = status())]
+    #[arg(long = "status", value_name = "STATUS", value_parser = one_of::<TaskStatus>(TaskStatus::WORDS))]
     pub statuses: Vec<TaskStatus>,
     /// Show only rows with this reason; repeatable
-    #[arg(long = "reason", value_name = "REASON", value_parser = reason())]
+    #[arg(long = "reason", value_name = "REASON", value_parser = one_of::<Reason>(Reason::ALL.iter().map(|reason| reason.as_str())))]
     pub reasons: Vec<Reason>,
     /// Show only failed tasks, with the cause of each failure and the most informative line of its log; with --columns,
     /// only the rows
@@ -44,7 +45,7 @@ pub struct StatusArgs {
     #[arg(long, value_name = "KEY", value_parser = one_of::<RowOrder>(RowOrder::ALL.map(RowOrder::as_str)))]
     pub sort: Option<RowOrder>,
     /// Show these columns, comma-separated
-    #[arg(long, value_name = "COLUMN", value_delimiter = ',', value_parser = column())]
+    #[arg(long, value_name = "COLUMN", value_delimiter = ',', value_parser = PossibleValuesParser::new(row_columns()))]
     pub columns: Vec<String>,
     #[command(flatten)]
     pub length: LengthArgs,

@@ -10,17 +10,16 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use crate::base::sys;
 use crate::config::duration::parse;
 use crate::model::state::{Reason, TaskStatus, UnknownWord};
-use crate::show::tables::{TaskState, row_columns};
+use crate::show::tables::TaskState;
 
 /// Shortest interval between two queries of Slurm.
 pub const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The pause between two queries of Slurm.
 pub(super) fn interval(text: &str) -> Result<Duration, String> {
-    let interval = parse(text).map_err(|error| error.to_string())?;
-    match interval < MIN_INTERVAL {
-        true => Err("expected at least 1s, because each repetition queries Slurm".to_owned()),
-        false => Ok(interval),
+    match parse(text)? {
+        interval if interval >= MIN_INTERVAL => Ok(interval),
+        _ => Err("expected at least 1s, because each repetition queries Slurm".to_owned()),
     }
 }
 
@@ -40,17 +39,13 @@ pub(super) fn whole<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
 /// A past point in time: a duration before now, a date, or a date and time, in local time unless an offset is given.
 pub(super) fn since(text: &str) -> Result<DateTime<Utc>, String> {
     let now = sys::now();
-    let at = match parse(text) {
-        Ok(ago) => Some(now - ago),
-        Err(_) => point(text, now),
-    };
-    match at {
-        Some(at) if at <= now => Ok(at),
-        Some(_) => Err("is in the future".to_owned()),
-        None => Err(
-            "expected a duration (24h), 'today', 'yesterday' or a date (2026-01-31, 2026-01-31T14:00)"
-                .to_owned(),
-        ),
+    let at = parse(text).ok().map(|ago| now - ago);
+    let at = at.or_else(|| point(text, now)).ok_or(
+        "expected a duration (24h), 'today', 'yesterday' or a date (2026-01-31, 2026-01-31T14:00)",
+    )?;
+    match at <= now {
+        true => Ok(at),
+        false => Err("is in the future".to_owned()),
     }
 }
 
@@ -71,10 +66,6 @@ fn point(text: &str, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     Some(Local.from_local_datetime(&local).earliest()?.to_utc())
 }
 
-pub(super) fn status() -> impl TypedValueParser<Value = TaskStatus> {
-    one_of(TaskStatus::ALL.map(TaskStatus::as_str))
-}
-
 /// A decision word, or its short form, which narrow terminals show.
 pub(super) fn task_state() -> impl TypedValueParser<Value = TaskState> {
     let values =
@@ -83,21 +74,12 @@ pub(super) fn task_state() -> impl TypedValueParser<Value = TaskState> {
         .try_map(|word| TaskState::of_cell(&word).ok_or("unknown status"))
 }
 
-pub(super) fn reason() -> impl TypedValueParser<Value = Reason> {
-    one_of(Reason::ALL.iter().map(|reason| reason.as_str()))
-}
-
-/// The same, but offers only the reasons of failures.
+/// A reason; offers only those of failures.
 pub(super) fn failure() -> impl TypedValueParser<Value = Reason> {
     let values = Reason::ALL
         .iter()
         .map(|reason| PossibleValue::new(reason.as_str()).hide(!reason.fits(TaskStatus::Failed)));
     PossibleValuesParser::new(values).try_map(|word| word.parse())
-}
-
-/// The name of a column of `status`.
-pub(super) fn column() -> impl TypedValueParser<Value = String> {
-    PossibleValuesParser::new(row_columns())
 }
 
 pub(super) fn one_of<T>(

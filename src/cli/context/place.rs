@@ -1,12 +1,14 @@
-//! The place of the state: whether a new one may start there, and warnings about a lost or new one.
+//! Places of files: whether a new state may start there, warnings about a lost or new one, and refusals of output files
+//! among the data or over files of others.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::Context;
 use crate::base::shell::quote;
-use crate::base::sys;
+use crate::base::{durable, sys};
 use crate::cli::error::{Failure, Result};
 use crate::cli::output::Printer;
+use crate::config::{file_of_study, root_above};
 use crate::decide::safety;
 use crate::decide::safety::SafetyStop;
 use crate::gather::sessions::discover::DiscoverError;
@@ -19,37 +21,31 @@ impl Context {
     /// Refuses to create a state where neither its directory nor the root of the sessions exists, or behind a link to a
     /// file system that is not mounted.
     pub fn check_place(&self) -> Result<()> {
-        let directory = self.store.paths.state.parent();
-        let is_link = |path: &std::path::Path| {
-            path.symlink_metadata()
-                .is_ok_and(|metadata| metadata.is_symlink())
-        };
-        if is_link(&self.config.state_file)
-            && directory.is_some_and(|directory| directory.symlink_metadata().is_err())
-        {
+        let (config, state) = (&self.config, &self.store.paths.state);
+        let is_there = |path: &Path| path.symlink_metadata().is_ok();
+        if state.parent().is_none_or(is_there) {
+            return Ok(());
+        }
+        let link = config.state_file.symlink_metadata();
+        if link.is_ok_and(|metadata| metadata.is_symlink()) {
             return Err(Failure::not_found(
                 format!(
                     "{} is a link to {}, whose directory does not exist: not creating a new state there",
-                    self.config.state_file.display(),
-                    self.store.paths.state.display()
+                    config.state_file.display(),
+                    state.display()
                 ),
                 "mount its file system; if the state has moved, correct the link",
             ));
         }
-        if directory.is_none_or(|directory| directory.symlink_metadata().is_ok()) {
-            return Ok(());
-        }
-        let (key, root) = match self.config.sessions {
-            SessionSource::Dicom => ("dicom_root", &self.config.dicom_root),
-            SessionSource::Bids => ("bids_root", &self.config.bids_root),
+        let (key, root) = match config.sessions {
+            SessionSource::Dicom => ("dicom_root", &config.dicom_root),
+            SessionSource::Bids => ("bids_root", &config.bids_root),
             SessionSource::Csv { .. } => return Ok(()),
         };
         match root.symlink_metadata() {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                Err(self.no_sessions(DiscoverError::RootMissing {
-                    key,
-                    path: root.clone(),
-                }))
+                let path = root.clone();
+                Err(self.no_sessions(DiscoverError::RootMissing { key, path }))
             }
             _ => Ok(()),
         }
@@ -70,20 +66,21 @@ impl Context {
 
     /// Reports a missing state file, which for an old study means that it was lost.
     pub(super) fn report_new_state(&self, command: &str, state: &State, printer: &mut Printer) {
-        if !state.is_stored() && !self.warn_if_lost(state, printer) {
-            let what_next = match command {
-                "run" => ": starting a new one",
-                _ => "; the first `run` creates it",
-            };
-            let text = format!(
-                "there is no state file {} yet{what_next}",
-                self.store.paths.state.display()
-            );
-            // Happens once in a study's life; if it happens again, someone should see it in cron's mail.
-            match printer.is_quiet() && command == "run" {
-                true => printer.new_warning(&text),
-                false => printer.note(&text),
-            }
+        // A pause may precede the first `run`.
+        let needs_none = state.is_stored() || ["pause", "resume"].contains(&command);
+        if needs_none || self.warn_if_lost(state, printer) {
+            return;
+        }
+        let what_next = match command {
+            "run" => ": starting a new one",
+            _ => "; the first `run` creates it",
+        };
+        let path = self.store.paths.state.display();
+        let text = format!("there is no state file {path} yet{what_next}");
+        // Happens once in a study's life; if it happens again, someone should see it in cron's mail.
+        match printer.is_quiet() && command == "run" {
+            true => printer.new_warning(&text),
+            false => printer.note(&text),
         }
     }
 
@@ -104,15 +101,12 @@ impl Context {
 
     /// A trace of an earlier state, if the state file is missing.
     pub(super) fn traces(&self, state: &State) -> Option<(&'static str, PathBuf)> {
-        if state.is_stored() {
-            return None;
-        }
-        traces::find(
-            &self.store,
-            &self.config.log_file,
-            &self.project(state),
-            &|name| self.config.procedures.find(name).is_some(),
-        )
+        let is_known = |name: &str| self.config.procedures.find(name).is_some();
+        let find = || {
+            let project = self.project(state);
+            traces::find(&self.store, &self.config.log_file, &project, &is_known)
+        };
+        (!state.is_stored()).then(find).flatten()
     }
 }
 
@@ -137,11 +131,8 @@ pub(super) fn print_warnings(state: &State, printer: &mut Printer) {
 /// Refuses a configuration that is reached by a link from another directory, if its relative `state_file` exists
 /// beside the target and not beside the link: a new state would run everything twice.
 pub(super) fn refuse_ambiguous_link(config: &Config) -> Result<()> {
-    let Some((file, link_dir)) = config
-        .file
-        .as_deref()
-        .and_then(|file| Some((file, file.parent()?)))
-    else {
+    let file = config.file.as_deref();
+    let Some((file, link_dir)) = file.and_then(|file| Some((file, file.parent()?))) else {
         return Ok(());
     };
     let (Ok(target), Ok(real_dir), Ok(below)) = (
@@ -155,7 +146,7 @@ pub(super) fn refuse_ambiguous_link(config: &Config) -> Result<()> {
         return Ok(());
     };
     let theirs = target_dir.join(below);
-    let is_there = |path: &std::path::Path| path.symlink_metadata().is_ok();
+    let is_there = |path: &Path| path.symlink_metadata().is_ok();
     if is_there(&config.state_file) || !is_there(&theirs) {
         return Ok(());
     }
@@ -177,10 +168,40 @@ pub(super) fn refuse_ambiguous_link(config: &Config) -> Result<()> {
 /// Warns of the reasons for which `run` would stop.
 pub fn warn_stops(stops: &[SafetyStop], printer: &mut Printer) {
     if !stops.is_empty() {
+        let message = safety::message(stops);
         printer.warning(&format!(
-            "{}; `run` would submit nothing (safety stop)",
-            safety::message(stops)
+            "{message}; `run` would submit nothing (safety stop)"
         ));
         printer.hint(&safety::hints(stops));
     }
+}
+
+/// Refuses a path below a data root, and a file of the study other than the one of the key `but`.
+pub fn refuse_data(config: &Config, path: &Path, but: &str) -> Result<()> {
+    let shown = path.display();
+    if let Some((key, root)) = root_above(config, path) {
+        let root = root.display();
+        return Err(Failure::usage(
+            format!("{shown} is below {key} ({root}), where nothing is written"),
+            "choose a path outside the data",
+        ));
+    }
+    match file_of_study(config, path) {
+        Some((key, what)) if key != but => Err(Failure::usage(
+            format!("{shown} is a file of the study: {what}"),
+            "choose another file",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses an existing file without the mark of this program, even if it is empty.
+pub fn refuse_foreign(path: &Path, mark: &str) -> Result<()> {
+    let checked = match durable::refuse_foreign(path, mark) {
+        Ok(Some(file)) if file.metadata().is_ok_and(|there| there.len() == 0) => {
+            Err(durable::foreign())
+        }
+        checked => checked.map(drop),
+    };
+    checked.map_err(Failure::write(path))
 }

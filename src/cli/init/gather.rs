@@ -2,23 +2,91 @@
 //!
 //! Each value comes from the option, else from the user's answer, else from a safe default; else it is missing.
 
-mod jobs;
-mod procedures;
+mod choices;
 
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
+use dialoguer::{Confirm, Input, console::Term, theme::SimpleTheme};
+
 use super::absolute;
-use super::ask::Asker;
 use crate::base::text::plural;
 use crate::cli::args::{Global, InitArgs};
-use crate::cli::error::Result;
+use crate::cli::error::{Failure, Result};
 use crate::cli::output::Printer;
 use crate::model::bids::SessionSource;
 use crate::setup::init;
-use crate::setup::init::error::shown;
 use crate::setup::init::survey::Data;
-use crate::setup::init::{Answers, InitError, survey};
+use crate::setup::init::{Answers, InitError, shown, survey};
 use crate::setup::place::{self, Place};
+
+/// Questions at a terminal, on stderr; exists only if there is one.
+pub(super) struct Asker;
+
+impl Asker {
+    /// `None` unless stdin and stderr are terminals and questions are wanted.
+    pub(super) fn new(is_silent: bool) -> Option<Self> {
+        let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+        (is_terminal && !is_silent).then_some(Self)
+    }
+
+    /// Repeats a question until `check` accepts the answer, and returns what it makes of it. Without a default, an answer
+    /// may be empty.
+    fn text<T>(
+        &self,
+        question: &str,
+        default: Option<&str>,
+        check: impl Fn(&str) -> Result<T, InitError>,
+    ) -> Result<T> {
+        loop {
+            let input = Input::<String>::with_theme(&SimpleTheme).with_prompt(question);
+            let input = match default {
+                Some(default) => input.default(default.to_owned()),
+                None => input.allow_empty(true),
+            };
+            match check(input.interact_text().map_err(ended)?.trim()) {
+                Ok(value) => return Ok(value),
+                Err(rejected) => {
+                    let line = format!("error: {}", rejected.in_dialogue());
+                    Term::stderr().write_line(&line).map_err(ended)?;
+                }
+            }
+        }
+    }
+
+    /// Asks for one of several words, or its number in the list.
+    fn one_of<'a>(&self, question: &str, words: &[&'a str], default: &str) -> Result<&'a str> {
+        self.text(question, Some(default), |answer| {
+            let mut known = words.iter().copied();
+            known
+                .find(|word| *word == picked(words, answer))
+                .ok_or_else(|| {
+                    let hint = format!("choose one of {}", words.join(", "));
+                    InitError::wrong("", "unknown answer", hint)
+                })
+        })
+    }
+
+    pub(super) fn agrees(&self, question: &str) -> Result<bool> {
+        let confirm = Confirm::with_theme(&SimpleTheme).with_prompt(question);
+        let confirm = confirm.default(true).wait_for_newline(true);
+        confirm.interact().map_err(ended)
+    }
+}
+
+fn ended(error: impl std::fmt::Display) -> Failure {
+    Failure::usage(
+        format!("no answer ({error}); nothing was written"),
+        "give the answers as options (snbb-scheduler init --help)",
+    )
+}
+
+/// The word that a number names, counted from 1; any other answer unchanged.
+fn picked<'a>(words: &[&'a str], answer: &'a str) -> &'a str {
+    let number = answer.parse::<usize>().ok();
+    let at = number.and_then(|number| number.checked_sub(1));
+    at.and_then(|at| words.get(at)).copied().unwrap_or(answer)
+}
 
 /// Sources of the answers.
 pub(super) struct Gatherer<'a> {
@@ -30,27 +98,13 @@ pub(super) struct Gatherer<'a> {
     /// `None` without questions.
     pub asker: Option<&'a Asker>,
     pub printer: &'a mut Printer,
-    /// Missing directories to create.
-    pub to_make: Vec<PathBuf>,
 }
-
-const SOURCES: [(&str, &str); 3] = [
-    (
-        "dicom",
-        "directories of DICOM files, as sub-*/ses-* or sub-*",
-    ),
-    ("bids", "a BIDS dataset that arrives converted"),
-    (
-        "list",
-        "a CSV or TSV file, for DICOM files in any other layout",
-    ),
-];
 
 /// The source of the sessions, the directory of their DICOM files, and what is known of the data.
 type Source = (SessionSource, Option<PathBuf>, Option<Data>);
 
 impl Gatherer<'_> {
-    /// All answers, and the directories to create.
+    /// All answers, and the missing directories to create.
     pub(super) fn answers(mut self) -> Result<(Answers, Vec<PathBuf>)> {
         let (sessions, dicom_root, source) = self.sessions()?;
         let beside = dicom_root
@@ -60,7 +114,7 @@ impl Gatherer<'_> {
         let data = source.unwrap_or(found);
         let derivatives_root = self.derivatives_root(&bids_root)?;
         let roots = [bids_root.as_path(), derivatives_root.as_path()];
-        let apps = self.procedures(&sessions, &data.cohort, roots)?;
+        let apps = self.procedures(&sessions, &data.sessions, roots)?;
         let describes = self.describes(&sessions, &bids_root, &apps)?;
         let jobs = self.jobs()?;
         let args = self.args;
@@ -84,9 +138,18 @@ impl Gatherer<'_> {
             cpus: self.global.slurm_cpus,
             apps,
         };
+        let (state_dir, log_dir) = (place::parent(&answers.state_file), answers.log_dir.clone());
         self.check_places(&answers, are_given)?;
-        self.own_directories(&answers)?;
-        Ok((answers, self.to_make))
+        for (option, path) in [("--state-file", &state_dir), ("--log-dir", &log_dir)] {
+            // The directory of the study is created, too.
+            if !path.starts_with(self.dir) || place::is_there(path) {
+                survey::target(option, path)?;
+            }
+        }
+        let roots = [answers.bids_root.clone(), answers.derivatives_root.clone()];
+        let mut to_make: Vec<PathBuf> = roots.into_iter().chain([state_dir, log_dir]).collect();
+        to_make.retain(|path| !place::is_there(path));
+        Ok((answers, to_make))
     }
 
     /// The path of an option.
@@ -100,92 +163,84 @@ impl Gatherer<'_> {
     }
 
     /// A path from the option, else from the user, who is asked until `check` accepts it; without questions, the default.
-    fn path(
+    /// Also what the check returns.
+    fn path<T>(
         &self,
         option: &'static str,
         given: &Option<PathBuf>,
         question: &str,
         default: Option<PathBuf>,
-        check: impl Fn(&Path) -> Result<(), InitError>,
-    ) -> Result<Option<PathBuf>> {
-        let Some(asker) = self.asker.filter(|_| given.is_none()) else {
-            return Ok(self.given(option, given)?.or(default));
+        check: impl Fn(&Path) -> Result<T, InitError>,
+    ) -> Result<(PathBuf, T)> {
+        let read = |path: &Path| {
+            let path = absolute(option, path, self.cwd)?;
+            let value = check(&path)?;
+            Ok((path, value))
         };
-        let read = |answer: &str| absolute(option, Path::new(answer), self.cwd);
+        if let Some(path) = given {
+            return Ok(read(path)?);
+        }
+        let Some(asker) = self.asker else {
+            let path = default.ok_or_else(|| InitError::missing(option))?;
+            let value = check(&path)?;
+            return Ok((path, value));
+        };
         let default = default.as_deref().and_then(Path::to_str);
-        let answer = asker.text(question, default, |answer| {
-            read(answer).and_then(|path| check(&path))
-        })?;
-        Ok(Some(read(&answer)?))
+        asker.text(question, default, |answer| read(Path::new(answer)))
     }
 
     /// Shows choices with their numbers.
     fn menu(&mut self, title: &str, choices: &[String]) {
-        if choices.is_empty() {
-            return;
+        if !choices.is_empty() {
+            self.printer.info(title);
         }
-        self.printer.info(title);
-        let width = choices.len().to_string().len();
         for (number, choice) in (1..).zip(choices) {
-            self.printer.info(&format!("  {number:>width$}  {choice}"));
+            self.printer.info(&format!("  {number:>2}  {choice}"));
         }
-    }
-
-    /// A path in the directory of the study, if it exists.
-    fn beside(&self, name: &str) -> Option<PathBuf> {
-        Some(self.dir.join(name)).filter(|path| place::is_there(path))
     }
 
     /// Determines the source of the sessions and examines them.
     fn sessions(&mut self) -> Result<Source> {
-        const BIDS: Source = (SessionSource::Bids, None, None);
         let args = self.args;
-        if args.sessions_file.is_some() {
-            return self.list();
-        }
-        if args.dicom_root.is_some() {
-            return self.dicom();
-        }
-        if args.bids_root.is_some() {
-            return Ok(BIDS);
-        }
-        let (dicom, bids) = (self.beside("dicom"), self.beside("bids"));
-        if let Some(asker) = self.asker {
-            let choices = SOURCES.map(|(word, meaning)| format!("{word:<6} {meaning}"));
-            self.menu("Where do sessions come from?", &choices);
-            let is_bids = bids.is_some() && dicom.is_none();
+        let beside = |name| Some(self.dir.join(name)).filter(|path| place::is_there(path));
+        let (dicom, has_bids) = (beside("dicom"), beside("bids").is_some());
+        let source = if args.sessions_file.is_some() {
+            "list"
+        } else if args.dicom_root.is_some() {
+            "dicom"
+        } else if args.bids_root.is_some() {
+            "bids"
+        } else if let Some(asker) = self.asker {
+            let choices = [
+                "dicom  directories of DICOM files, as sub-*/ses-* or sub-*",
+                "bids   a BIDS dataset that arrives converted",
+                "list   a CSV or TSV file, for DICOM files in any other layout",
+            ];
+            self.menu("Where do sessions come from?", &choices.map(str::to_owned));
+            let is_bids = has_bids && dicom.is_none();
             let default = if is_bids { "bids" } else { "dicom" };
-            let words = SOURCES.map(|(word, _)| word);
-            return match asker.one_of("Sessions", &words, default)?.as_str() {
-                "dicom" => self.dicom(),
-                "list" => self.list(),
-                _ => Ok(BIDS),
-            };
-        }
-        // The data is beside the configuration.
-        match (dicom, bids) {
-            (Some(root), _) => {
-                let note = format!("using the sessions below {}", root.display());
-                self.printer.note(&note);
-                self.dicom()
-            }
-            (None, Some(_)) => Ok(BIDS),
-            (None, None) => Err(InitError::missing("--dicom-root or --bids-root").into()),
+            asker.one_of("Sessions", &["dicom", "bids", "list"], default)?
+        } else if let Some(root) = &dicom {
+            // The data is beside the configuration.
+            let note = format!("using the sessions below {}", root.display());
+            self.printer.note(&note);
+            "dicom"
+        } else if has_bids {
+            "bids"
+        } else {
+            return Err(InitError::missing("--dicom-root or --bids-root").into());
+        };
+        match source {
+            "dicom" => self.dicom(dicom),
+            "list" => self.list(),
+            _ => Ok((SessionSource::Bids, None, None)),
         }
     }
 
-    fn dicom(&mut self) -> Result<Source> {
+    fn dicom(&mut self, default: Option<PathBuf>) -> Result<Source> {
         let (given, question) = (&self.args.dicom_root, "Directory of the DICOM files");
-        let check = |root: &Path| survey::dicom(root).map(drop);
-        let root = self.path("--dicom-root", given, question, self.beside("dicom"), check)?;
-        let root = root.unwrap_or_default();
-        let data = survey::dicom(&root)?;
+        let (root, data) = self.path("--dicom-root", given, question, default, survey::dicom)?;
         self.report_data(&data, &root);
-        if data.is_sessionless {
-            self.printer.note(
-                "subjects have no ses-* directories: each is one session without label (sessionless: yes)",
-            );
-        }
         Ok((SessionSource::Dicom, Some(root), Some(data)))
     }
 
@@ -194,11 +249,9 @@ impl Gatherer<'_> {
         let (subject_col, session_col) = (&args.subject_col, &args.session_col);
         let question =
             format!("CSV or TSV file with the columns {subject_col}, {session_col} and dicom_path");
-        let check = |file: &Path| survey::list(file, subject_col, session_col).map(drop);
+        let check = |file: &Path| survey::list(file, subject_col, session_col);
         let given = &args.sessions_file;
-        let file = self.path("--sessions-file", given, &question, None, check)?;
-        let file = file.unwrap_or_default();
-        let data = survey::list(&file, subject_col, session_col)?;
+        let (file, data) = self.path("--sessions-file", given, &question, None, check)?;
         self.report_data(&data, &file);
         let dicom_root = self.given("--dicom-root", &args.dicom_root)?;
         if let Some(root) = &dicom_root {
@@ -216,42 +269,33 @@ impl Gatherer<'_> {
         for note in &data.notes {
             self.printer.note(note);
         }
-        if data.sessions > 0 {
-            let sessions = plural(data.sessions, "session");
-            let subjects = plural(data.subjects, "subject");
-            self.printer.info(&format!(
-                "found {sessions} of {subjects} in {}",
-                place.display()
-            ));
+        let subjects = data.sessions.chunk_by(|a, b| a.subject == b.subject);
+        if let subjects @ 1.. = subjects.count() {
+            let sessions = plural(data.sessions.len(), "session");
+            let (subjects, place) = (plural(subjects, "subject"), place.display());
+            self.printer
+                .info(&format!("found {sessions} of {subjects} in {place}"));
         }
     }
 
     /// Determines the place of the dataset and examines it. `is_source`: its sessions are those of the study.
     fn bids_root(&mut self, is_source: bool, dicom_root: Option<&Path>) -> Result<(PathBuf, Data)> {
-        const OPTION: &str = "--bids-root";
         let own = self.dir.join("bids");
-        let beside_dicom = dicom_root.map_or(own.clone(), |root| root.with_file_name("bids"));
-        let default = match (place::is_there(&own), place::is_there(&beside_dicom)) {
-            (false, true) => Some(beside_dicom),
-            (true, _) => Some(own),
-            _ if beside_dicom.starts_with(self.dir) => Some(own),
-            _ => (!is_source).then_some(beside_dicom),
-        };
+        let beside = dicom_root.map(|root| root.with_file_name("bids"));
+        let beside = beside.filter(|beside| {
+            !place::is_there(&own) && (place::is_there(beside) || !beside.starts_with(self.dir))
+        });
         let question = match is_source {
             true => "BIDS dataset",
             false => "BIDS dataset to create from them",
         };
         let given = &self.args.bids_root;
-        let check = |root: &Path| survey::bids(root, is_source).map(drop);
-        let root = self.path(OPTION, given, question, default, check)?;
-        let root = root.ok_or(InitError::missing(OPTION))?;
+        let check = |root: &Path| survey::bids(root, is_source);
+        let default = beside.or(Some(own));
+        let (root, found) = self.path("--bids-root", given, question, default, check)?;
         if given.is_none() && self.asker.is_none() {
             let note = format!("using the BIDS dataset {}", root.display());
             self.printer.note(&note);
-        }
-        let found = survey::bids(&root, is_source)?;
-        if !place::is_there(&root) {
-            self.to_make.push(root.clone());
         }
         if is_source {
             self.report_data(&found, &root);
@@ -262,9 +306,9 @@ impl Gatherer<'_> {
     fn derivatives_root(&mut self, bids_root: &Path) -> Result<PathBuf> {
         const OPTION: &str = "--derivatives-root";
         // It may be in a root that is created, too.
-        let is_new = |root: &Path| match bids_root.starts_with(survey::first_missing(root)) {
-            true if !place::is_there(root) => Ok(true),
-            _ => survey::target(OPTION, root),
+        let check = |root: &Path| match bids_root.starts_with(survey::first_missing(root)) {
+            true => Ok(()),
+            false => survey::target(OPTION, root),
         };
         let within = bids_root.join("derivatives");
         let default = match place::is_there(&within) {
@@ -272,34 +316,26 @@ impl Gatherer<'_> {
             false => bids_root.with_file_name("derivatives"),
         };
         let (given, question) = (&self.args.derivatives_root, "Directory for outputs");
-        let check = |root: &Path| is_new(root).map(drop);
-        let root = self.path(OPTION, given, question, Some(default), check)?;
-        let root = root.unwrap_or_default();
-        if is_new(&root)? {
-            self.to_make.push(root.clone());
-        }
+        let (root, ()) = self.path(OPTION, given, question, Some(default), check)?;
         Ok(root)
     }
 
     /// Keeps a study's own files out of its data. `are_given`: options name state file and log directory.
     fn check_places(&mut self, answers: &Answers, are_given: [bool; 2]) -> Result<()> {
-        const STATE_FILE: &str = "--state-file";
         let [is_state_given, is_log_dir_given] = are_given;
         // BIDS provides a directory for it.
         let is_code = self.dir.starts_with(answers.bids_root.join("code"));
         let (config, state) = (self.dir.join(init::CONFIG), &answers.state_file);
-        let log_dir = &answers.log_dir;
-        for (what, option, path, is_on_purpose) in [
-            ("configuration", "DIR", &config, is_code),
-            ("state file", STATE_FILE, state, is_state_given),
-            ("log directory", "--log-dir", log_dir, is_log_dir_given),
+        for (what, path, is_on_purpose) in [
+            ("configuration", &config, is_code),
+            ("state file", state, is_state_given),
+            ("log directory", &answers.log_dir, is_log_dir_given),
         ] {
             let Some((key, root)) = init::root_around(answers, path) else {
                 continue;
             };
-            let path = shown(path);
+            let (path, root) = (shown(path), shown(root));
             if !is_on_purpose {
-                let root = shown(root);
                 return Err(InitError::wrong(
                     "",
                     format!("{what} {path} would be in {key} {root}, where the program writes no files of its own"),
@@ -308,7 +344,7 @@ impl Gatherer<'_> {
                 )
                 .into());
             }
-            if option != "DIR" {
+            if what != "configuration" {
                 let text = format!("the {what} {path} is in {key}, among the data");
                 self.printer.warning(&text);
             }
@@ -317,27 +353,13 @@ impl Gatherer<'_> {
             Place::Missing => {}
             Place::Directory => {
                 let text = format!("{} is a directory", shown(state));
-                return Err(InitError::wrong(STATE_FILE, text, "give the name of a file").into());
+                let hint = "give the name of a file";
+                return Err(InitError::wrong("--state-file", text, hint).into());
             }
             _ => self.printer.note(&format!(
                 "the state file {} exists already: continuing its study",
                 state.display()
             )),
-        }
-        Ok(())
-    }
-
-    /// Notes the directories of state and logs to create, if missing.
-    fn own_directories(&mut self, answers: &Answers) -> Result<()> {
-        for (option, path) in [
-            ("--state-file", place::parent(&answers.state_file)),
-            ("--log-dir", answers.log_dir.clone()),
-        ] {
-            // The directory of the study is created, too.
-            let is_own = path.starts_with(self.dir) && !place::is_there(&path);
-            if is_own || survey::target(option, &path)? {
-                self.to_make.push(path);
-            }
         }
         Ok(())
     }

@@ -46,25 +46,13 @@ pub struct PrinterOptions {
     pub progress: bool,
 }
 
-/// Kind of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Label {
-    Note,
-    Warning,
-    Error,
-    Hint,
-}
+/// Kind of a message: its word and colour.
+pub(super) type Label = (&'static str, AnsiColor);
 
-impl Label {
-    pub(super) fn word(self) -> (&'static str, AnsiColor) {
-        match self {
-            Self::Note => ("note", AnsiColor::Cyan),
-            Self::Warning => ("warning", AnsiColor::Yellow),
-            Self::Error => ("error", AnsiColor::Red),
-            Self::Hint => ("hint", AnsiColor::Green),
-        }
-    }
-}
+pub(super) const NOTE: Label = ("note", AnsiColor::Cyan);
+pub(super) const WARNING: Label = ("warning", AnsiColor::Yellow);
+pub(super) const ERROR: Label = ("error", AnsiColor::Red);
+pub(super) const HINT: Label = ("hint", AnsiColor::Green);
 
 impl Verbosity {
     /// From `-q` and the number of `-v`. `-q` wins.
@@ -87,13 +75,17 @@ impl PrinterOptions {
             ColorChoice::Never => anstream::ColorChoice::Never,
         };
         choice.write_global();
-        let (out, err) = (&io::stdout(), &io::stderr());
+        let (out, err, never) = (&io::stdout(), &io::stderr(), anstream::ColorChoice::Never);
+        let is_terminal = out.is_terminal();
+        let size = rustix::termios::tcgetwinsize(out).ok();
+        let width = size.map(|size| size.ws_col).filter(|width| *width > 0);
         Self {
             verbosity,
-            out_color: anstream::AutoStream::choice(out) != anstream::ColorChoice::Never,
-            err_color: anstream::AutoStream::choice(err) != anstream::ColorChoice::Never,
-            width: terminal_width(out),
-            symbols: out.is_terminal() && shows_symbols(&sys::env),
+            out_color: anstream::AutoStream::choice(out) != never,
+            err_color: anstream::AutoStream::choice(err) != never,
+            // Some terminals do not report their width.
+            width: is_terminal.then(|| width.unwrap_or(80)),
+            symbols: is_terminal && shows_symbols(&sys::env),
             progress: err.is_terminal(),
         }
     }
@@ -107,15 +99,6 @@ fn shows_symbols(env: &dyn Fn(&str) -> Option<OsString>) -> bool {
     let locale = set.filter_map(text).find(|value| !value.is_empty());
     let is_utf8 = locale.is_some_and(|name| name.contains("utf-8") || name.contains("utf8"));
     is_utf8 && !matches!(text("TERM").as_deref(), Some("linux" | "dumb"))
-}
-
-/// The width of a terminal; 80 if it does not report one.
-fn terminal_width(out: &io::Stdout) -> Option<u16> {
-    out.is_terminal()
-        .then(|| match rustix::termios::tcgetwinsize(out) {
-            Ok(size) if size.ws_col > 0 => size.ws_col,
-            _ => 80,
-        })
 }
 
 #[cfg(test)]

@@ -31,42 +31,39 @@ impl App {
     /// Variants of the entry for results in `place`, the most likely first. `by_session` means that each session has a
     /// report next to the subjects' directories.
     pub fn forms(&self, place: &str, by_session: bool) -> Vec<Self> {
-        match self.name {
-            "freesurfer" | "fastsurfer" => {
-                let alone = self.within(place, "/{subject}").with("scope", "subject");
-                let alone = alone.replaced(r#"when: ""#, r#"when: "**/"#);
-                vec![
-                    self.within(place, "/{subject}_{session}"),
-                    self.within(place, "/{session}/{subject}"),
-                    alone.remarked(PER_SUBJECT),
-                ]
-            }
-            _ => {
-                let usual = self.within(place, "");
-                let subject = r#""{subject}[._]*html""#;
-                if by_session && usual.entry.contains(subject) {
-                    let each = usual.replaced(subject, r#""{subject}_{session}[._]*html""#);
-                    return vec![each.with("scope", "session").remarked(PER_SESSION)];
-                }
-                let is_used = |(from, _): &&(&str, &str)| usual.entry.contains(from);
-                let others = REPORTS.iter().filter(is_used);
-                // The report of a subject does not distinguish sessions.
-                let is_alone = usual.entry.matches("glob:").count() == 1;
-                let others = others.map(|(from, to)| match usual.replaced(from, to) {
-                    other if is_alone && !to.contains("{session}") => other
-                        .with("scope", "subject")
-                        .replaced(r#"when: ""#, r#"when: "**/"#),
-                    other => other,
-                });
-                let others: Vec<Self> = others.collect();
-                [vec![usual.clone()], others].concat()
-            }
+        if ["freesurfer", "fastsurfer"].contains(&self.name) {
+            let alone = self.within(place, "/{subject}").per_subject();
+            return vec![
+                self.within(place, "/{subject}_{session}"),
+                self.within(place, "/{session}/{subject}"),
+                alone.remarked(PER_SUBJECT),
+            ];
         }
+        let usual = self.within(place, "");
+        let subject = r#""{subject}[._]*html""#;
+        if by_session && usual.entry.contains(subject) {
+            let each = usual.replaced(subject, r#""{subject}_{session}[._]*html""#);
+            return vec![each.with("scope", "session").remarked(PER_SESSION)];
+        }
+        // The report of a subject does not distinguish sessions.
+        let is_alone = usual.entry.matches("glob:").count() == 1;
+        let mut forms = vec![usual.clone()];
+        for (from, to) in REPORTS
+            .iter()
+            .filter(|(from, _)| usual.entry.contains(from))
+        {
+            let other = usual.replaced(from, to);
+            forms.push(match is_alone && !to.contains("{session}") {
+                true => other.per_subject(),
+                false => other,
+            });
+        }
+        forms
     }
 
     /// The entry for zip files in one directory, with these names of results.
     pub fn zipped(&self, place: &str, names: &[String], by_session: bool) -> Self {
-        let kept = [
+        const KEPT: [&str; 6] = [
             "- name",
             "script",
             "depends_on",
@@ -74,10 +71,6 @@ impl App {
             "cpus_per_task",
             "time",
         ];
-        let is_kept = |line: &&str| {
-            let key = line.trim_start().split(':').next().unwrap_or_default();
-            kept.contains(&key)
-        };
         let about = self.entry.lines().next().unwrap_or_default();
         let mut lines = vec![about.to_owned()];
         let when = match self.reads.last() {
@@ -88,40 +81,44 @@ impl App {
             true => ("session", "{subject}_{session}"),
             false => ("subject", "{subject}"),
         };
-        for line in self.entry.lines().filter(is_kept) {
+        for line in self.entry.lines() {
+            let key = line.trim_start().split(':').next().unwrap_or_default();
+            if !KEPT.contains(&key) {
+                continue;
+            }
             lines.push(line.to_owned());
-            if line.starts_with("  - name") {
-                lines.push("    output_dir:".to_owned());
-                lines.push(format!("    scope: {scope}"));
-                lines.push("    completion_marker:".to_owned());
-                for name in names {
-                    lines.push(format!(
-                        r#"      - {{ glob: "{task}_{name}-*.zip", base: procedure{when} }}"#
-                    ));
-                }
+            if key == "- name" {
+                lines.push(format!(
+                    "    output_dir:\n    scope: {scope}\n    completion_marker:"
+                ));
+                lines.extend(names.iter().map(|name| {
+                    format!(r#"      - {{ glob: "{task}_{name}-*.zip", base: procedure{when} }}"#)
+                }));
             }
         }
         let app = self.with_entry(lines.join("\n") + "\n");
         app.within(place, "").remarked(ZIPPED)
     }
 
+    /// The entry for one result per subject.
+    fn per_subject(&self) -> Self {
+        let app = self.with("scope", "subject");
+        app.replaced(r#"when: ""#, r#"when: "**/"#)
+    }
+
     fn within(&self, place: &str, task: &str) -> Self {
-        self.with(
-            "output_dir",
-            &serde_json::Value::from(format!("{place}{task}")).to_string(),
-        )
+        let dir = serde_json::Value::from(format!("{place}{task}"));
+        self.with("output_dir", &dir.to_string())
     }
 
     /// The entry with another value of a key.
     fn with(&self, key: &str, value: &str) -> Self {
         let start = format!("    {key}:");
-        let lines = self
-            .entry
-            .lines()
-            .map(|line| match line.starts_with(&start) {
-                true => format!("{start} {value}\n"),
-                false => format!("{line}\n"),
-            });
+        let lines = self.entry.lines();
+        let lines = lines.map(|line| match line.starts_with(&start) {
+            true => format!("{start} {value}\n"),
+            false => format!("{line}\n"),
+        });
         self.with_entry(lines.collect())
     }
 
@@ -138,9 +135,7 @@ impl App {
 
     /// The entry with a comment above `output_dir`.
     pub fn remarked(&self, remark: &str) -> Self {
-        self.replaced(
-            "    output_dir:",
-            &format!("    # {remark}\n    output_dir:"),
-        )
+        let key = "    output_dir:";
+        self.replaced(key, &format!("    # {remark}\n{key}"))
     }
 }

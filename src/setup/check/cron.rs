@@ -5,6 +5,7 @@
     reason = "starts the program itself, as cron would"
 )]
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,16 +19,6 @@ use crate::executor::slurm::KEPT;
 use crate::setup::place::CRON_PATH;
 
 const TOPIC: &str = "cron";
-/// Topics whose findings are about a path in the configuration.
-const PATHS: [&str; 6] = [
-    "dicom_root",
-    "bids_root",
-    "derivatives_root",
-    "state_file",
-    "log_file",
-    "log_dir",
-];
-
 /// A finding under cron.
 #[derive(Debug, Clone, Deserialize)]
 struct CronFinding {
@@ -64,30 +55,26 @@ pub fn check(config: Option<&Path>, by_variable: bool, findings: &mut Findings) 
         sbatch: find_script("sbatch", &[], sys::env("PATH").as_deref()).ok(),
         variables: variables.filter_map(set).collect(),
     };
-    match call(config) {
-        Ok(there) => judge(&here, &there, &help, findings),
-        Err(error) => findings.about(TOPIC, "").error(
-            format!("cannot run the program as cron would: {error}"),
-            "run it manually: env -i PATH=/usr/bin:/bin HOME=\"$HOME\" snbb-scheduler check",
-        ),
-    }
-}
-
-/// Runs the program as cron would.
-fn call(config: Option<&Path>) -> Result<Vec<CronFinding>, String> {
-    let file = config
-        .into_iter()
-        .flat_map(|file| ["--config".as_ref(), file]);
+    let file = config.map_or(Vec::new(), |file| vec![Path::new("--config"), file]);
     let output = Command::new("/proc/self/exe")
         .args(["check", "--format", "json"])
         .args(file)
         .env_clear()
         .envs(environment(sys::env("HOME"), &sys::user_name()))
         .stdin(Stdio::null())
-        .output()
-        .map_err(|error| error.to_string())?;
-    let words = || String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    serde_json::from_slice(&output.stdout).map_err(|_| words())
+        .output();
+    let there = match output {
+        Ok(output) => serde_json::from_slice::<Vec<CronFinding>>(&output.stdout)
+            .map_err(|_| String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+        Err(error) => Err(error.to_string()),
+    };
+    match there {
+        Ok(there) => judge(&here, &there, &help, findings),
+        Err(error) => findings.about(TOPIC, "").error(
+            format!("cannot run the program as cron would: {error}"),
+            "run it manually: env -i PATH=/usr/bin:/bin HOME=\"$HOME\" snbb-scheduler check",
+        ),
+    }
 }
 
 /// Cron's environment (crontab(5)).
@@ -99,73 +86,67 @@ fn environment(home: Option<OsString>, user: &str) -> Vec<(OsString, OsString)> 
 }
 
 fn judge(here: &[Finding], there: &[CronFinding], help: &Help, findings: &mut Findings) {
-    let before = findings.list.len();
-    for topic in PATHS {
-        let is_known = |there: &&CronFinding| {
-            here.iter()
-                .any(|here| here.topic == topic && here.about == there.about)
-        };
-        let mut of_topic = there.iter().filter(|there| there.topic == topic);
-        if let Some(other) = of_topic.find(|there| !is_known(there)) {
-            findings.about(TOPIC, topic).error(
-                format!("under cron: {topic} is {}", other.about),
-                SET_IN_CRONTAB,
-            );
-        }
+    findings.about(TOPIC, "");
+    let before = findings.before;
+    let is_path = |topic: &str| {
+        matches!(topic, "state_file" | "log_file" | "log_dir") || topic.ends_with("_root")
+    };
+    let is_known = |other: &CronFinding| {
+        let mut here = here.iter();
+        here.any(|known| (known.topic, &known.about) == (&*other.topic, &other.about))
+    };
+    let moved = there
+        .iter()
+        .filter(|other| is_path(&other.topic) && !is_known(other));
+    let moved: BTreeMap<&str, &str> = moved.map(|other| (&*other.topic, &*other.about)).collect();
+    for (topic, path) in moved {
+        let text = format!("under cron: {topic} is {path}");
+        findings.about(TOPIC, topic).error(text, SET_IN_CRONTAB);
     }
-    let remedy = crontab(help, there);
-    let mut ok: Vec<&str> = Vec::new();
+    let crontab = crontab(help, there);
     for finding in there {
-        let level = match finding.level.parse() {
-            Ok(Level::Ok) | Err(_) => {
-                ok.extend(Some(&*finding.topic).filter(|topic| !ok.contains(topic)));
-                continue;
-            }
-            Ok(level) => level,
-        };
-        if !is_worse(finding, level, here) {
+        let Some(level) = worse(finding, here) else {
             continue;
-        }
+        };
+        let remedy = match finding.topic.as_str() {
+            "config" => Some(SET_IN_CRONTAB),
+            "slurm" | "queue" | "accounting" | "partition" | "submission" => crontab.as_deref(),
+            _ => None,
+        };
+        let remedy = remedy.or(finding.remedy.as_deref()).unwrap_or_default();
         let about = match finding.about.as_str() {
             "" => &finding.topic,
             about => about,
         };
-        let remedy = match finding.topic.as_str() {
-            "config" => Some(SET_IN_CRONTAB.to_owned()),
-            "slurm" | "queue" | "accounting" | "partition" | "submission" => remedy.clone(),
-            _ => None,
-        };
-        let remedy = remedy.or_else(|| finding.remedy.clone());
         let text = format!("under cron: {}", finding.text);
-        findings.about(TOPIC, about);
-        findings.add(level, text, remedy.unwrap_or_default());
+        findings.about(TOPIC, about).add(level, text, remedy);
     }
     if findings.list.len() == before {
-        findings
-            .about(TOPIC, "")
-            .ok(format!("also works under cron: {}", ok.join(", ")));
+        let passed = there.iter().filter(|finding| finding.level == "ok");
+        let mut passed: Vec<&str> = passed.map(|finding| &*finding.topic).collect();
+        passed.dedup();
+        let text = format!("also works under cron: {}", passed.join(", "));
+        findings.about(TOPIC, "").ok(text);
     }
 }
 
 const SET_IN_CRONTAB: &str = "set the variable in the crontab (a line NAME=value above the others), or put its value into the configuration";
 
-/// True if a finding under cron is worse than the current one.
-fn is_worse(finding: &CronFinding, level: Level, here: &[Finding]) -> bool {
-    let known = here
-        .iter()
-        .filter(|known| known.topic == finding.topic && known.about == finding.about);
-    match finding.topic.as_str() {
-        "config" => !here.iter().any(|known| known.text == finding.text),
-        _ => level > known.map(|known| known.level).max().unwrap_or(Level::Ok),
-    }
+/// The level of a finding under cron that is worse than the current one.
+fn worse(finding: &CronFinding, here: &[Finding]) -> Option<Level> {
+    let level: Level = finding.level.parse().ok()?;
+    let is_known = here.iter().any(|known| match finding.topic.as_str() {
+        "config" => known.text == finding.text,
+        topic => (known.topic, &known.about) == (topic, &finding.about) && known.level >= level,
+    });
+    (level > Level::Ok && !is_known).then_some(level)
 }
 
 /// A remedy for Slurm's commands, derived from the current environment.
 fn crontab(help: &Help, there: &[CronFinding]) -> Option<String> {
     let mut lines = Vec::new();
-    let is_missing = there
-        .iter()
-        .any(|there| there.topic == "slurm" && there.about == "sbatch");
+    let mut missing = there.iter().filter(|there| there.topic == "slurm");
+    let is_missing = missing.any(|there| there.about == "sbatch");
     let sbatch = help.sbatch.as_deref().filter(|_| is_missing);
     if let Some(dir) = sbatch.and_then(Path::parent) {
         let dir = dir.display();

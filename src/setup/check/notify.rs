@@ -32,18 +32,16 @@ pub(super) fn check(site: &Site, findings: &mut Findings) {
     ] {
         let Some(dir) = dir else { continue };
         let place = place::inspect(&dir);
+        let what = format!("{} ", dir.display());
         findings.about(TOPIC, key);
         if key == "metrics_file" && place == Place::Missing {
             findings.warning(
-                format!("{} does not exist", dir.display()),
+                format!("{what}does not exist"),
                 "set it to a file in the directory of node_exporter's --collector.textfile.directory",
             );
             continue;
         }
-        let (what, is_writable) = (
-            format!("{} ", dir.display()),
-            place::is_writable(&place::existing(&dir)),
-        );
+        let is_writable = place::is_writable(&place::existing(&dir));
         places::directory(Level::Warning, (key, &what), place, is_writable, findings);
     }
     let text = "no notifications are configured (keys: notify, heartbeat_file, metrics_file)";
@@ -78,12 +76,12 @@ fn mail_server(
         findings.about(TOPIC, about).error(text, error.hint());
         return;
     }
-    let server = format!("{}:{}", audit.smtp_host, audit.smtp_port);
+    let (host, port) = (&audit.smtp_host, audit.smtp_port);
     findings.about(TOPIC, "audit.smtp_host");
-    match reach(&audit.smtp_host, audit.smtp_port) {
-        Ok(()) => findings.ok(format!("the mail server {server} can be reached")),
+    match reach(host, port) {
+        Ok(()) => findings.ok(format!("the mail server {host}:{port} can be reached")),
         Err(why) => findings.warning(
-            format!("the mail server {server} cannot be reached: {why}"),
+            format!("the mail server {host}:{port} cannot be reached: {why}"),
             "check audit.smtp_host and audit.smtp_port; the server must be reachable from this machine",
         ),
     }

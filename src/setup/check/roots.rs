@@ -1,5 +1,6 @@
 //! Checks the data roots: they exist, can be read, and jobs can write to them.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::{Findings, Site, few};
@@ -11,39 +12,41 @@ use crate::model::procedure::Procedure;
 use crate::setup::catalogue;
 use crate::setup::place::{self, Place};
 
-pub(super) fn check(site: &Site, key: &'static str, findings: &mut Findings) {
-    let config = &site.config;
+/// Checks the root of the current topic.
+pub(super) fn check(site: &Site, findings: &mut Findings) {
+    let (config, key) = (&site.config, findings.topic);
     let (path, source) = match key {
         "dicom_root" => (&config.dicom_root, Some(SessionSource::Dicom)),
         "bids_root" => (&config.bids_root, Some(SessionSource::Bids)),
         _ => (&config.derivatives_root, None),
     };
     findings.about(key, path.display());
-    let stops = site
-        .state()
-        .map(|state| safety::roots::safety_stops(config, state, safety::roots::observe));
+    let state = site.study.get().map(|study| &study.state);
+    let stops =
+        state.map(|state| safety::roots::safety_stops(config, state, safety::roots::observe));
     let mut stops = stops.into_iter().flatten();
     if let Some(stop) = stops.find(|stop| stop.name == format!("root/{key}")) {
         let text = format!("{}; `run` would submit nothing (safety stop)", stop.message);
         return findings.error(text, stop.hint);
     }
-    let writes_here = |procedure: &&Procedure| match procedure.is_below_bids() {
-        true => key == "bids_root",
-        false => key == "derivatives_root",
+    let root_of = |procedure: &Procedure| match procedure.is_below_bids() {
+        true => "bids_root",
+        false => "derivatives_root",
     };
-    let outputs = site.procedures().filter(writes_here);
+    let outputs = site.procedures().filter(|one| root_of(one) == key);
     let outputs: Vec<PathBuf> = outputs.map(|p| path.join(&p.output_dir)).collect();
-    let mut place = place::inspect(path);
-    let mut is_empty = false;
+    let (mut place, mut is_empty) = (place::inspect(path), false);
     if place == Place::Directory {
         match place::is_empty(path) {
             Ok(found) => is_empty = found,
             Err(error) => place = Place::Unreadable(error_text(&error)),
         }
     }
-    let is_source = source.is_some_and(|source| config.sessions == source);
-    let has_outputs = !outputs.is_empty();
-    judge(key, (is_source, has_outputs), &place, is_empty, findings);
+    let used = (
+        source.as_ref() == Some(&config.sessions),
+        !outputs.is_empty(),
+    );
+    judge(key, used, &place, is_empty, findings);
     if place != Place::Directory {
         return;
     }
@@ -63,21 +66,16 @@ pub(super) fn check(site: &Site, key: &'static str, findings: &mut Findings) {
 /// Warns of a missing `dataset_description.json` that an app needs. A git-annex link without content is enough.
 fn description(site: &Site, path: &Path, findings: &mut Findings) {
     let file = path.join(catalogue::DESCRIPTION);
-    let needs_description = |procedure: &&Procedure| {
-        catalogue::app(&procedure.name).is_some_and(|app| app.needs_description())
-    };
-    let apps = site.procedures().filter(needs_description);
-    let apps: Vec<&str> = apps.map(|procedure| &*procedure.name).collect();
+    let names = site.procedures().map(|procedure| &*procedure.name);
+    let apps = names.filter(|name| catalogue::app(name).is_some_and(|app| app.needs_description()));
+    let apps: Vec<&str> = apps.collect();
     if apps.is_empty() || file.symlink_metadata().is_ok() {
         return;
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let (missing, apps) = (catalogue::DESCRIPTION, few(&apps));
     findings.warning(
-        format!(
-            "has no {}, which {} requires of a BIDS dataset",
-            catalogue::DESCRIPTION,
-            few(&apps)
-        ),
+        format!("has no {missing}, which {apps} requires of a BIDS dataset"),
         format!(
             "the catalogue's heudiconv and dcm2bids write one; otherwise run: echo {} >{}",
             shell::quote(&catalogue::description(&name)),
@@ -93,10 +91,8 @@ fn unwritable(root: &Path, outputs: Vec<PathBuf>) -> Vec<String> {
         None => root.to_owned(),
     });
     let found = places.filter(|dir| !place::is_writable(dir));
-    let mut found: Vec<String> = found.map(|dir| dir.display().to_string()).collect();
-    found.sort_unstable();
-    found.dedup();
-    found
+    let found: BTreeSet<String> = found.map(|dir| dir.display().to_string()).collect();
+    found.into_iter().collect()
 }
 
 /// `is_source`: sessions are discovered here. `has_outputs`: jobs of some procedure write here.
@@ -110,11 +106,14 @@ fn judge(
     let mounted = format!(
         "check that its file system is mounted and that '{key}' in the configuration is correct"
     );
-    let is_used = is_source || has_outputs;
     match place {
-        place if !is_used && *place != Place::Directory => {
-            findings.ok("is not used by this configuration");
-        }
+        Place::Directory if is_empty && is_source => findings.warning(
+            "is empty, so there are no sessions",
+            format!("{mounted}; for a new study, wait for the first data"),
+        ),
+        Place::Directory if is_empty => findings.ok("empty (nothing processed yet)"),
+        Place::Directory => findings.ok("exists and can be read"),
+        _ if !is_source && !has_outputs => findings.ok("is not used by this configuration"),
         Place::Missing if is_source => {
             findings.error("does not exist, so there are no sessions", mounted);
         }
@@ -122,20 +121,11 @@ fn judge(
             "does not exist; job scripts would have to create it",
             format!("{mounted}; for a new study, create the directory"),
         ),
-        Place::Other => findings.error(
-            "is not a directory",
-            format!("correct '{key}' in the configuration"),
-        ),
+        Place::Other => findings.error("is not a directory", mounted),
         Place::Unreadable(error) => findings.error(
             format!("cannot be read: {error}"),
             "give the user who runs this command read and search permission on it",
         ),
-        Place::Directory if is_empty && is_source => findings.warning(
-            "is empty, so there are no sessions",
-            format!("{mounted}; for a new study, wait for the first data"),
-        ),
-        Place::Directory if is_empty => findings.ok("empty (nothing processed yet)"),
-        Place::Directory => findings.ok("exists and can be read"),
     }
 }
 

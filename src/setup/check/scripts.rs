@@ -1,11 +1,7 @@
-//! Checks job scripts: Slurm (or the local executor) accepts them, and their `#SBATCH` lines agree with the
-//! configuration.
+//! Checks job scripts: Slurm (or the local executor) accepts them, this machine has what they need, and their `#SBATCH`
+//! lines agree with the configuration.
 
-mod header;
-mod needs;
-
-use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{Findings, Level, Site, few};
 use crate::base::sys;
@@ -13,12 +9,23 @@ use crate::executor::script;
 use crate::executor::script::{Script, ScriptError};
 use crate::model::config::Config;
 use crate::model::job::ExecutorKind;
-use crate::model::procedure::Procedure;
+use crate::model::procedure::options::{Argument, Arguments};
+use crate::model::procedure::{MemSize, Procedure, Resources, TimeLimit, options};
 use crate::setup::place;
 
 const TOPIC: &str = "script";
 /// Remedy for DOS line breaks.
 pub(super) const DOS: &str = "convert the script: dos2unix, or sed -i 's/\\r$//'";
+/// Endings of names of shell variables whose values are files.
+const FILES: [&str; 7] = [
+    "IMAGE",
+    "SIF",
+    "CONTAINER",
+    "LICENSE",
+    "LICENCE",
+    "HEURISTIC",
+    "CONFIG",
+];
 
 pub(super) fn check(site: &Site, findings: &mut Findings) {
     for procedure in site.procedures() {
@@ -32,12 +39,8 @@ pub(super) fn check(site: &Site, findings: &mut Findings) {
 
 fn judge(config: &Config, procedure: &Procedure, path: &Path, findings: &mut Findings) {
     let shown = path.display();
-    if place::mode(path).is_some_and(|mode| mode & 0o002 != 0) {
-        findings.warning(
-            format!("every user of the machine can change {shown}, and it runs as this user"),
-            format!("run chmod o-w {shown}"),
-        );
-    }
+    let what = format!("change {shown}, and it runs as this user");
+    findings.writable_by_all(path, place::mode(path), &what);
     match Script::read(path) {
         Ok(script) => {
             missing_files(config, procedure, path, &script, findings);
@@ -72,50 +75,95 @@ fn missing_files(
     findings: &mut Findings,
 ) {
     let search = sys::env("PATH");
-    let is_missing = |name: &&str| !is_on_path(name, search.as_deref());
+    let is_program = |path: &Path| place::is_program(path) == Ok(true);
+    let is_missing = |name: &&str| match name.contains('/') {
+        true => !is_program(Path::new(name)),
+        false => {
+            let mut dirs = search.iter().flat_map(std::env::split_paths);
+            !dirs.any(|dir| is_program(&dir.join(name)))
+        }
+    };
     let (program, started) = programs(&script.interpreter);
     let program = program.filter(is_missing).map(str::to_owned);
     let interpreter = program.or_else(|| Some(format!("env {}", started.filter(is_missing)?)));
-    let has_interpreter = interpreter.is_none();
+    // Compute nodes may have what this machine lacks; the local executor runs here.
+    let (level, otherwise) = match (config.executor, &interpreter) {
+        (ExecutorKind::Slurm, _) => (
+            Level::Warning,
+            "nothing if the compute nodes have it; otherwise",
+        ),
+        (ExecutorKind::Local, Some(_)) => (Level::Error, "install it, or"),
+        (ExecutorKind::Local, None) => (Level::Warning, "install it, or"),
+    };
     let interpreter = interpreter.map(|name| format!("interpreter {name}"));
     let variable = |name: &str| {
         let of_caller = || Some(sys::env(name)?.to_string_lossy().into_owned());
         procedure.env.get(name).cloned().or_else(of_caller)
     };
-    let files = needs::files(&String::from_utf8_lossy(&script.text), &variable).into_iter();
+    let files = files(&String::from_utf8_lossy(&script.text), &variable).into_iter();
     let files = files.filter(|(_, path)| !place::is_there(path));
     let files = files.map(|(variable, path)| format!("{} ({variable})", path.display()));
     let missing: Vec<String> = interpreter.into_iter().chain(files).collect();
-    if missing.is_empty() {
-        return;
+    if !missing.is_empty() {
+        let (path, missing) = (path.display(), few(&missing));
+        findings.add(
+            level,
+            format!("{path} requires {missing}, which this machine does not have"),
+            format!(
+                "{otherwise} correct the script, or set its variables in the procedure's `env`"
+            ),
+        );
     }
-    // Compute nodes may have what this machine lacks; the local executor runs here.
-    let (level, otherwise) = match (config.executor, has_interpreter) {
-        (ExecutorKind::Slurm, _) => (
-            Level::Warning,
-            "nothing if the compute nodes have it; otherwise",
-        ),
-        (ExecutorKind::Local, false) => (Level::Error, "install it, or"),
-        (ExecutorKind::Local, true) => (Level::Warning, "install it, or"),
+}
+
+/// The programs that a `#!` line requires: the interpreter, and the program that `env` starts.
+fn programs(interpreter: &[String]) -> (Option<&str>, Option<&str>) {
+    let mut words = interpreter.iter().map(String::as_str);
+    let program = words.next();
+    let is_env = program.is_some_and(|program| program.ends_with("/env"));
+    let argument = words.next().filter(|_| is_env).and_then(|argument| {
+        argument
+            .split_ascii_whitespace()
+            .find(|word| !word.starts_with('-') && !word.contains('='))
+    });
+    (program, argument)
+}
+
+/// The files that a script requires, each with the variable that a site can set for it. `env` contains the job's
+/// variables.
+fn files(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Vec<(String, PathBuf)> {
+    let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    let file = |line: &str| {
+        let line = line.strip_prefix("export ").unwrap_or(line);
+        let (name, value) = line.split_once('=')?;
+        if !name.chars().all(is_name) || !FILES.iter().any(|end| name.ends_with(end)) {
+            return None;
+        }
+        // `${VARIABLE:-default}`, or the value itself.
+        let inner = value.trim_end().strip_prefix("${");
+        let inner = inner.and_then(|inner| inner.strip_suffix('}')?.split_once('-'));
+        let (variable, value) = match inner {
+            None => (name, unquoted(value)),
+            Some((variable, default)) => {
+                let variable = variable.trim_end_matches(':');
+                let set = env(variable).filter(|value| !value.is_empty());
+                (variable, set.unwrap_or_else(|| unquoted(default)))
+            }
+        };
+        // Values that contain variables or are not paths (docker://...) cannot be checked here.
+        let is_path = value.starts_with('/') && !value.contains('$');
+        is_path.then(|| (variable.to_owned(), value.into()))
     };
-    let (path, missing) = (path.display(), few(&missing));
-    findings.add(
-        level,
-        format!("{path} requires {missing}, which this machine does not have"),
-        format!("{otherwise} correct the script, or set its variables in the procedure's `env`"),
-    );
+    text.lines().filter_map(file).collect()
 }
 
-fn is_on_path(name: &str, path: Option<&OsStr>) -> bool {
-    let is_program = |path: &Path| place::is_program(path) == Ok(true);
-    let mut dirs = path.into_iter().flat_map(std::env::split_paths);
-    match name.contains('/') {
-        true => is_program(Path::new(name)),
-        false => dirs.any(|dir| is_program(&dir.join(name))),
-    }
+/// A word without surrounding quotes.
+fn unquoted(word: &str) -> String {
+    let word = word.trim_end().replace(r"'\''", "'");
+    word.trim_matches(['\'', '"']).to_owned()
 }
 
-/// Checks the `#SBATCH` lines.
+/// Checks the `#SBATCH` lines, and compares them with the options on the command line, which take precedence.
 fn directives(
     config: &Config,
     procedure: &Procedure,
@@ -142,123 +190,98 @@ fn directives(
             "move them to the top of the script, right below the #! line",
         );
     }
-    let options = script::header::options(text);
-    header::compare(config, procedure, path, &options, findings);
-    header::memory(&procedure.resources, path, &options, findings);
+    let asked = &script::header::options(text);
+    memory(&procedure.resources, path, asked, findings);
+    let first = |name: &str| asked.iter().find(|option| option.is(name));
+    let value = |option: &Argument| option.value.clone().unwrap_or_default();
+    if let Some(array) = first("array") {
+        let (value, line) = (value(array), array.at);
+        findings.error(
+            format!(
+                "{shown} has '#SBATCH --array={value}' in line {line}: each task would become several jobs, and it would \
+                 be unknown which one is the task's"
+            ),
+            "remove it; `array: auto` combines tasks to job arrays",
+        );
+    }
+    if let Some(clusters) = first("clusters") {
+        let (value, line) = (value(clusters), clusters.at);
+        findings.warning(
+            format!(
+                "{shown} has '#SBATCH --clusters={value}' in line {line}, which the program ignores"
+            ),
+            format!("set sbatch_args: [--clusters={value}] in the procedure instead"),
+        );
+    }
+    let logs = asked.iter().filter_map(|option| {
+        let (name, line) = (option.option?.long, option.at);
+        matches!(name, "output" | "error")
+            .then(|| format!("--{name}={} (line {line})", value(option)))
+    });
+    let logs: Vec<String> = logs.collect();
+    if config.slurm.log_dir.is_some() && !logs.is_empty() {
+        let logs = few(&logs);
+        findings.warning(
+            format!("{shown} sets log files, which slurm_log_dir overrides: {logs}"),
+            "remove these lines, or set slurm_log_dir to that directory",
+        );
+    }
+    let overruled = asked.iter().filter_map(|option| {
+        let name = option.option?.long;
+        let passed = passed(&procedure.resources, name)?;
+        let (asked, line) = (value(option), option.at);
+        (!is_same(name, &asked, &passed))
+            .then(|| format!("--{name}={asked} in line {line}, {passed} in the configuration"))
+    });
+    let overruled: Vec<String> = overruled.collect();
+    if !overruled.is_empty() {
+        let overruled = few(&overruled);
+        findings.warning(
+            format!("{shown} differs from the configuration, which takes precedence: {overruled}"),
+            "keep the value in one place: the script, or the procedure's key (an empty key passes no option)",
+        );
+    }
 }
 
-/// The programs that a `#!` line requires: the interpreter, and the program that `env` starts.
-fn programs(interpreter: &[String]) -> (Option<&str>, Option<&str>) {
-    let mut words = interpreter.iter().map(String::as_str);
-    let program = words.next();
-    let is_env = program.is_some_and(|program| program.ends_with("/env"));
-    let argument = words.next().filter(|_| is_env).and_then(|argument| {
-        argument
-            .split_ascii_whitespace()
-            .find(|word| !word.starts_with('-') && !word.contains('='))
-    });
-    (program, argument)
+/// Reports conflicting memory options, which sbatch refuses.
+fn memory(resources: &Resources, path: &Path, asked: &Arguments, findings: &mut Findings) {
+    let own: Vec<&str> = options::memory_options(asked).collect();
+    let passed = options::passed_memory_options(resources);
+    let all = || own.iter().chain(&passed);
+    let both = own
+        .iter()
+        .find_map(|one| Some((one, all().find(|other| *other != one)?)));
+    if let Some((one, other)) = both {
+        let path = path.display();
+        findings.error(
+            format!("'#SBATCH --{one}' in {path} conflicts with --{other}: sbatch accepts only one of them"),
+            "keep one of them; mem: \"\" in the procedure omits --mem",
+        );
+    }
+}
+
+/// The value that the program passes for an option of a script.
+fn passed(resources: &Resources, name: &str) -> Option<String> {
+    match name {
+        "time" => options::time(resources).map(|time| time.to_string()),
+        "mem" => options::mem(resources).map(|mem| mem.to_string()),
+        "cpus-per-task" => options::cpus(resources).map(|cpus| cpus.to_string()),
+        _ => resources
+            .named()
+            .find(|(own, _)| *own == name)
+            .map(|(_, value)| value),
+    }
+}
+
+fn is_same(name: &str, one: &str, other: &str) -> bool {
+    let mem = |text| Some(MemSize::parse(text).ok()?.megabytes());
+    let time = |text| Some(TimeLimit::parse(text).ok()?.seconds());
+    match name {
+        "mem" if mem(one).is_some() => mem(one) == mem(other),
+        "time" if time(one).is_some() => time(one) == time(other),
+        _ => one == other,
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::{Finding, testing};
-    use super::*;
-
-    /// Findings about a script of a procedure in this configuration.
-    fn judged(config: &str, script: &[u8], mode: u32) -> Vec<Finding> {
-        use std::os::unix::fs::PermissionsExt as _;
-        let config = testing::procedure(config, "");
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("prep.sh");
-        std::fs::write(&path, script).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
-        let (_, procedure) = config.procedures.iter().next().unwrap();
-        testing::judged(|out| judge(&config, procedure, &path, out.about(TOPIC, "prep")))
-    }
-
-    #[test]
-    fn a_good_script_is_one_line() {
-        for (config, script) in [
-            ("", "#!/bin/sh\n#SBATCH --mem=1G\ntrue\n"),
-            ("executor: local\n", "#!/bin/sh\ntrue\n#SBATCH --wait\n"),
-        ] {
-            let findings = judged(config, script.as_bytes(), 0o644);
-            assert_eq!(findings.len(), 1, "{findings:#?}");
-            assert_eq!(findings[0].level, Level::Ok);
-            assert!(findings[0].text.contains("prep.sh"), "{findings:#?}");
-        }
-    }
-
-    #[test]
-    fn each_problem_is_a_finding() {
-        let local = "executor: local\n";
-        let large = [b"#!/bin/sh\n".to_vec(), vec![b'#'; 4 << 20]].concat();
-        for (config, script, mode, level, part) in [
-            (
-                "",
-                &b"true\n"[..],
-                0o644,
-                Level::Error,
-                "does not begin with '#!'",
-            ),
-            ("", b"#!/bin/sh\r\n", 0o644, Level::Error, "DOS line breaks"),
-            ("", &large, 0o644, Level::Error, "larger than"),
-            (
-                "",
-                b"#!/bin/sh\n#SBATCH --wait\n",
-                0o644,
-                Level::Error,
-                "'#SBATCH --wait' in line 2",
-            ),
-            (
-                "",
-                b"#!/bin/sh\nmodule load x\n#SBATCH --mem=64G\n",
-                0o644,
-                Level::Warning,
-                "line 3: #SBATCH --mem=64G",
-            ),
-            ("", b"#!/no/zsh\n", 0o644, Level::Warning, "/no/zsh"),
-            (local, b"#!/no/zsh\n", 0o644, Level::Error, "/no/zsh"),
-            (
-                local,
-                b"#!/bin/sh\nIMAGE=/no/x.sif\n",
-                0o644,
-                Level::Warning,
-                "/no/x.sif (IMAGE)",
-            ),
-            ("", b"#!/bin/sh\n", 0o666, Level::Warning, "every user"),
-        ] {
-            let findings = judged(config, script, mode);
-            testing::one(&findings, level, part);
-            assert_eq!(findings.len(), 1);
-        }
-        let config = testing::procedure("", "");
-        let (_, procedure) = config.procedures.iter().next().unwrap();
-        let findings = testing::judged(|out| judge(&config, procedure, Path::new("/no"), out));
-        testing::one(&findings, Level::Error, "cannot read script");
-    }
-
-    #[test]
-    fn the_programs_of_the_first_line_are_found() {
-        let words = |line: &[&str]| line.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
-        for (line, expected) in [
-            (&["/bin/bash"][..], (Some("/bin/bash"), None)),
-            (&["/bin/bash", "-e"], (Some("/bin/bash"), None)),
-            (
-                &["/usr/bin/env", "python3"],
-                (Some("/usr/bin/env"), Some("python3")),
-            ),
-            (
-                &["/usr/bin/env", "-S LC_ALL=C bash -e"],
-                (Some("/usr/bin/env"), Some("bash")),
-            ),
-            (&["/usr/bin/env"], (Some("/usr/bin/env"), None)),
-            (&[], (None, None)),
-        ] {
-            let line = words(line);
-            let found = programs(&line);
-            assert_eq!(found, expected);
-        }
-    }
-}
+mod tests;

@@ -40,11 +40,7 @@ fn judge(place: &Path, discovery: &Result<Discovery, DiscoverError>, findings: &
     findings.about(TOPIC, place.display());
     let found = match discovery {
         Ok(found) => found,
-        Err(error) => {
-            findings.error(error.to_string(), error.hint());
-            findings.about(TOPIC, "");
-            return;
-        }
+        Err(error) => return findings.error(error.to_string(), error.hint()),
     };
     match found.sessions.len() {
         0 => findings.warning(
@@ -52,6 +48,17 @@ fn judge(place: &Path, discovery: &Result<Discovery, DiscoverError>, findings: &
             "sessions are directories named sub-<label>/ses-<label> (letters and digits), or lines of sessions_file",
         ),
         count => findings.ok(format!("{} found", plural(count, "session"))),
+    }
+    let similar = found.misspelt.iter();
+    let similar: Vec<String> = similar
+        .map(|(name, meant)| format!("{name} (did you mean {meant}?)"))
+        .collect();
+    if !similar.is_empty() {
+        let (what, similar) = (invalid_names(similar.len(), ""), few(&similar));
+        findings.warning(
+            format!("ignored {what}: {similar}"),
+            "rename the directories: lower-case sub- and ses-, followed by letters and digits only",
+        );
     }
     findings.about(TOPIC, "");
     for note in &found.notes {
@@ -71,26 +78,11 @@ fn judge(place: &Path, discovery: &Result<Discovery, DiscoverError>, findings: &
             "give the user who runs this command read and search permission there",
         );
     }
-    let similar = found.misspelt.iter();
-    let similar: Vec<String> = similar
-        .map(|(name, meant)| format!("{name} (did you mean {meant}?)"))
-        .collect();
-    if !similar.is_empty() {
-        findings.about(TOPIC, place.display());
-        findings.warning(
-            format!(
-                "ignored {}: {}",
-                invalid_names(similar.len(), ""),
-                few(&similar)
-            ),
-            "rename the directories: lower-case sub- and ses-, followed by letters and digits only",
-        );
-        findings.about(TOPIC, "");
-    }
 }
 
 /// Checks a sample of the DICOM directories in a sessions file.
 fn dicom_paths(sessions: &[Session], findings: &mut Findings) {
+    findings.about(TOPIC, "");
     let paths = sessions.iter().filter_map(|session| match &session.dicom {
         Dicom::At(path) => Some(&**path),
         Dicom::Missing | Dicom::NotNeeded => None,
@@ -110,6 +102,7 @@ fn dicom_paths(sessions: &[Session], findings: &mut Findings) {
 
 /// Checks `include` and `exclude`.
 fn cohort(source: &CohortSource, found: Option<&Discovery>, findings: &mut Findings) {
+    findings.about(TOPIC, "");
     let cohort = match lists::load(source) {
         Ok(cohort) => cohort,
         Err(error) => return findings.error(error.to_string(), error.hint()),
@@ -194,9 +187,9 @@ mod tests {
         let findings = judged(Ok(found));
         let texts = texts(&findings[1..]);
         for (text, part) in texts.iter().zip([
+            "not valid BIDS: Sub-03 (did you mean sub-03?)",
             "2 entries were skipped",
             "/dicom/sub-02 (Permission denied)",
-            "not valid BIDS: Sub-03 (did you mean sub-03?)",
         ]) {
             assert!(text.contains(part), "{part}: {texts:#?}");
         }

@@ -1,21 +1,20 @@
 //! Checks Slurm: its commands exist, it responds, it would accept the jobs, and they could start.
 
 mod limits;
-mod site;
-mod submission;
 
 use std::time::Duration;
 
 use chrono::TimeDelta;
 
-use super::{Findings, Site, clock};
+use super::scripts::DOS;
+use super::{Findings, Site};
 use crate::base::sys;
 use crate::decide::manifest::{Decision, Due, Planned};
 use crate::decide::request;
 use crate::decide::request::RequestContext;
-use crate::executor::slurm::inspect::{Questions, Report};
+use crate::executor::slurm::inspect::{Questions, Report, Tried};
 use crate::executor::slurm::{Home, SlurmExecutor, SlurmSettings, parse};
-use crate::executor::{Executor as _, JobRequest, script};
+use crate::executor::{Executor as _, JobRequest, Refusal, script};
 use crate::gather::sessions::discover::Discovery;
 use crate::model::bids::{Dicom, SessionLabel, SubjectLabel};
 use crate::model::config::Config;
@@ -25,8 +24,6 @@ use crate::model::procedure::{ProcedureId, Scope, TimeLimit};
 use crate::model::state::State;
 use crate::model::state::table::Metadata;
 
-pub use submission::remedy;
-
 /// An unresponsive Slurm database takes up to 45 s to report an error, and sbatch retries for two minutes if the
 /// controller is busy.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
@@ -34,6 +31,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 const RECENT: TimeDelta = TimeDelta::days(7);
 /// Without accounting, a job must be seen in the queue after its end; cron usually runs no more often than this.
 const USUAL_INTERVAL: u64 = 15 * 60;
+const GRES: &str = "correct the procedure's gres; `sinfo -o %G` lists available resources";
 
 /// The request of one procedure, from the configuration or its script.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,6 +46,9 @@ struct Wanted {
 
 /// Queries Slurm about the requests that a run would submit, within a time limit for all its answers.
 pub fn check(site: &Site, limit: Duration, findings: &mut Findings) {
+    if !site.is_slurm() {
+        return;
+    }
     let (config, study, found) = (&site.config, site.study.get(), site.discovery());
     let procedures = config.procedures.iter();
     let requests: Vec<JobRequest> = procedures
@@ -93,17 +94,28 @@ fn judge(
     report: &Report,
     findings: &mut Findings,
 ) {
-    let settings = match &report.config {
-        Some(Ok(text)) => site::config(text),
-        _ => site::Settings::default(),
+    let (clock, min_job_age) = match &report.config {
+        Some(Ok(text)) => limits::config(text),
+        _ => (None, None),
     };
     programs(config, report, findings);
     queue(study, report, findings);
-    accounting(config, canary, report, &settings, findings);
-    controller(report, &settings, findings);
+    accounting(config, (canary, min_job_age), report, findings);
+    if let Some(Err(error)) = &report.config {
+        findings.about("slurm", "scontrol").warning(
+            format!("cannot read its settings: {error}"),
+            "run `scontrol show config` in a shell",
+        );
+    }
+    if let (Some(other), Some((before, after))) = (clock, report.asked_at) {
+        // Its time is truncated to seconds.
+        let reading = [before - TimeDelta::seconds(1), other, after];
+        let why = "job records are identified by their submission time";
+        findings.clock("slurmctld", "Slurm's", reading, why);
+    }
     limits::check(wanted, report, findings);
     for (procedure, tried) in &report.tried {
-        submission::report(procedure, tried, findings);
+        submission(procedure, tried, findings);
     }
 }
 
@@ -138,10 +150,8 @@ fn example(config: &Config, id: ProcedureId, found: Option<&Discovery>) -> Optio
 }
 
 fn wanted(site: &Site, request: &JobRequest) -> Wanted {
-    let path = site.find_script(&request.script);
-    let asked = path
-        .map(|path| script::header_of(&path))
-        .unwrap_or_default();
+    let path = site.find_script(&request.script).ok();
+    let asked = path.map_or_else(Arguments::default, |path| script::header_of(&path));
     let of_script = |name: &str| asked.value(name).map(str::to_owned);
     let resources = &request.resources;
     let chosen = |ours: &Option<String>, name: &str| {
@@ -162,13 +172,11 @@ fn wanted(site: &Site, request: &JobRequest) -> Wanted {
 fn canary(state: &State) -> Option<JobId> {
     let since = sys::now() - RECENT;
     let rows = state.rows().iter();
-    let ended = rows
-        .filter(|row| row.facts.cluster.is_none())
-        .filter_map(|row| Some((row.facts.ended_at?, row.job_id.as_ref()?)))
-        .filter(|(ended, job)| *ended >= since && parse::is_askable(job));
-    ended
-        .max_by_key(|(ended, _)| *ended)
-        .map(|(_, job)| job.clone())
+    let rows = rows.filter(|row| row.facts.cluster.is_none());
+    let ended = rows.filter_map(|row| Some((row.facts.ended_at?, row.job_id.as_ref()?)));
+    let known = ended.filter(|(ended, job)| *ended >= since && parse::is_askable(job));
+    let (_, last) = known.max_by_key(|(ended, _)| *ended)?;
+    Some(last.clone())
 }
 
 fn programs(config: &Config, report: &Report, findings: &mut Findings) {
@@ -202,8 +210,7 @@ fn programs(config: &Config, report: &Report, findings: &mut Findings) {
 }
 
 fn queue(study: &str, report: &Report, findings: &mut Findings) {
-    const TOPIC: &str = "queue";
-    findings.about(TOPIC, "");
+    findings.about("queue", "");
     let jobs = match &report.queue {
         None => return,
         Some(Ok(jobs)) => jobs.iter().filter(|job| job.phase.is_live()),
@@ -220,10 +227,10 @@ fn queue(study: &str, report: &Report, findings: &mut Findings) {
     let name = name_of_study(study);
     let is_namesake =
         |tag: &JobTag| !is_same_study(&tag.project, study) && name_of_study(&tag.project) == name;
-    let mut jobs = jobs;
-    if let Some(job) = jobs.find(|job| job.tag.as_ref().is_some_and(is_namesake)) {
+    let mut namesakes = jobs.filter(|job| job.tag.as_ref().is_some_and(is_namesake));
+    if let Some(job) = namesakes.next() {
         let id = &job.id;
-        findings.about(TOPIC, "project").warning(
+        findings.about("queue", "project").warning(
             format!("another study of this user also has `project: {name}` (job {id})"),
             "change `project` in one of the two; only a tag in the jobs' comments distinguishes them",
         );
@@ -232,13 +239,11 @@ fn queue(study: &str, report: &Report, findings: &mut Findings) {
 
 fn accounting(
     config: &Config,
-    canary: Option<&str>,
+    (canary, min_job_age): (Option<&str>, Option<u64>),
     report: &Report,
-    settings: &site::Settings,
     findings: &mut Findings,
 ) {
-    const TOPIC: &str = "accounting";
-    findings.about(TOPIC, "");
+    findings.about("accounting", "");
     let is_on = config.slurm.accounting;
     // Quoted from Slurm.
     let is_disabled = matches!(&report.accounting, Some(Err(error)) if error.contains("accounting storage is disabled"));
@@ -268,29 +273,89 @@ fn accounting(
         (_, false) => findings.ok("is off; the queue and the markers are used"),
         (None, true) => {}
     }
-    let age = settings.min_job_age.unwrap_or(u64::MAX);
+    let age = min_job_age.unwrap_or(u64::MAX);
     if age < USUAL_INTERVAL && (!is_on || is_disabled) {
-        findings.about(TOPIC, "MinJobAge").warning(
+        findings.about("accounting", "MinJobAge").warning(
             format!("without accounting, a job's result is available for only {age} s (MinJobAge)"),
             format!("run `run` or `monitor` at least every {age} s, or ask for a larger MinJobAge"),
         );
     }
 }
 
-/// Checks the controller's settings and its clock.
-fn controller(report: &Report, settings: &site::Settings, findings: &mut Findings) {
-    if let Some(Err(error)) = &report.config {
-        findings.about("slurm", "scontrol").warning(
-            format!("cannot read its settings: {error}"),
-            "run `scontrol show config` in a shell",
-        );
+/// Reports whether Slurm would accept a job of a procedure.
+fn submission(procedure: &str, tried: &Tried, findings: &mut Findings) {
+    findings.about("submission", procedure);
+    let unknown = |why: &str| format!("cannot find out whether Slurm would accept a job: {why}");
+    match tried {
+        Tried::Fine(_) => findings.ok("Slurm would accept a job (sbatch --test-only)"),
+        Tried::Refused { kind, message } => match kind {
+            Refusal::Limit => findings.warning(
+                format!("Slurm would not accept a job at the moment: {message}"),
+                "nothing if it is a limit on queued jobs; otherwise ask the administrator",
+            ),
+            Refusal::Transient => findings.warning(
+                unknown(message),
+                "try again later; if the problem remains, ask the administrator",
+            ),
+            _ => findings.error(
+                format!("Slurm would refuse a job of this procedure: {message}"),
+                remedy(message).unwrap_or(
+                    "correct the procedure's options; until then, none of its tasks are submitted",
+                ),
+            ),
+        },
+        Tried::Unclear(message) => findings.warning(
+            unknown(message),
+            "check whether slurmctld responds (scontrol ping), then repeat this check",
+        ),
+        Tried::Submitted(job) => findings.error(
+            format!("the sbatch of this site ignored --test-only and submitted job {job}"),
+            format!(
+                "run scancel {job}, and set slurm_bin_dir to the directory of Slurm's own sbatch"
+            ),
+        ),
+        Tried::NoScript => {}
     }
-    if let (Some(other), Some((before, after))) = (settings.clock, report.asked_at) {
-        // Its time is truncated to seconds.
-        let reading = [before - TimeDelta::seconds(1), other, after];
-        let why = "job records are identified by their submission time";
-        clock::compare("slurmctld", "Slurm's", reading, why, findings);
-    }
+}
+
+/// The remedy for a refusal. `None` if sbatch's message is unknown.
+pub fn remedy(message: &str) -> Option<&'static str> {
+    let text = message.to_lowercase();
+    let table = [
+        (
+            "invalid account",
+            "correct slurm_account (or the procedure's account), or leave it empty; `sacctmgr show assoc user=$USER` lists yours",
+        ),
+        (
+            "partition",
+            "correct slurm_partition (or the procedure's partition), or leave it empty for the default; `sinfo -s` lists them",
+        ),
+        (
+            "qos",
+            "correct the procedure's qos; `sacctmgr show assoc user=$USER format=account,qos` lists yours",
+        ),
+        (
+            "feature",
+            "correct --constraint in sbatch_args or in the script; `sinfo -o %f` lists available features",
+        ),
+        ("gres", GRES),
+        ("generic resource", GRES),
+        (
+            "node configuration",
+            "request less memory, fewer CPUs or another constraint: no node of the partition has these resources",
+        ),
+        (
+            "memory",
+            "request less memory: no node of the partition has that much",
+        ),
+        ("dos line breaks", DOS),
+        (
+            "batch script",
+            "start the script with a line such as #!/bin/bash",
+        ),
+    ];
+    let found = table.iter().find(|(part, _)| text.contains(part));
+    found.map(|(_, remedy)| *remedy)
 }
 
 #[cfg(test)]

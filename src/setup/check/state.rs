@@ -2,10 +2,8 @@
 //! configuration.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::Path;
 
-use super::site::Study;
-use super::{Findings, Level, Site, few};
+use super::{Findings, Level, Site, Study, few};
 use crate::base::sys;
 use crate::base::text::{maybe, plural};
 use crate::decide::{request, safety};
@@ -26,7 +24,7 @@ pub(super) fn read(site: &Site, findings: &mut Findings) {
     let config = &site.config;
     let store = match Store::at(&config.state_file) {
         Ok(store) => store,
-        Err(error) => return report(&error, findings.about(TOPIC, "")),
+        Err(error) => return report(&error, findings),
     };
     let project = request::study_word(config.project.clone(), &store.paths.state);
     let sources = Sources::read(&store, &config.log_file).of_study(&project);
@@ -54,13 +52,14 @@ pub(super) fn check(site: &Site, findings: &mut Findings) {
     if let Err(error) = check_owner(paths, &study.state.meta, sys::effective_uid()) {
         report(&error, findings);
     }
-    access(&paths.state, place::mode(&paths.state), findings);
+    let mode = place::mode(&paths.state);
+    findings.writable_by_all(&paths.state, mode, "change it");
     // If a directory could not be read, its sessions are unknown, not removed.
     let found = site.discovery().filter(|found| found.unreadable.is_empty());
     let sessions = found.map(|found| {
         let sessions = found.sessions.iter();
         sessions
-            .map(|session| (session.subject.as_str(), session.session.as_str()))
+            .map(|one| (one.subject.as_str(), one.session.as_str()))
             .collect()
     });
     judge(&site.config, study, sessions.as_ref(), findings);
@@ -78,80 +77,14 @@ fn judge(config: &Config, study: &Study, sessions: Option<&Sessions<'_>>, findin
             "run `snbb-scheduler run --dry-run`: if it reports no safety stop, the next `run` continues; otherwise, only if the data was removed on purpose, use `run --accept-drop`",
         );
     }
-    other_executor(config, study, findings);
-    unknown_rows(config, study, sessions, findings);
-    never_complete(config, study, findings);
-}
-
-/// Reports the findings of `state verify`.
-fn verified(study: &Study, findings: &mut Findings) {
-    for found in &study.verified {
-        if found.level == Level::Ok {
-            continue;
-        }
-        let remedy = found.todo.as_deref();
-        let remedy = remedy.unwrap_or("`snbb-scheduler state verify` shows details");
-        findings.add(
-            found.level,
-            format!("{}: {}", found.part, found.text),
-            remedy,
-        );
-    }
-    if findings.list.len() == findings.before {
-        let mut parts = study.verified.iter();
-        let file = parts.find(|found| found.part == "state file");
-        let text = maybe(": ", file.map(|found| &found.text), "");
-        findings.ok(format!("is intact{text}"));
-    }
-}
-
-/// Judges the permission bits of the state file.
-fn access(path: &Path, mode: Option<u32>, findings: &mut Findings) {
-    if mode.is_some_and(|mode| mode & 0o002 != 0) {
-        let remedy = format!("run chmod o-w {}", path.display());
-        findings.warning("every user of the machine can change it", remedy);
-    }
-}
-
-/// Reports the first job of another executor, and the number of further ones.
-fn other_executor(config: &Config, study: &Study, findings: &mut Findings) {
     let rows = study.state.rows().iter();
     let mut others = rows.filter_map(|row| OtherExecutor::of(row, config.executor));
     if let Some(first) = others.next() {
-        let about = match others.count() {
-            0 => first.name(),
-            count => format!("{} and {count} more", first.name()),
-        };
+        let more = Some(others.count()).filter(|count| *count > 0);
+        let about = format!("{}{}", first.name(), maybe(" and ", more, " more"));
         let (text, remedy) = (first.to_string(), first.remedy());
         findings.about(TOPIC, about).warning(text, remedy);
     }
-}
-
-/// The procedures that have rows but are not in the configuration, with the number of their rows.
-pub fn removed_procedures(config: &Config, state: &State) -> Vec<String> {
-    let mut removed: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    for row in state.rows() {
-        let name = &*row.key.procedure;
-        if config.procedures.find(name).is_none() {
-            let (rows, live) = removed.entry(name).or_default();
-            *rows += 1;
-            *live += usize::from(row.is_in_flight());
-        }
-    }
-    let names = removed.iter().map(|(name, (rows, live))| match live {
-        0 => format!("{name} ({rows})"),
-        live => format!("{name} ({rows}, {live} in flight)"),
-    });
-    names.collect()
-}
-
-/// Reports rows without a procedure in the configuration or without a session.
-fn unknown_rows(
-    config: &Config,
-    study: &Study,
-    sessions: Option<&Sessions<'_>>,
-    findings: &mut Findings,
-) {
     findings.about(TOPIC, "rows");
     let removed = removed_procedures(config, &study.state);
     if !removed.is_empty() {
@@ -161,6 +94,8 @@ fn unknown_rows(
             "if a name in the configuration is wrong, correct it; `snbb-scheduler clean --rows --older-than 90d` moves old rows away",
         );
     }
+    never_complete(config, study, findings);
+    findings.about(TOPIC, "rows");
     let Some(sessions) = sessions else { return };
     let subjects: HashSet<&str> = sessions.iter().map(|(subject, _)| *subject).collect();
     let keys = study.state.rows().iter().map(|row| &row.key);
@@ -181,6 +116,46 @@ fn unknown_rows(
     }
 }
 
+/// Reports the findings of `state verify`.
+fn verified(study: &Study, findings: &mut Findings) {
+    for found in study
+        .verified
+        .iter()
+        .filter(|found| found.level != Level::Ok)
+    {
+        let remedy = found.todo.as_deref();
+        findings.add(
+            found.level,
+            format!("{}: {}", found.part, found.text),
+            remedy.unwrap_or("`snbb-scheduler state verify` shows details"),
+        );
+    }
+    let mut parts = study.verified.iter();
+    let file = parts.find(|found| found.part == "state file");
+    findings.or_ok(format!(
+        "is intact{}",
+        maybe(": ", file.map(|found| &found.text), "")
+    ));
+}
+
+/// The procedures that have rows but are not in the configuration, with the number of their rows.
+pub fn removed_procedures(config: &Config, state: &State) -> Vec<String> {
+    let mut removed: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for row in state.rows() {
+        let name = &*row.key.procedure;
+        if config.procedures.find(name).is_none() {
+            let (rows, live) = removed.entry(name).or_default();
+            *rows += 1;
+            *live += usize::from(row.is_in_flight());
+        }
+    }
+    let names = removed.iter().map(|(name, (rows, live))| match live {
+        0 => format!("{name} ({rows})"),
+        live => format!("{name} ({rows}, {live} in flight)"),
+    });
+    names.collect()
+}
+
 /// Reports procedures whose jobs succeed, but whose outputs never match the markers.
 fn never_complete(config: &Config, study: &Study, findings: &mut Findings) {
     let is_without = |row: &TaskRow| row.reason == Some(Reason::NoOutput);
@@ -196,14 +171,15 @@ fn never_complete(config: &Config, study: &Study, findings: &mut Findings) {
     for (name, (_, without)) in counts {
         let mut rows = study.state.rows().iter();
         let one = rows.find(|row| &*row.key.procedure == name && is_without(row));
-        let one = one.map_or_else(String::new, |row| {
-            let task = row.key.words();
-            format!(", and `snbb-scheduler explain {task}` shows what exists instead")
-        });
+        let explained = maybe(
+            ", and `snbb-scheduler explain ",
+            one.map(|row| row.key.words()),
+            "` shows what exists instead",
+        );
         findings.about("procedure", name).warning(
             format!("{without} jobs ended without an error, but none of them produced complete outputs"),
             format!(
-                "correct its markers or output_dir, or make the script report its errors (set -euo pipefail); `snbb-scheduler status --failed --procedure {name}` shows what is missing{one}"
+                "correct its markers or output_dir, or make the script report its errors (set -euo pipefail); `snbb-scheduler status --failed --procedure {name}` shows what is missing{explained}"
             ),
         );
     }

@@ -7,12 +7,11 @@
 mod place;
 
 use std::cmp::Reverse;
+use std::collections::VecDeque;
 use std::path::Path;
 
 use crate::base::parallel;
 use crate::base::text::plural;
-use crate::config::Overrides;
-use crate::config::load::interpret;
 use crate::gather::completion::probe::Probe;
 use crate::gather::completion::{Completion, Completions as _};
 use crate::model::bids::suggest::fold;
@@ -20,6 +19,7 @@ use crate::model::bids::{Session, SessionLabel};
 use crate::model::config::Config;
 use crate::model::procedure::Scope;
 use crate::setup::catalogue::{self, App};
+use crate::setup::place::sample;
 use place::{Maker, Place, names};
 
 /// Maximum depth of places in `derivatives_root`: `<pipeline>/<version>/output` of nipoppy.
@@ -56,25 +56,20 @@ impl Existing {
         for place in all.places(&config.derivatives_root) {
             let maker = place.maker(&config.derivatives_root);
             if maker.apps.is_empty() && only.is_none() {
-                let by = match &maker.name {
-                    Some(name) => format!("{name}, which is not in the catalogue"),
-                    None => "an app that is not in the catalogue".to_owned(),
-                };
+                let (path, name) = (&place.path, maker.name.as_deref());
+                let name = name.unwrap_or("an app");
                 all.notes.push(format!(
-                    "found {}, results of {by}; docs/adopting.md explains how to write a procedure for them",
-                    place.path
+                    "found {path}, results of {name}, which is not in the catalogue; docs/adopting.md explains how to write a procedure for them"
                 ));
             }
             let is_wanted =
                 |app: &&&App| only.is_none_or(|names| names.iter().any(|name| name == app.name));
             for app in maker.apps.iter().filter(is_wanted) {
-                all.add(app, &place, &maker, config, sessions);
+                all.add(app, (&place, &maker), (config, sessions));
             }
         }
-        let order = |found: &AppResults| {
-            let mut apps = catalogue::apps().iter();
-            apps.position(|app| app.name == found.app.name)
-        };
+        let apps = catalogue::apps();
+        let order = |found: &AppResults| apps.iter().position(|app| app.name == found.app.name);
         let Self { found, notes } = &mut all;
         // The place with most complete results of an app comes first.
         found.sort_by_key(|found| (order(found), Reverse(found.complete)));
@@ -102,61 +97,48 @@ impl Existing {
         apps.filter_map(|app| self.app(app.name).cloned()).collect()
     }
 
+    /// Adds the results of an app in a place, or a note.
     fn add(
         &mut self,
         app: &App,
-        place: &Place,
-        maker: &Maker,
-        config: &Config,
-        sessions: &[Session],
+        (place, maker): (&Place, &Maker),
+        (config, sessions): (&Config, &[Session]),
     ) {
         let by_session = place.has_sessions();
         let forms = match maker.zips.as_slice() {
             [] => app.forms(&place.path, by_session),
             // Some zip files may exist only for a few subjects.
             zips => {
-                let own = zips
-                    .iter()
-                    .filter(|name| fold(name).starts_with(&fold(app.name)));
-                let own: Vec<String> = own.cloned().collect();
-                let forms = [zips, own.as_slice()]
-                    .into_iter()
-                    .filter(|names| !names.is_empty());
-                forms
+                let mut own = zips.to_vec();
+                own.retain(|name| fold(name).starts_with(&fold(app.name)));
+                let sets = [zips, own.as_slice()].into_iter();
+                sets.filter(|names| !names.is_empty())
                     .map(|names| app.zipped(&place.path, names, by_session))
                     .collect()
             }
         };
         let subjects: Vec<&[Session]> = sessions.chunk_by(|a, b| a.subject == b.subject).collect();
-        let sample: Vec<&[Session]> = crate::setup::place::sample(&subjects, SAMPLE)
-            .copied()
-            .collect();
-        let app = match forms.as_slice() {
-            [only] => Some(only),
-            // The first of equal ones.
-            all => all
-                .iter()
-                .rev()
-                .max_by_key(|form| count(form, config, &sample).0),
-        };
-        let Some(app) = app else { return };
+        let sample = sample(&subjects, SAMPLE).copied();
+        let sample: Vec<&[Session]> = sample.collect();
+        // The first of equal ones.
+        let rated = forms.iter().rev();
+        let best = rated.max_by_key(|form| count(form, config, &sample).0);
+        let Some(app) = best else { return };
         let (complete, possible, scope) = count(app, config, &subjects);
         let (name, version, path) = (app.name, &maker.version, &place.path);
         let text = format!(
             "{name}{version} in {path}: {complete} of {} complete",
             plural(possible, scope.as_str())
         );
-        let missing = match scope == Scope::Subject && complete > 0 {
-            true => place.missing_sessions(config, sessions),
-            false => Vec::new(),
-        };
-        if let Some(first) = missing.first() {
-            self.notes.push(format!(
-                "{} of complete subjects {} no directory in {path}, such as {first}: to process them, move the \
-                 subject's results away",
-                plural(missing.len(), "session"),
-                if missing.len() == 1 { "has" } else { "have" },
-            ));
+        if scope == Scope::Subject && complete > 0 {
+            let missing = place.missing_sessions(config, sessions);
+            if let Some(first) = missing.first() {
+                let sessions = plural(missing.len(), "session");
+                self.notes.push(format!(
+                    "{sessions} of complete subjects without a directory in {path}, such as {first}: to process them, move the \
+                     subject's results away",
+                ));
+            }
         }
         if complete == 0 {
             self.notes.push(format!(
@@ -174,69 +156,59 @@ impl Existing {
 
     /// fMRIPrep creates FreeSurfer's results in its own directory, so FreeSurfer must run after it.
     fn after_fmriprep(&mut self) {
-        let places = self
-            .found
-            .iter()
-            .filter(|found| found.app.name == "fmriprep");
-        let Some(around) = places.map(|found| format!("{}/", found.place)).next() else {
+        let mut found = self.found.iter();
+        let fmriprep = found.find(|found| found.app.name == "fmriprep");
+        let Some(around) = fmriprep.map(|found| format!("{}/", found.place)) else {
             return;
         };
-        for found in self
-            .found
-            .iter_mut()
-            .filter(|found| found.place.starts_with(&around))
-        {
+        let inner = self.found.iter_mut();
+        for found in inner.filter(|found| found.place.starts_with(&around)) {
             found.app.needs = &[&["fmriprep"]];
         }
     }
 
     /// The directories with results, the nearest first.
     fn places(&mut self, root: &Path) -> Vec<Place> {
-        let mut places = Vec::new();
-        let mut level = vec![String::new()];
+        let mut places: Vec<Place> = Vec::new();
+        let mut queue = VecDeque::from([(String::new(), 0)]);
         let mut read_count = 0;
-        for depth in 0..DEPTH + 3 {
-            let mut next = Vec::new();
-            for path in std::mem::take(&mut level) {
-                read_count += 1;
-                let names = names(&root.join(&path));
-                if read_count > MOST_PLACES || names.is_empty() {
-                    continue;
-                }
-                let (subjects, others): (Vec<String>, Vec<String>) =
-                    names.into_iter().partition(|name| name.starts_with("sub-"));
-                let is_place = !subjects.is_empty() && !path.is_empty();
-                let session = others.iter().find(|name| name.starts_with("ses-"));
-                if let Some(session) = session.filter(|_| !is_place && !path.is_empty()) {
-                    let mut names = self::names(&root.join(&path).join(session));
-                    names.retain(|name| name.starts_with("sub-"));
-                    let session = session.clone();
-                    places.extend((!names.is_empty()).then_some(Place {
-                        path,
-                        names,
-                        session,
-                    }));
-                    continue;
-                }
+        while let Some((path, depth)) = queue.pop_front() {
+            read_count += 1;
+            if depth == DEPTH + 3 || read_count > MOST_PLACES {
+                break;
+            }
+            let (mut subjects, others): (Vec<String>, Vec<String>) = names(&root.join(&path))
+                .into_iter()
+                .partition(|name| name.starts_with("sub-"));
+            let mut session = others.iter().find(|name| name.starts_with("ses-")).cloned();
+            let is_place = !subjects.is_empty() && !path.is_empty();
+            if is_place || path.is_empty() {
+                session = None;
+            }
+            if let Some(session) = &session {
+                subjects = names(&root.join(&path).join(session));
+                subjects.retain(|name| name.starts_with("sub-"));
+            } else {
                 // fMRIPrep contains FreeSurfer's results, and QSIRecon contains each workflow's results.
                 let is_inner = |name: &str| ["sourcedata", "derivatives"].contains(&name);
-                let is_wanted = |name: &String| match is_place || path.ends_with("sourcedata") {
-                    true => is_inner(name) || path.ends_with("sourcedata"),
+                let is_wanted = |name: &&String| match path.ends_with("sourcedata") {
+                    true => true,
+                    false if is_place => is_inner(name),
                     false => depth < DEPTH,
                 };
-                let below = others.into_iter().filter(is_wanted);
-                next.extend(
-                    below.map(|name| format!("{path}/{name}").trim_start_matches('/').to_owned()),
-                );
-                if is_place {
-                    places.push(Place {
-                        path,
-                        names: subjects,
-                        session: String::new(),
-                    });
-                }
+                let below = others.iter().filter(is_wanted);
+                let below = below.map(|name| format!("{path}/{name}"));
+                queue
+                    .extend(below.map(|path| (path.trim_start_matches('/').to_owned(), depth + 1)));
             }
-            level = next;
+            if !subjects.is_empty() && !path.is_empty() {
+                let session = session.unwrap_or_default();
+                places.push(Place {
+                    path,
+                    names: subjects,
+                    session,
+                });
+            }
         }
         for place in &mut places {
             // QSIRecon's entry includes `derivatives` in its patterns.
@@ -254,9 +226,7 @@ impl Existing {
 /// The numbers of complete and of applicable tasks of an app's entry.
 fn count(app: &App, config: &Config, subjects: &[&[Session]]) -> (usize, usize, Scope) {
     let text = format!("procedures:\n{}", app.entry_for(&[], None));
-    let (none, cwd) = (Overrides::default(), Path::new("/"));
-    let entry = interpret(text.as_bytes(), None, false, &|_| None, &none, cwd);
-    let Ok(procedures) = entry.map(|entry| entry.procedures) else {
+    let Ok(Config { procedures, .. }) = super::survey::built_in(&text) else {
         return Default::default();
     };
     let config = Config {
@@ -277,17 +247,18 @@ fn count(app: &App, config: &Config, subjects: &[&[Session]]) -> (usize, usize, 
             Scope::Session => sessions.iter().map(|session| &session.session).collect(),
         };
         let subject = probe.for_subject(&first.subject);
-        let answers: Vec<Completion> = labels
+        let answers = labels.iter().map(|label| subject.completion(id, label));
+        let mut answers: Vec<Completion> = answers.collect();
+        answers.retain(|answer| *answer != Completion::NotApplicable);
+        let complete = answers
             .iter()
-            .map(|label| subject.completion(id, label))
-            .collect();
-        let count =
-            |is_it: fn(&Completion) -> bool| answers.iter().filter(|answer| is_it(answer)).count();
-        (
-            count(|answer| *answer == Completion::Complete),
-            count(|answer| *answer != Completion::NotApplicable),
-        )
+            .filter(|answer| **answer == Completion::Complete);
+        (complete.count(), answers.len())
     });
-    let sum = |which: fn(&(usize, usize)) -> usize| counts.iter().map(which).sum();
-    (sum(|count| count.0), sum(|count| count.1), procedure.scope)
+    let (complete, possible): (Vec<usize>, Vec<usize>) = counts.into_iter().unzip();
+    (
+        complete.iter().sum(),
+        possible.iter().sum(),
+        procedure.scope,
+    )
 }

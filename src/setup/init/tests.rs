@@ -216,7 +216,7 @@ fn the_example_and_every_app_of_the_catalogue_load() {
     for catalogue in [mine.as_slice(), catalogue::apps()] {
         for (app, converts) in catalogue.iter().flat_map(|app| [(app, true), (app, false)]) {
             let wanted = with_needs(app, catalogue, converts);
-            let Ok(choice) = choose::choose(&wanted, catalogue, converts) else {
+            let Ok(choice) = choose(&wanted, catalogue, converts) else {
                 assert!(!converts, "{wanted:?}");
                 continue;
             };
@@ -275,7 +275,7 @@ fn with_needs(app: &App, catalogue: &[App], converts: bool) -> Vec<String> {
 fn dependencies_follow_the_choice() {
     let catalogue = catalogue();
     let names = ["after".to_owned(), "toB".to_owned()];
-    let apps = choose::choose(&names, &catalogue, true).unwrap().apps;
+    let apps = choose(&names, &catalogue, true).unwrap().apps;
     let config = config_of(
         &Answers {
             apps,
@@ -296,4 +296,42 @@ fn dependencies_follow_the_choice() {
         })
         .collect();
     assert_eq!(dependencies, ["toB: ", "prep: toB", "after: prep"]);
+}
+
+fn chosen(names: &str, converts: bool) -> String {
+    let names: Vec<String> = names.split(',').map(str::to_owned).collect();
+    match choose(&names, &catalogue(), converts) {
+        Ok(choice) => {
+            let apps: Vec<&str> = choice.apps.iter().map(|app| app.name).collect();
+            let added: Vec<String> = choice
+                .added
+                .iter()
+                .map(|(name, because)| format!(" +{name} for {because}"))
+                .collect();
+            format!("{}{}", apps.join(","), added.concat())
+        }
+        Err(error) => format!("{error} ({})", error.hint),
+    }
+}
+
+#[test]
+fn needed_apps_are_added_and_come_first() {
+    assert_eq!(chosen("", true), "");
+    assert_eq!(chosen("prep,toA", true), "toA,prep");
+    assert_eq!(chosen("After, PREP ,to-b", true), "toB,prep,after");
+    assert_eq!(chosen("after", false), "prep,after +prep for after");
+    assert_eq!(chosen("after,toA", true), "toA,prep,after +prep for after");
+}
+
+#[test]
+fn impossible_choices_are_errors_with_hints() {
+    let choices = [
+        ("prep", true),
+        ("toA,toB", true),
+        ("toA", false),
+        ("pret", false),
+        ("zzzzzzz", false),
+    ];
+    let errors = choices.map(|(names, converts)| chosen(names, converts));
+    insta::assert_snapshot!(errors.join("\n"));
 }

@@ -3,27 +3,19 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::NewFile;
-use super::error::{InitError, shown};
+use super::{InitError, NewFile};
 use crate::base::durable::{Temporary, sync_directory_of};
 use crate::setup::place::{self, Place};
 
-/// Checks that none of the files exists, not even as a broken link.
+/// Checks that a file does not exist, not even as a broken link.
 ///
 /// # Errors
-/// One exists, or that is unknown.
-pub fn check_new(files: &[PathBuf]) -> Result<(), InitError> {
-    let mut found = Vec::new();
-    for path in files {
-        match path.symlink_metadata() {
-            Ok(_) => found.push(path.clone()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(InitError::io("access", path, &error)),
-        }
-    }
-    match found.as_slice() {
-        [] => Ok(()),
-        found => Err(InitError::exists(found)),
+/// It exists, or that is unknown.
+pub fn check_new(path: &Path) -> Result<(), InitError> {
+    match path.symlink_metadata() {
+        Ok(_) => Err(InitError::exists(path)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(InitError::io("access", path, &error)),
     }
 }
 
@@ -33,7 +25,7 @@ pub fn check_new(files: &[PathBuf]) -> Result<(), InitError> {
 /// A file already exists or cannot be written.
 pub fn write(files: &[NewFile], directories: &[PathBuf], dir: &Path) -> Result<(), InitError> {
     let paths: Vec<PathBuf> = files.iter().map(|file| dir.join(&file.path)).collect();
-    check_new(&paths)?;
+    paths.iter().try_for_each(|path| check_new(path))?;
     let mut created = Created::default();
     let parents = paths.iter().map(|path| place::parent(path));
     for directory in parents.chain(directories.iter().cloned()) {
@@ -50,7 +42,7 @@ pub fn write(files: &[NewFile], directories: &[PathBuf], dir: &Path) -> Result<(
     for (temporary, path) in ready {
         match temporary.put(&path) {
             Ok(true) => created.files.push(path),
-            Ok(false) => return Err(InitError::exists(&[path])),
+            Ok(false) => return Err(InitError::exists(&path)),
             Err(error) => return Err(InitError::io("write", &path, &error)),
         }
     }
@@ -58,7 +50,9 @@ pub fn write(files: &[NewFile], directories: &[PathBuf], dir: &Path) -> Result<(
         let synced = sync_directory_of(path);
         synced.map_err(|error| InitError::io("sync the directory of", path, &error))?;
     }
-    created.keep();
+    // Keeps them.
+    created.files.clear();
+    created.directories.clear();
     Ok(())
 }
 
@@ -80,18 +74,13 @@ impl Created {
                 Ok(()) => self.directories.push(part.to_owned()),
                 Err(_) if place::inspect(part) == Place::Directory => {}
                 Err(_) if place::inspect(part) == Place::Other => {
-                    let text = format!("{} is not a directory", shown(part));
-                    return Err(InitError::wrong("the path", text, "use a directory"));
+                    let error = io::ErrorKind::NotADirectory.into();
+                    return Err(InitError::io("create", part, &error));
                 }
                 Err(error) => return Err(InitError::io("create", part, &error)),
             }
         }
         Ok(())
-    }
-
-    fn keep(mut self) {
-        self.files.clear();
-        self.directories.clear();
     }
 }
 

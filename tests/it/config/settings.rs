@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::harness::{Said, Study};
-use crate::pretty::{in_terminal, problems};
+use crate::pretty::problems;
 
 /// Has an entry of every section.
 const FULL: &str = "\
@@ -348,18 +348,6 @@ fn as_text_each_line_is_a_key_with_value_and_origin() {
         "{}",
         said.err
     );
-}
-
-#[test]
-fn on_a_terminal_each_procedure_has_a_heading() {
-    let study = Study::new();
-    study.configure(
-        "procedures:\n  - {name: a, output_dir: a, script: a.sh, completion_marker: [{glob: x, not_contains: y}]}\n",
-    );
-    let shown = in_terminal(&study, 80, &["config", "show"]);
-    assert!(shown.contains("\n\nprocedures.a\n"), "{shown}");
-    let key = "completion_marker[0].not_contains ";
-    assert!(shown.lines().any(|line| line.starts_with(key)), "{shown}");
 }
 
 #[test]

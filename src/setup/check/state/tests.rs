@@ -1,5 +1,7 @@
 //! One finding per problem of a state.
 
+use std::path::Path;
+
 use super::super::{Finding, testing};
 use super::*;
 use crate::model::state::testing::row;
@@ -81,7 +83,8 @@ fn each_problem_is_a_finding() {
 
 #[test]
 fn permissions_that_are_too_wide_are_a_warning() {
-    let access = |mode| testing::judged(|out| access(Path::new("/s"), Some(mode), out));
+    let access =
+        |mode| testing::judged(|out| out.writable_by_all(Path::new("/s"), Some(mode), "change it"));
     testing::one(&access(0o646), Level::Warning, "can change it");
     assert!(access(0o640).is_empty());
 }

@@ -34,19 +34,16 @@ pub(super) struct Maker {
 impl Place {
     /// True if there are separate results for each session.
     pub(super) fn has_sessions(&self) -> bool {
-        let is_it = |name: &String| {
+        self.names.iter().any(|name| {
             let name = name.strip_suffix(".html").or(name.strip_suffix(".zip"));
-            name.is_some_and(|name| match zip(name) {
+            let name = name.unwrap_or_default();
+            match zip(name) {
                 Some(_) => name.contains("_ses-"),
-                None => {
-                    name.split('_')
-                        .nth(1)
-                        .is_some_and(|part| part.starts_with("ses-"))
-                        && name.matches('_').count() == 1
-                }
-            })
-        };
-        self.names.iter().any(is_it)
+                None => name.split_once('_').is_some_and(|(_, session)| {
+                    session.starts_with("ses-") && !session.contains('_')
+                }),
+            }
+        })
     }
 
     /// Sessions without a directory although other sessions of the subject have one.
@@ -77,21 +74,16 @@ impl Place {
         let zips: BTreeSet<(&str, &str)> = zips.collect();
         if !zips.is_empty() {
             let names: BTreeSet<&str> = zips.iter().map(|(name, _)| *name).collect();
-            let mut apps: Vec<&App> = names
-                .iter()
-                .filter_map(|name| named(name, |name, app| name.starts_with(app)))
-                .collect();
-            // The other apps create FreeSurfer's results, too.
-            apps.sort_by_key(|app| app.name == "freesurfer");
-            apps.truncate(1);
+            let apps = names.iter();
+            let apps = apps.filter_map(|name| named(name, |name, app| name.starts_with(app)));
             let versions = zips.iter().map(|(_, version)| version.replace('-', "."));
-            let versions: BTreeSet<String> = versions.collect();
-            let versions: Vec<String> = versions.into_iter().collect();
+            let versions = Vec::from_iter(versions.collect::<BTreeSet<String>>());
             return Maker {
                 name: names.first().map(|name| (*name).to_owned()),
                 version: format!(" {}", few(&versions, 3)),
                 zips: names.iter().map(|name| (*name).to_owned()).collect(),
-                apps,
+                // The other apps create FreeSurfer's results, too.
+                apps: Vec::from_iter(apps.min_by_key(|app| app.name == "freesurfer")),
             };
         }
         let of_path = self
@@ -100,23 +92,19 @@ impl Place {
             .find_map(|part| named(part, |part, app| part.contains(app)));
         let is_freesurfer = |name: &String| {
             let parts = names(&root.join(name));
-            ["scripts", "surf"]
-                .iter()
-                .all(|part| parts.iter().any(|name| name == part))
+            let has = |part: &str| parts.iter().any(|name| name == part);
+            has("scripts") && has("surf")
         };
         if self.names.iter().take(super::SAMPLE).any(is_freesurfer) {
-            let is_fast = of_path.is_some_and(|app| app.name == "fastsurfer");
-            let apps: &[&str] = match self.names.iter().any(|name| name.contains(".long.")) {
-                _ if is_fast => &["fastsurfer"],
-                true => &["freesurfer", "freesurfer_long"],
-                false => &["freesurfer"],
+            let is_long = self.names.iter().any(|name| name.contains(".long."));
+            let apps: &[&str] = match of_path.map(|app| app.name) {
+                Some("fastsurfer") => &["fastsurfer"],
+                _ if is_long => &["freesurfer", "freesurfer_long"],
+                _ => &["freesurfer"],
             };
-            let apps = apps
-                .iter()
-                .filter_map(|name| catalogue::app(name))
-                .collect();
+            let apps = apps.iter().filter_map(|name| catalogue::app(name));
             return Maker {
-                apps,
+                apps: apps.collect(),
                 ..Maker::default()
             };
         }

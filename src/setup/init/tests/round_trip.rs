@@ -133,7 +133,7 @@ fn any_answers() -> impl Strategy<Value = Answers> {
                 .filter(|(_, is_picked)| *is_picked)
                 .map(|(app, _)| app.name.to_owned())
                 .collect();
-            let choice = choose::choose(&names, &catalogue(), true).unwrap_or_default();
+            let choice = choose(&names, &catalogue(), true).unwrap_or_default();
             Answers {
                 sessions,
                 dicom_root,
