@@ -3,26 +3,24 @@
 
 use std::collections::HashSet;
 
-use chrono::{DateTime, Utc};
-
+use super::Reconciled;
 use super::evidence::{Evidence, shares_array};
-use super::{Patience, Reconciled, live_facts, live_status};
+use super::verdict::Verdict;
 use crate::executor::{Answer, JobReport, Observation};
 use crate::model::job::JobId;
 use crate::model::job::array::{self, split_job_id, split_task_id};
-use crate::model::state::transition::{Cause, Change};
+use crate::model::state::transition::Change;
 use crate::model::state::{CLOCK_SLACK, JobFacts, Reason, State, TaskRow, TaskStatus};
 
 pub(super) fn resolve_doubt(
-    row: &TaskRow,
+    verdict: &Verdict<'_>,
     rows: &State,
     evidence: &Evidence<'_>,
-    patience: &Patience,
-    now: DateTime<Utc>,
     out: &mut Reconciled,
 ) {
+    let (row, now) = (verdict.row, verdict.now);
     if let Some(job) = find(row, rows, evidence) {
-        out.changes.push(adoption(row, job.id.clone(), job));
+        out.changes.push(verdict.adoption(job.id.clone(), job));
         return;
     }
     // An array is accepted as a whole, so one of its reports gives the job ids of all its tasks.
@@ -34,47 +32,26 @@ pub(super) fn resolve_doubt(
                 cluster: array.facts.cluster.clone(),
                 ..JobFacts::default()
             },
-            ..adoption(row, id, array)
+            ..verdict.adoption(id, array)
         });
         return;
     }
     // Only two clean answers of both sources, far enough apart, prove that no job exists: the first answer of a frozen
     // controller proves nothing, and neither does accounting without any job.
-    let is_off = matches!(evidence.accounting, Answer::Off);
-    if evidence.queue.is_none() || !(is_off || evidence.is_proven()) {
+    if evidence.queue.is_none() || !(evidence.is_without_accounting() || evidence.is_proven()) {
         return;
     }
     // A time in the future was written by a wrong clock.
     match row.missing_since.filter(|since| *since <= now) {
-        Some(since) if now - since >= patience.settle_time => out.released.push(row.key.clone()),
+        Some(since) if now - since >= verdict.patience.settle_time => {
+            out.released.push(row.key.clone());
+        }
         Some(_) => {}
-        None => out.changes.push(Change {
-            key: row.key.clone(),
-            about: None,
-            cause: Cause::Verdict,
-            to: TaskStatus::Pending,
-            reason: Reason::Submitting,
-            facts: JobFacts::default(),
-            missing_since: Some(now),
-        }),
-    }
-}
-
-/// Only sets the row's job id; the next pass updates the row as usual.
-pub(super) fn adoption(row: &TaskRow, id: JobId, job: &JobReport) -> Change {
-    let (to, reason) = match (live_status(job.phase), row.reason) {
-        (Some(known), _) => known,
-        (None, Some(reason)) if !row.is_in_doubt() => (row.status, reason),
-        (None, _) => (TaskStatus::Pending, Reason::Queued),
-    };
-    Change {
-        key: row.key.clone(),
-        about: row.job_id.clone(),
-        cause: Cause::Adoption(id),
-        to,
-        reason,
-        facts: live_facts(job),
-        missing_since: None,
+        None => {
+            let (to, reason) = (TaskStatus::Pending, Reason::Submitting);
+            let since = Some(now);
+            (out.changes).push(verdict.change(to, reason, JobFacts::default(), since));
+        }
     }
 }
 
@@ -90,22 +67,27 @@ fn find<'a>(row: &TaskRow, rows: &State, evidence: &Evidence<'a>) -> Option<&'a 
                 job.submitted_at.is_some_and(|submitted| submitted >= intent - CLOCK_SLACK)
             })
     };
-    let records = evidence
-        .accounting
-        .got()
-        .map_or(&[][..], |records| records.reports);
+    let is_place = |id: &JobId, cluster: &Option<_>, job: &JobReport| {
+        *id == job.id && *cluster == job.facts.cluster
+    };
     // The queue always shows comments: an untagged job there is not ours.
     let is_queued = |job: &JobReport| {
-        let queue = evidence.queue.iter().flat_map(|queue| queue.reports);
-        queue
-            .into_iter()
-            .any(|queued| queued.id == job.id && queued.facts.cluster == job.facts.cluster)
+        let mut queue = evidence.queue.iter().flat_map(|queue| queue.reports);
+        queue.any(|queued| is_place(&queued.id, &queued.facts.cluster, job))
+    };
+    // No other row may adopt the job of a row by its name.
+    let is_owned = |job: &JobReport| {
+        rows.rows().iter().any(|row| {
+            (row.job_id.as_ref()).is_some_and(|id| is_place(id, &row.facts.cluster, job))
+                && row.job_name.as_deref().is_none_or(|name| name == job.name)
+        })
     };
     let tagged = evidence.indexes().flat_map(|index| index.tagged(row));
     tagged.min_by_key(|job| job.submitted_at).or_else(|| {
-        let named = records.iter().filter(is_named);
+        let records = evidence.accounting.iter();
+        let named = records.flat_map(|records| records.reports).filter(is_named);
         named
-            .filter(|job| !is_queued(job) && !is_owned(rows, job))
+            .filter(|job| !is_queued(job) && !is_owned(job))
             // The task's previous attempt may be one of them.
             .min_by_key(|job| Some((job.submitted_at? - row.submitted_at?).abs()))
     })
@@ -114,15 +96,6 @@ fn find<'a>(row: &TaskRow, rows: &State, evidence: &Evidence<'a>) -> Option<&'a 
 /// True for a record with the row's job name whose command line, and so its tag, is unknown.
 fn has_name_only(row: &TaskRow, job: &JobReport) -> bool {
     job.tag.is_none() && !job.has_submit_line && row.job_name.as_deref() == Some(&*job.name)
-}
-
-/// True for a row's job, which no other row may adopt by its name.
-fn is_owned(rows: &State, job: &JobReport) -> bool {
-    rows.rows().iter().any(|row| {
-        row.job_id.as_ref() == Some(&job.id)
-            && row.facts.cluster == job.facts.cluster
-            && row.job_name.as_deref().is_none_or(|name| name == job.name)
-    })
 }
 
 /// Finds the array of a task whose own job is not reported: by the tag that its tasks share, or else, in records without
@@ -165,11 +138,8 @@ fn complete_id(cut: &str, job: &JobReport, rows: &State) -> Option<String> {
     let index = split_job_id(&job.id).map(|(_, index)| index);
     let mut found = HashSet::new();
     for row in rows.rows() {
-        let Some(id) = row
-            .submission_id
-            .as_deref()
-            .filter(|id| id.starts_with(cut))
-        else {
+        let id = row.submission_id.as_deref();
+        let Some(id) = id.filter(|id| id.starts_with(cut)) else {
             continue;
         };
         let is_own = row.job_id.as_ref() == Some(&job.id) && row.facts.cluster == job.facts.cluster;

@@ -4,6 +4,7 @@ use chrono::{DateTime, Duration, Utc};
 
 use super::{OutputSource, Outputs, Patience, evidence};
 use crate::executor::{JobReport, Phase};
+use crate::model::job::JobId;
 use crate::model::state::transition::{Cause, Change};
 use crate::model::state::{JobFacts, Reason, RetryState, TaskRow, TaskStatus};
 
@@ -108,12 +109,13 @@ impl Verdict<'_> {
     }
 
     /// The job is not in the queue, and accounting has no end of it, but perhaps another `record`. After some time,
-    /// existing outputs decide alone; a little later, missing ones do.
+    /// existing outputs decide alone; a little later, missing ones do, and the row fails for `reason`.
     pub(super) fn absent(
         &self,
         record: Option<&JobReport>,
         outputs_after: Duration,
         lost_after: Duration,
+        reason: Reason,
     ) -> Option<Change> {
         if !self.has_been_missing_for(outputs_after) {
             return Some(self.unknown_for_now());
@@ -129,21 +131,8 @@ impl Verdict<'_> {
             // Nothing newer arrived: the end of the earlier run was the job's, and clocks were wrong.
             Outputs::Missing | Outputs::NoRule => record
                 .and_then(|record| self.ended(record))
-                .or_else(|| Some(without_end(TaskStatus::Failed, Reason::Lost))),
+                .or_else(|| Some(without_end(TaskStatus::Failed, reason))),
         }
-    }
-
-    /// A pending task of an array that Slurm has forgotten.
-    pub(super) fn cancelled_while_it_waited(&self) -> Option<Change> {
-        if !self.has_been_missing_for(self.patience.absence_grace) {
-            return Some(self.unknown_for_now());
-        }
-        let (status, reason) = match self.outputs(self.row.submitted_at) {
-            Outputs::Complete { .. } => (TaskStatus::Complete, Reason::Verified),
-            Outputs::Unreadable => return None,
-            Outputs::Missing | Outputs::NoRule => (TaskStatus::Failed, Reason::Cancelled),
-        };
-        Some(self.change(status, reason, JobFacts::default(), self.row.missing_since))
     }
 
     pub(super) fn unknown_for_now(&self) -> Change {
@@ -173,14 +162,13 @@ impl Verdict<'_> {
     pub(super) fn outputs(&self, started: Option<DateTime<Utc>>) -> Outputs {
         let replaces = self.row.replaces_outputs == Some(true);
         match self.disk.outputs(&self.row.key, replaces) {
-            Outputs::Complete { newest } if replaces => match (newest, started) {
-                (Some(newest), Some(started)) if newest >= started - FILE_CLOCK_SLACK => {
-                    Outputs::Complete {
-                        newest: Some(newest),
-                    }
-                }
-                _ => Outputs::Missing,
-            },
+            Outputs::Complete { newest }
+                if replaces
+                    && (newest.zip(started))
+                        .is_none_or(|(newest, started)| newest < started - FILE_CLOCK_SLACK) =>
+            {
+                Outputs::Missing
+            }
             other => other,
         }
     }
@@ -200,6 +188,19 @@ impl Verdict<'_> {
         match may_be_stale || self.row.retry != RetryState::default() {
             true => self.outputs(started),
             false => self.disk.outputs(&self.row.key, false),
+        }
+    }
+
+    /// Only sets the row's job id; the next pass updates the row as usual.
+    pub(super) fn adoption(&self, id: JobId, job: &JobReport) -> Change {
+        let (to, reason) = match (live_status(job.phase), self.row.reason) {
+            (Some(known), _) => known,
+            (None, Some(reason)) if !self.row.is_in_doubt() => (self.row.status, reason),
+            (None, _) => (TaskStatus::Pending, Reason::Queued),
+        };
+        Change {
+            cause: Cause::Adoption(id),
+            ..self.change(to, reason, live_facts(job), None)
         }
     }
 

@@ -56,11 +56,11 @@ fn strays_with(
         dicom: Dicom::NotNeeded,
     }];
     let listing = |array: &str| match array {
-        "array-0123456789abcdef" | "array-01234567" => TaskListing::Tasks(Arc::from([
+        "array-0123456789abcdef" | "array-01234567" => Some(Arc::from([
             TaskKey::new("sub-09", "ses-01", "a"),
             TaskKey::new("sub-01", "ses-01", "a"),
         ])),
-        _ => TaskListing::Gone,
+        _ => None,
     };
     let records = Records {
         task_of,
