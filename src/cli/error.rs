@@ -162,7 +162,7 @@ impl Failure {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Config(error) => return error.hint.clone(),
-            Self::Selection(error) => return error.hint(),
+            Self::Selection(error) => return error.hint.clone(),
             Self::State(error) => return error.hint(),
             Self::Executor(error) => return error.hint(),
             Self::Table(_) => return None,

@@ -1,13 +1,22 @@
-//! The newest attempts of tasks without a row: cleared by `retry`, removed by `clean`, recorded under an earlier name of
-//! the procedure, or lost with the state file.
+//! Earlier attempts that decide about a task: the newest attempts of tasks without a row, and jobs of removed procedures.
+//!
+//! A row is cleared by `retry`, removed by `clean`, recorded under an earlier name of the procedure, or lost with the
+//! state file.
+//!
+//! A renamed procedure looks like a removed one and a new one, which may write to the same places. So a task waits for
+//! such a job of its session or subject, unless the records prove that both procedures were in one configuration: one
+//! invocation submitted tasks of both. Interleaved submissions do not prove that two names are different procedures,
+//! because a procedure can be renamed and renamed back. A procedure whose scope was changed waits for its own jobs with
+//! the old scope.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use super::RemovedProcedures;
 use crate::model::bids::{SessionLabel, SubjectLabel};
-use crate::model::procedure::{ProcedureDag, ProcedureId};
+use crate::model::job::JobId;
+use crate::model::procedure::{ProcedureDag, ProcedureId, Scope};
 use crate::model::state::transition::may_still_become_complete;
 use crate::model::state::{CLOCK_SLACK, State, TaskKey, TaskRow, TaskStatus};
 
@@ -65,9 +74,8 @@ impl NewestAttempts {
             return false;
         }
         let written = newest_output();
-        later.any(|(_, at)| match (written, at) {
-            (Some(written), Some(at)) => written >= at - CLOCK_SLACK,
-            _ => true,
+        later.any(|(_, at)| {
+            (written.zip(at)).is_none_or(|(written, at)| written >= at - CLOCK_SLACK)
         })
     }
 }
@@ -76,4 +84,131 @@ impl NewestAttempts {
 /// of the Python program, which have no reason, and about attempts that failed only because outputs were missing.
 pub fn proves_nothing(row: &TaskRow) -> bool {
     row.status == TaskStatus::Failed && row.reason.is_some() && !may_still_become_complete(row)
+}
+
+/// Rows whose procedure is not in the configuration, or has another scope there.
+#[derive(Debug, Clone, Default)]
+pub struct RemovedProcedures {
+    by_subject: HashMap<Arc<str>, Vec<Row>>,
+}
+
+/// A row that belongs to no task of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemovedProcedure {
+    pub procedure: Arc<str>,
+    /// Empty for subject scope.
+    pub session: Arc<str>,
+    /// `None` while its submission is in doubt.
+    pub job_id: Option<JobId>,
+    /// True if its procedure is in the configuration, with another scope.
+    pub is_old_scope: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Row {
+    removed_procedure: RemovedProcedure,
+    submitted_at: Option<DateTime<Utc>>,
+    /// Procedures that cannot be its new name.
+    others: Arc<HashSet<ProcedureId>>,
+}
+
+impl RemovedProcedures {
+    /// Such rows in flight. `attempts` reads the earlier attempts of all tasks; it is called only if there are any.
+    pub fn in_flight<'a>(
+        rows: &'a State,
+        dag: &ProcedureDag,
+        attempts: impl FnOnce() -> &'a [TaskRow],
+    ) -> Self {
+        let in_flight = rows.rows().iter().filter(|row| row.is_in_flight());
+        Self::among(in_flight, rows, dag, attempts)
+    }
+
+    /// Such rows among `candidates`.
+    fn among<'a>(
+        candidates: impl Iterator<Item = &'a TaskRow>,
+        rows: &'a State,
+        dag: &ProcedureDag,
+        attempts: impl FnOnce() -> &'a [TaskRow],
+    ) -> Self {
+        let mut found = Self::default();
+        let mut removed: Vec<&TaskRow> = Vec::new();
+        for row in candidates {
+            match dag.find(&row.key.procedure) {
+                None => removed.push(row),
+                Some(own) => {
+                    let is_subject = dag.get(own).scope == Scope::Subject;
+                    if is_subject != row.key.session.is_empty() {
+                        let others = dag.iter().map(|(id, _)| id).filter(|id| *id != own);
+                        found.add(row, true, Arc::new(others.collect()));
+                    }
+                }
+            }
+        }
+        if removed.is_empty() {
+            return found;
+        }
+        let attempts = attempts();
+        let records = || rows.rows().iter().chain(rows.superseded()).chain(attempts);
+        // All tasks of one invocation share a time that no other invocation has.
+        let mut times: HashMap<&str, HashSet<DateTime<Utc>>> = removed
+            .iter()
+            .map(|row| (&*row.key.procedure, HashSet::new()))
+            .collect();
+        for row in records() {
+            if let Some(times) = times.get_mut(&*row.key.procedure) {
+                times.extend(row.submitted_at);
+            }
+        }
+        let mut others: HashMap<&str, HashSet<ProcedureId>> = HashMap::new();
+        for row in records() {
+            let procedure = dag.find(&row.key.procedure);
+            if let Some((procedure, at)) = procedure.zip(row.submitted_at) {
+                let shared = times.iter().filter(|(_, times)| times.contains(&at));
+                for (name, _) in shared {
+                    others.entry(name).or_default().insert(procedure);
+                }
+            }
+        }
+        let others: HashMap<&str, Arc<HashSet<ProcedureId>>> = others
+            .into_iter()
+            .map(|(name, others)| (name, Arc::new(others)))
+            .collect();
+        for row in removed {
+            let others = others.get(&*row.key.procedure).cloned();
+            found.add(row, false, others.unwrap_or_default());
+        }
+        found
+    }
+
+    fn add(&mut self, row: &TaskRow, is_old_scope: bool, others: Arc<HashSet<ProcedureId>>) {
+        let key = &row.key;
+        let entry = self.by_subject.entry(Arc::clone(&key.subject));
+        entry.or_default().push(Row {
+            removed_procedure: RemovedProcedure {
+                procedure: Arc::clone(&key.procedure),
+                session: Arc::clone(&key.session),
+                job_id: row.job_id.clone(),
+                is_old_scope,
+            },
+            submitted_at: row.submitted_at,
+            others,
+        });
+    }
+
+    /// The rows that may belong to a task under another name, with their submission times.
+    pub(super) fn all_for<'a>(
+        &'a self,
+        procedure: ProcedureId,
+        subject: &SubjectLabel,
+        session: &'a SessionLabel,
+    ) -> impl Iterator<Item = (&'a RemovedProcedure, Option<DateTime<Utc>>)> {
+        let rows = self.by_subject.get(subject.as_str()).into_iter().flatten();
+        rows.filter(move |row| {
+            let other = &row.removed_procedure.session;
+            let is_of_session =
+                session.is_none() || other.is_empty() || **other == *session.as_str();
+            is_of_session && !row.others.contains(&procedure)
+        })
+        .map(|row| (&row.removed_procedure, row.submitted_at))
+    }
 }

@@ -13,7 +13,6 @@ use crate::base::parallel;
 use crate::gather::completion::{Completion, SubjectCompletions};
 use crate::gather::sessions::dicom::Hold;
 use crate::model::bids::{Dicom, Session, SessionLabel, SubjectLabel};
-use crate::model::job::JobId;
 use crate::model::procedure::{ProcedureDag, ProcedureId, Scope};
 use crate::model::state::{TaskKey, TaskRow, TaskStatus};
 use own_state::OwnState;
@@ -181,15 +180,11 @@ impl Subject<'_> {
     /// Decides about one task: first whether a job may be writing its outputs, then by the disk, then by dependencies.
     fn decide(&self, procedure: ProcedureId, target: Target<'_>) -> Decision {
         let session = target.label();
-        let name = &self.dag.get(procedure).name;
-        if !self
-            .policy
-            .selection
-            .contains(self.label.as_str(), session.as_str(), name)
-        {
+        let key = self.key(procedure, &session);
+        if !self.policy.selection.contains_key(&key) {
             return Decision::Skip(Skip::NotSelected);
         }
-        let row = self.row(procedure, &session);
+        let row = self.world.rows.get(&key);
         if let Some(row) = row.filter(|row| row.is_in_flight()) {
             return Decision::Skip(in_flight(row));
         }
@@ -264,17 +259,12 @@ impl Subject<'_> {
 
     /// Why the target's DICOM files are not ready.
     fn held(&self, target: Target<'_>) -> Option<Skip> {
-        let one;
-        let sessions: &[&Session] = match target {
-            Target::Session(session) => {
-                one = [session];
-                &one
-            }
-            Target::Subject => &self.wanted,
-        };
         let mut too_few = None;
         let mut is_one_free = false;
-        for session in sessions.iter().filter(|s| s.dicom != Dicom::Missing) {
+        for session in self
+            .sessions_of(target)
+            .filter(|s| s.dicom != Dicom::Missing)
+        {
             match self.hold(session) {
                 None => is_one_free = true,
                 Some(Hold::TooFewFiles { files: 0, .. }) => {
@@ -294,10 +284,8 @@ impl Subject<'_> {
     /// Calls the gate once per session.
     fn hold(&self, session: &Session) -> Option<Hold> {
         let mut holds = self.holds.borrow_mut();
-        holds
-            .entry(session.session.clone())
-            .or_insert_with(|| (self.world.gate)(session))
-            .clone()
+        let hold = holds.entry(session.session.clone());
+        hold.or_insert_with(|| (self.world.gate)(session)).clone()
     }
 
     /// The ready sessions that a complete task of a subject did not process. `None` for rows that do not list their
@@ -307,11 +295,11 @@ impl Subject<'_> {
         procedure: ProcedureId,
         row: Option<&TaskRow>,
     ) -> Option<Vec<SessionLabel>> {
-        let known = row
-            .filter(|row| row.status == TaskStatus::Complete)
-            .filter(|_| self.dag.get(procedure).scope == Scope::Subject)?
-            .input_sessions
-            .as_deref()?;
+        let row = row.filter(|row| row.status == TaskStatus::Complete)?;
+        let known = row.input_sessions.as_deref()?;
+        if self.dag.get(procedure).scope == Scope::Session {
+            return None;
+        }
         let known: HashSet<&str> = known.split(' ').collect();
         let later = self.ready_sessions(procedure, |session| {
             !session.is_none() && !known.contains(session.as_str())
@@ -330,11 +318,17 @@ impl Subject<'_> {
         }
     }
 
+    /// The session of a task, or the wanted sessions of its subject.
+    fn sessions_of<'s>(&'s self, target: Target<'s>) -> impl Iterator<Item = &'s Session> {
+        let (one, all) = match target {
+            Target::Session(session) => (Some(session), &[][..]),
+            Target::Subject => (None, self.wanted.as_slice()),
+        };
+        one.into_iter().chain(all.iter().copied())
+    }
+
     fn has_dicom(&self, target: Target<'_>) -> bool {
-        match target {
-            Target::Session(session) => session.dicom != Dicom::Missing,
-            Target::Subject => self.wanted.iter().any(|s| s.dicom != Dicom::Missing),
-        }
+        self.sessions_of(target).any(|s| s.dicom != Dicom::Missing)
     }
 
     fn is_excluded(&self, target: Target<'_>) -> bool {
@@ -346,17 +340,6 @@ impl Subject<'_> {
 
     fn row(&self, procedure: ProcedureId, session: &SessionLabel) -> Option<&TaskRow> {
         self.world.rows.get(&self.key(procedure, session))
-    }
-
-    fn job_without_row(&self, procedure: ProcedureId, session: &SessionLabel) -> Option<&JobId> {
-        let jobs = self.world.jobs_without_row;
-        jobs.get(&self.key(procedure, session))
-    }
-
-    fn renamed(&self, procedure: ProcedureId, session: &SessionLabel) -> Option<Skip> {
-        let removed = self.world.removed;
-        let removed_procedure = removed.first_for(procedure, self.label, session)?;
-        Some(Skip::Renamed(Box::new(removed_procedure.clone())))
     }
 
     /// Direct and indirect dependencies, the nearest first.

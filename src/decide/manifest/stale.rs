@@ -20,21 +20,16 @@ pub fn stale_rows<'a>(state: &'a State, dag: &ProcedureDag, cohort: &Cohort) -> 
         .filter_map(|row| Some((row, dag.find(&row.key.procedure)?)))
         .filter(|(_, id)| dag.get(*id).scope == Scope::Subject)
         .collect();
-    if candidates.is_empty() {
-        return Vec::new();
-    }
-    let subjects: HashSet<&str> = candidates
+    // The complete procedures of each session of their subjects.
+    let mut done: HashMap<&str, HashMap<&str, Vec<ProcedureId>>> = candidates
         .iter()
-        .map(|(row, _)| &*row.key.subject)
+        .map(|(row, _)| (&*row.key.subject, HashMap::new()))
         .collect();
-    // The complete procedures of each session of each subject.
-    let mut done: HashMap<&str, HashMap<&str, Vec<ProcedureId>>> = HashMap::new();
     for row in state.rows().iter().filter(is_complete) {
-        if let Some(id) = dag.find(&row.key.procedure)
+        if let Some(sessions) = done.get_mut(&*row.key.subject)
+            && let Some(id) = dag.find(&row.key.procedure)
             && dag.get(id).scope == Scope::Session
-            && subjects.contains(&*row.key.subject)
         {
-            let sessions = done.entry(&row.key.subject).or_default();
             sessions.entry(&row.key.session).or_default().push(id);
         }
     }
@@ -53,11 +48,8 @@ pub fn stale_rows<'a>(state: &'a State, dag: &ProcedureDag, cohort: &Cohort) -> 
             .filter(|(_, complete)| needed.iter().all(|needed| complete.contains(needed)))
             .any(|(session, _)| !is_excluded(cohort, &row.key.subject, session))
     };
-    candidates
-        .into_iter()
-        .filter(is_stale)
-        .map(|(row, _)| row)
-        .collect()
+    let stale = candidates.into_iter().filter(is_stale);
+    stale.map(|(row, _)| row).collect()
 }
 
 fn is_excluded(cohort: &Cohort, subject: &str, session: &str) -> bool {

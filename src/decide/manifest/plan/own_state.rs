@@ -31,18 +31,11 @@ const DIRECTORY_CACHE: u64 = 60;
 impl Subject<'_> {
     /// True if another host may have verified a row so lately that this one does not see the outputs yet.
     pub(super) fn is_just_verified_elsewhere(&self, row: Option<&TaskRow>) -> bool {
-        let now = self.world.now;
-        let is_recent =
-            |at: DateTime<Utc>| now.timestamp().abs_diff(at.timestamp()) < DIRECTORY_CACHE;
+        let (now, meta) = (self.world.now, &self.world.rows.meta);
         let verified = row.filter(|row| row.reason == Some(Reason::Verified));
-        verified
-            .and_then(|row| row.updated_at)
-            .is_some_and(is_recent)
-            && self
-                .world
-                .rows
-                .meta
-                .has_other_saver(&self.policy.host, now, DIRECTORY_CACHE)
+        let at = verified.and_then(|row| row.updated_at);
+        at.is_some_and(|at| now.timestamp().abs_diff(at.timestamp()) < DIRECTORY_CACHE)
+            && meta.has_other_saver(&self.policy.host, now, DIRECTORY_CACHE)
     }
 
     /// Cached.
@@ -51,9 +44,14 @@ impl Subject<'_> {
         if let Some(state) = self.own_states.borrow().get(&known) {
             return state.clone();
         }
-        let mut state = self
-            .recorded(procedure, session)
-            .unwrap_or_else(|| OwnState::Disk(self.outputs(procedure, session)));
+        let recorded = self.recorded(procedure, session);
+        let mut state = recorded.unwrap_or_else(|| {
+            let is_trusted = self.is_trusted(procedure, self.row(procedure, session));
+            OwnState::Disk(match is_trusted {
+                true => Completion::Complete,
+                false => self.disk.completion(procedure, session),
+            })
+        });
         if matches!(state, OwnState::Disk(Completion::Complete)) {
             if self.is_left_by_failed(procedure, session) {
                 state = OwnState::Retry(Due::FailedBefore { complete: true });
@@ -63,13 +61,6 @@ impl Subject<'_> {
         }
         self.own_states.borrow_mut().insert(known, state.clone());
         state
-    }
-
-    fn outputs(&self, procedure: ProcedureId, session: &SessionLabel) -> Completion {
-        match self.is_trusted(procedure, self.row(procedure, session)) {
-            true => Completion::Complete,
-            false => self.disk.completion(procedure, session),
-        }
     }
 
     /// True if the newest attempt of a task without a row failed, so that its complete outputs are not trusted.
@@ -114,8 +105,8 @@ impl Subject<'_> {
                 return Some(Waiting {
                     procedure: Arc::clone(&declared.name),
                     session: (own.scope == Scope::Subject).then_some(session),
-                    sessions_missing: 0,
                     blocked,
+                    ..Waiting::default()
                 });
             }
         }
@@ -126,18 +117,27 @@ impl Subject<'_> {
     ///
     /// Markers are trusted only after their writer has ended, so rows in flight and failed rows decide before the disk.
     fn recorded(&self, procedure: ProcedureId, session: &SessionLabel) -> Option<OwnState> {
-        let row = self.row(procedure, session);
-        if let Some(row) = row.filter(|row| row.is_in_flight()) {
-            Some(OwnState::InFlight(Box::new(in_flight(row))))
-        } else if let Some(job) = self.job_without_row(procedure, session) {
-            let skip = Skip::JobWithoutRow(job.clone());
-            Some(OwnState::InFlight(Box::new(skip)))
-        } else if let Some(renamed) = self.renamed(procedure, session) {
-            Some(OwnState::InFlight(Box::new(renamed)))
-        } else {
-            let row = row.filter(|row| is_unproven(row) && !self.is_forced(&row.key))?;
-            Some(self.failed(procedure, session, row))
+        let key = self.key(procedure, session);
+        let row = self.world.rows.get(&key);
+        let in_flight = row.filter(|row| row.is_in_flight()).map(in_flight);
+        let without_row = || (self.world.jobs_without_row.get(&key)).cloned();
+        let skip = in_flight
+            .or_else(|| without_row().map(Skip::JobWithoutRow))
+            .or_else(|| {
+                let mut removed = self.world.removed.all_for(procedure, self.label, session);
+                removed
+                    .next()
+                    .map(|(one, _)| Skip::Renamed(Box::new(one.clone())))
+            });
+        if let Some(skip) = skip {
+            return Some(OwnState::InFlight(Box::new(skip)));
         }
+        // Not just because of the disk.
+        let is_unproven = |row: &TaskRow| {
+            row.status == TaskStatus::Failed || row.reason == Some(Reason::Unverified)
+        };
+        let row = row.filter(|row| is_unproven(row) && !self.is_forced(&key))?;
+        Some(self.failed(procedure, session, row))
     }
 
     /// The state of a task whose newest attempt failed, or ended while its markers were unknown.
@@ -177,8 +177,7 @@ impl Subject<'_> {
     }
 
     fn is_forced(&self, key: &TaskKey) -> bool {
-        let selection = &self.policy.selection;
-        self.policy.force && selection.contains(&key.subject, &key.session, &key.procedure)
+        self.policy.force && self.policy.selection.contains_key(key)
     }
 }
 
@@ -189,11 +188,6 @@ pub(super) fn failure(skip: &Skip) -> Option<Blocked> {
         Skip::Failed { reason, .. } => Some(Blocked::Failed(*reason)),
         _ => Some(Blocked::Failed(None)),
     }
-}
-
-/// True for a row that keeps its task from being complete just because of the disk.
-fn is_unproven(row: &TaskRow) -> bool {
-    row.status == TaskStatus::Failed || row.reason == Some(Reason::Unverified)
 }
 
 impl Subject<'_> {
@@ -229,26 +223,19 @@ impl Subject<'_> {
         if let Some(known) = self.late.borrow().get(&key) {
             return *known;
         }
-        let sessions = self.processed_sessions(target, row);
-        let is_late = sessions
-            .into_iter()
-            .any(|session| self.is_late(procedure, session, start));
-        self.late.borrow_mut().insert(key, is_late);
-        is_late
-    }
-
-    /// The sessions that an attempt processed; none for a subject's attempt whose row does not list them.
-    fn processed_sessions(&self, target: Target<'_>, row: &TaskRow) -> Vec<&Session> {
+        // A subject's attempt whose row does not list its sessions is not checked.
         let known = row.input_sessions.as_deref();
-        let is_input = |session: &&&Session| match target {
-            Target::Session(one) => one.session == session.session,
+        let was_input = |session: &&Session| match target {
+            Target::Session(_) => true,
             Target::Subject => known.is_some_and(|known| {
-                known
-                    .split(' ')
-                    .any(|label| label == session.session.as_str())
+                let mut labels = known.split(' ');
+                labels.any(|label| label == session.session.as_str())
             }),
         };
-        self.wanted.iter().filter(is_input).copied().collect()
+        let mut sessions = self.sessions_of(target).filter(was_input);
+        let is_late = sessions.any(|session| self.is_late(procedure, session, start));
+        self.late.borrow_mut().insert(key, is_late);
+        is_late
     }
 
     fn is_late(&self, procedure: ProcedureId, session: &Session, start: DateTime<Utc>) -> bool {
@@ -283,14 +270,10 @@ impl Subject<'_> {
     /// The rows of dependencies that write into the session's directory below `bids_root`.
     fn writers(&self, procedure: ProcedureId, session: &Session) -> Vec<&TaskRow> {
         let dependencies = self.all_dependencies(procedure).into_iter();
-        let rows = dependencies.filter_map(|dependency| {
-            let declared = self.dag.get(dependency);
-            let label = match declared.scope {
-                Scope::Subject => SessionLabel::none(),
-                Scope::Session => session.session.clone(),
-            };
-            self.row(dependency, &label)
-                .filter(|_| declared.is_below_bids())
+        let below_bids = dependencies.filter(|one| self.dag.get(*one).is_below_bids());
+        let rows = below_bids.filter_map(|dependency| match self.dag.get(dependency).scope {
+            Scope::Subject => self.row(dependency, &SessionLabel::none()),
+            Scope::Session => self.row(dependency, &session.session),
         });
         rows.collect()
     }
