@@ -10,6 +10,7 @@ pub mod roots;
 pub mod space;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use crate::base::text::and_more;
 use crate::gather::completion::{Completion, Completions, SubjectCompletions};
@@ -71,46 +72,40 @@ pub fn note_stops(state: &mut State, stops: &[SafetyStop]) -> bool {
         .collect();
     let baselines = &mut state.meta.baselines;
     let forgets = !stops.is_empty() && recheck::forget(baselines);
-    let before: Baselines = baselines
-        .iter()
-        .filter(|(name, _)| name.starts_with(STOPPED))
-        .map(|(name, figure)| (name.clone(), *figure))
-        .collect();
-    if before == now {
-        if forgets {
-            state.mark_changed();
-        }
-        return false;
+    let is_stop = |(name, _): &(&String, &u64)| name.starts_with(STOPPED);
+    let is_new = !baselines.iter().filter(is_stop).eq(&now);
+    if is_new {
+        baselines.retain(|name, _| !name.starts_with(STOPPED));
+        baselines.extend(now);
     }
-    baselines.retain(|name, _| !name.starts_with(STOPPED));
-    baselines.extend(now);
-    state.mark_changed();
-    true
+    if is_new || forgets {
+        state.mark_changed();
+    }
+    is_new
 }
 
 /// What stopped the last run, for people.
 pub fn stopped_by(baselines: &Baselines) -> Vec<String> {
-    let names = baselines
+    let text = |name: &str| match name.split_once('/') {
+        Some(("complete", procedure)) => format!("complete tasks of {procedure}"),
+        Some(("root", key)) => key.to_owned(),
+        Some(("space", key)) => format!("space for {key}"),
+        _ => name.to_owned(),
+    };
+    stop_names(baselines).map(text).collect()
+}
+
+fn stop_names(baselines: &Baselines) -> impl Iterator<Item = &str> {
+    baselines
         .keys()
-        .filter_map(|name| name.strip_prefix(STOPPED));
-    names
-        .map(|name| match name.split_once('/') {
-            Some(("complete", procedure)) => format!("complete tasks of {procedure}"),
-            Some(("root", key)) => key.to_owned(),
-            Some(("space", key)) => format!("space for {key}"),
-            _ => name.to_owned(),
-        })
-        .collect()
+        .filter_map(|name| name.strip_prefix(STOPPED))
 }
 
 /// The stop of the last run because of lost outputs, which only a check of the whole study can lift.
 pub fn remembered(baselines: &Baselines) -> Option<SafetyStop> {
-    let names = baselines
-        .keys()
-        .filter_map(|name| name.strip_prefix(STOPPED))
-        .filter_map(|name| name.strip_prefix("complete"));
+    let names = stop_names(baselines).filter_map(|name| name.strip_prefix("complete"));
     let names: Vec<&str> = names.map(|name| name.trim_start_matches('/')).collect();
-    let of = match names.iter().any(|name| name.is_empty()) {
+    let of = match names.contains(&"") {
         true => String::new(),
         false => format!(" of {}", names.join(", ")),
     };
@@ -132,11 +127,9 @@ pub struct Blind {
 
 impl Blind {
     pub fn because(stops: &[SafetyStop]) -> Self {
+        let (path, error) = (PathBuf::new(), message(stops));
         Self {
-            because: Unreadable {
-                path: Default::default(),
-                error: message(stops),
-            },
+            because: Unreadable { path, error },
         }
     }
 }

@@ -66,7 +66,7 @@ pub fn safety_stops(config: &Config, rooms: &[Option<Room>; 2]) -> Vec<SafetySto
         let Some(room) = room else { continue };
         let lack = match room.free {
             Some(free) if free < needed => {
-                format!("{} free, {} needed", size(free), size(needed))
+                format!("{} MB free, {} MB needed", free >> 20, needed >> 20)
             }
             _ if !room.has_inodes => "no further file can be created (no free inodes)".to_owned(),
             _ => continue,
@@ -86,40 +86,11 @@ pub fn safety_stops(config: &Config, rooms: &[Option<Room>; 2]) -> Vec<SafetySto
     stops
 }
 
-/// Bytes in the units of the configuration.
-fn size(bytes: u64) -> String {
-    let units = [
-        ("T", 1u64 << 40),
-        ("G", 1 << 30),
-        ("M", 1 << 20),
-        ("K", 1 << 10),
-    ];
-    match units.into_iter().find(|(_, unit)| bytes >= *unit) {
-        Some((letter, unit)) if bytes.is_multiple_of(unit) => format!("{}{letter}", bytes / unit),
-        // Rounded, for people.
-        Some((letter, unit)) => format!("{:.1}{letter}", bytes as f64 / unit as f64),
-        None => format!("{bytes} bytes"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::Overrides;
     use crate::config::load::interpret;
-
-    #[test]
-    fn sizes_are_short() {
-        for (bytes, text) in [
-            (0, "0 bytes"),
-            (1023, "1023 bytes"),
-            (1536, "1.5K"),
-            (16 << 20, "16M"),
-            (5 << 30, "5G"),
-        ] {
-            assert_eq!(size(bytes), text);
-        }
-    }
 
     #[test]
     fn each_full_file_system_causes_one_stop() {
