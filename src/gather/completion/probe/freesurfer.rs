@@ -3,11 +3,9 @@
 //! recon-all writes `scripts/recon-all.done` at its end, with the exit code as first line if it
 //! failed; `-base` writes the time points of a template into `base-tps` (recon-all's script).
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::rule::{Apply, Outcome, Rule, Search};
-use super::{SubjectProbe, Task};
+use super::{Apply, Rule, Search, SubjectProbe, Task};
 use crate::gather::disk::Unreadable;
 use crate::gather::disk::listing::{Dir, EntryKind};
 use crate::gather::disk::reader::is_directory;
@@ -18,7 +16,7 @@ pub(crate) const DONE: &str = "scripts/recon-all.done";
 /// Lists the runs from which a template was made.
 pub(crate) const TIME_POINTS: &str = "base-tps";
 /// More than enough for the first line of [`DONE`] and for [`TIME_POINTS`].
-pub(crate) const HEAD: usize = 64 * 1024;
+const HEAD: usize = 64 * 1024;
 
 /// Requires all runs of the subject, whatever the procedure's scope.
 pub(super) fn rules(subject: &SubjectProbe<'_>, apply: &mut Apply<'_>) {
@@ -97,20 +95,25 @@ pub(super) fn run(
     subject: &SubjectProbe<'_>,
     task: &Task<'_>,
     run: &str,
-    mut search: Search<'_>,
-) -> Result<Outcome, Unreadable> {
+    search: &mut Search<'_>,
+) -> Result<(), Unreadable> {
     let mark = subject.top(task).join(run).join(DONE);
-    let text = subject.reader().head(&mark, HEAD, true)?;
-    if text.is_some_and(|text| says_success(&text)) {
-        search.matched(&mark, None);
+    let Some(text) = subject.reader().head(&mark, HEAD, true)? else {
+        return Ok(());
+    };
+    let text = String::from_utf8_lossy(&text);
+    match text.lines().next().unwrap_or_default().trim() {
+        line if says_success(line) => {
+            search.matched(&mark);
+        }
+        "" => search.note = Some("it is empty".to_owned()),
+        line => search.note = Some(format!("recon-all ended with exit code {line}")),
     }
-    search.outcome()
+    Ok(())
 }
 
 /// True if the first line is neither empty nor an integer as Python parses it.
-fn says_success(text: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(text);
-    let line = text.lines().next().unwrap_or_default().trim();
+fn says_success(line: &str) -> bool {
     let digits = line.strip_prefix(['+', '-']).unwrap_or(line);
     let is_number = |part: &str| !part.is_empty() && part.chars().all(char::is_numeric);
     !line.is_empty() && !digits.split('_').all(is_number)
@@ -122,19 +125,29 @@ pub(super) fn time_points(
     task: &Task<'_>,
     template: &str,
     runs: &[String],
-    mut search: Search<'_>,
-) -> Result<Outcome, Unreadable> {
+    search: &mut Search<'_>,
+) -> Result<(), Unreadable> {
     let path = subject.top(task).join(template).join(TIME_POINTS);
-    let text = subject
-        .reader()
-        .head(&path, HEAD, false)?
-        .unwrap_or_default();
+    let Some(text) = subject.reader().head(&path, HEAD, false)? else {
+        return Ok(());
+    };
     let text = String::from_utf8_lossy(&text);
-    let named: BTreeSet<&str> = text.split_whitespace().collect();
-    if runs.iter().all(|run| named.contains(run.as_str())) {
-        search.matched(&path, None);
+    let named: Vec<&str> = text.split_whitespace().collect();
+    let missing = runs
+        .iter()
+        .map(String::as_str)
+        .filter(|run| !named.contains(run));
+    let missing: Vec<&str> = missing.collect();
+    match missing.is_empty() {
+        true => {
+            search.matched(&path);
+        }
+        false => {
+            let missing = missing.join(", ");
+            search.note = Some(format!("the template was made without {missing}"));
+        }
     }
-    search.outcome()
+    Ok(())
 }
 
 #[cfg(test)]
@@ -165,7 +178,9 @@ mod tests {
             (b"1_000\n", false),
             ("\u{0661}\n".as_bytes(), false),
         ] {
-            assert_eq!(says_success(text), expected, "{text:?}");
+            let text = String::from_utf8_lossy(text);
+            let line = text.lines().next().unwrap_or_default().trim();
+            assert_eq!(says_success(line), expected, "{text:?}");
         }
     }
 }

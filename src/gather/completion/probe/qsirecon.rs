@@ -5,20 +5,14 @@
 //! they are read once per pass.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use rustix::fs::Stat;
 use serde::Deserialize;
 use serde_yaml::Value;
 
-use super::rule::{Apply, Outcome, Rule, Search};
-use super::{SubjectProbe, Task};
+use super::{Apply, Rule, SubjectProbe};
 use crate::base::regular::{error_text, read_regular};
-use crate::base::text::maybe;
-use crate::gather::disk::Unreadable;
-use crate::gather::disk::listing::{Dir, EntryKind};
-use crate::gather::disk::reader::is_regular;
 use crate::model::bids::SessionLabel;
+use crate::model::procedure::marker::{Base, Marker, Pattern};
 
 /// Why the suffixes of a QSIRecon workflow file are unknown. A file without suffixes is valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -73,7 +67,7 @@ fn from_spec(spec: Spec) -> Result<Vec<String>, String> {
             Value::Number(number) => number.to_string(),
             _ => "/".to_owned(),
         };
-        if suffix.contains('/') {
+        if suffix.contains(['/', '*', '?', '[', '{', '}']) {
             return Err(format!(
                 "'qsirecon_suffix' of node {} cannot be part of a directory name",
                 index + 1
@@ -86,76 +80,31 @@ fn from_spec(spec: Spec) -> Result<Vec<String>, String> {
     Ok(suffixes)
 }
 
-/// Requires the report of each workflow.
-pub(super) fn rules(subject: &SubjectProbe<'_>, apply: &mut Apply<'_>) {
-    let suffixes = &subject.probe.suffixes;
-    if suffixes.is_empty() {
-        apply(Rule::Report(None));
-    }
-    (suffixes.iter()).all(|suffix| apply(Rule::Report(Some(suffix))));
-}
-
-/// The name of a session's report.
-pub(crate) fn html_name(subject: &SubjectProbe<'_>, session: &SessionLabel) -> String {
-    let session = Some(session).filter(|session| !session.is_none());
-    format!("{}{}.html", subject.subject, maybe("_", session, ""))
-}
-
-/// Looks for a session's report in the directory of one workflow, or of every workflow.
-pub(super) fn report(
-    subject: &SubjectProbe<'_>,
-    task: &Task<'_>,
-    suffix: Option<&str>,
-    mut search: Search<'_>,
-) -> Result<Outcome, Unreadable> {
-    let derivatives = subject.top(task).join("derivatives");
-    let html = html_name(subject, task.session);
-    let dirs = match suffix {
-        Some(suffix) => vec![derivatives.join(format!("qsirecon-{suffix}"))],
-        None => workflows(subject, &derivatives)?,
+/// Requires the report of each workflow, or of any workflow. A killed job may leave an empty one.
+pub(super) fn rules(subject: &SubjectProbe<'_>, session: &SessionLabel, apply: &mut Apply<'_>) {
+    let html = match session.is_none() {
+        true => "{subject}.html",
+        false => "{subject}_{session}.html",
     };
-    for dir in dirs {
-        match stat_of(subject, &dir, &html) {
-            Ok(Some(stat)) if search.matched(&dir.join(&html), Some(&stat)) => break,
-            Ok(_) => {}
-            Err(unreadable) => search.unread(unreadable),
-        }
+    let suffixes = subject.probe.suffixes.iter();
+    let mut directories: Vec<String> = suffixes
+        .map(|suffix| format!("qsirecon-{suffix}"))
+        .collect();
+    if directories.is_empty() {
+        directories.push("*".to_owned());
     }
-    search.outcome()
-}
-
-/// Lists `derivatives/*/`.
-fn workflows(subject: &SubjectProbe<'_>, derivatives: &Path) -> Result<Vec<PathBuf>, Unreadable> {
-    let top = read(subject, derivatives)?;
-    let Dir::There(listing) = &*top else {
-        return Ok(Vec::new());
-    };
-    let dirs = listing.iter().filter(|entry| {
-        !entry.name.as_encoded_bytes().starts_with(b".")
-            && matches!(entry.kind, EntryKind::Directory | EntryKind::Link)
-    });
-    Ok(dirs.map(|entry| derivatives.join(entry.name)).collect())
-}
-
-/// `None` unless the report is a regular file with content: a killed job may leave an empty one.
-fn stat_of(subject: &SubjectProbe<'_>, dir: &Path, html: &str) -> Result<Option<Stat>, Unreadable> {
-    let reports = read(subject, dir)?;
-    let Dir::There(listing) = &*reports else {
-        return Ok(None);
-    };
-    if (listing.get(html.as_ref())).is_none_or(|entry| entry.kind == EntryKind::Directory) {
-        return Ok(None);
-    }
-    let stat = subject.reader().stat(&dir.join(html))?;
-    Ok(stat.filter(|stat| is_regular(stat) && stat.st_size > 0))
-}
-
-fn read(subject: &SubjectProbe<'_>, dir: &Path) -> Result<Arc<Dir>, Unreadable> {
-    let dir = subject.probe.shared.get(subject.reader(), dir);
-    match &*dir {
-        Dir::Failed(unreadable) => Err(unreadable.clone()),
-        _ => Ok(dir),
-    }
+    let patterns = directories
+        .iter()
+        .map(|dir| format!("derivatives/{dir}/{html}"));
+    patterns
+        .filter_map(|text| Pattern::parse(&text).ok())
+        .all(|pattern| {
+            apply(Rule::Marker(&Marker {
+                base: Base::Procedure,
+                min_size: 1,
+                ..Marker::new(pattern)
+            }))
+        });
 }
 
 #[cfg(test)]
