@@ -17,10 +17,8 @@ use chrono::{DateTime, Utc};
 use qsirecon::SpecError;
 
 use super::{Completion, Completions, SubjectCompletions};
-use crate::gather::disk::Unreadable;
-use crate::gather::disk::cached::{Listings, SharedListings};
-use crate::gather::disk::listing::Dirs;
 use crate::gather::disk::reader::{Reader, modified};
+use crate::gather::disk::{Dirs, Listings, SharedListings, Unreadable};
 use crate::model::bids::{SessionLabel, SubjectLabel};
 use crate::model::config::Config;
 use crate::model::procedure::marker::{Base, Marker, Pattern};

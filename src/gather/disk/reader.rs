@@ -17,8 +17,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, openat, statat};
 use rustix::io::Errno;
 
-use super::listing::{Builder, Dir, Dirs, EntryKind, Listing};
-use super::{Unreadable, is_absence};
+use super::{Builder, Dir, Dirs, EntryKind, Listing, Unreadable, is_absence};
 use crate::model::annex::Annex;
 use hidden::Hidden;
 
@@ -84,7 +83,9 @@ impl Reader {
                 self.check_empty(path).map(|()| Dir::There(listing))
             }
             Ok(listing) => Ok(Dir::There(listing)),
-            Err(errno) if is_absence(errno) => self.confirm_absent(path).map(|_| Dir::Absent),
+            Err(errno) if is_absence(errno) => {
+                self.confirm_absent(path, false).map(|_| Dir::Absent)
+            }
             Err(errno) => Err(unreadable(path, errno)),
         };
         found.unwrap_or_else(Dir::Failed)
@@ -95,7 +96,7 @@ impl Reader {
     /// has recorded (or the greatest possible size).
     pub fn stat(&self, path: &Path) -> Result<Option<Stat>, Unreadable> {
         match self.raw_stat(path) {
-            Err(errno) if is_absence(errno) => match self.confirm_absent(path)? {
+            Err(errno) if is_absence(errno) => match self.confirm_absent(path, false)? {
                 Some(file) if self.annex == Annex::Present => self.elsewhere(path, file),
                 _ => Ok(None),
             },
@@ -292,8 +293,45 @@ fn kind(file_type: FileType, dir: &OwnedFd, name: &[u8]) -> Result<Option<EntryK
     }))
 }
 
+/// Records which paths this thread's tests touch, and makes chosen ones fail.
 #[cfg(test)]
-pub(crate) mod spy;
+pub(crate) mod spy {
+    use std::cell::RefCell;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    thread_local! {
+        static CALLS: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
+        static FAULTS: RefCell<Vec<(PathBuf, Errno, usize)>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// Lets the next `times` calls on `path` fail.
+    pub fn fail(path: impl Into<PathBuf>, errno: Errno, times: usize) {
+        FAULTS.with_borrow_mut(|faults| faults.push((path.into(), errno, times)));
+    }
+
+    /// Removes all faults.
+    pub fn forget() {
+        FAULTS.take();
+    }
+
+    /// The paths that were touched since the last call, in order.
+    pub fn calls() -> Vec<PathBuf> {
+        CALLS.take()
+    }
+
+    pub(super) fn note(path: &Path) -> Option<Errno> {
+        CALLS.with_borrow_mut(|calls| calls.push(path.to_owned()));
+        FAULTS.with_borrow_mut(|faults| {
+            let (_, errno, times) = faults
+                .iter_mut()
+                .find(|(at, _, times)| at == path && *times > 0)?;
+            *times -= 1;
+            Some(*errno)
+        })
+    }
+}
 
 #[cfg(test)]
 mod tests;

@@ -7,9 +7,8 @@ use std::path::Path;
 
 use chrono::{DateTime, Utc};
 
-use crate::gather::disk::Unreadable;
-use crate::gather::disk::listing::{Dir, EntryKind};
 use crate::gather::disk::reader::{Reader, is_directory, modified};
+use crate::gather::disk::{Dir, EntryKind, Unreadable};
 use crate::model::bids::session::{Dicom, Gate, Session};
 
 /// Why a session is held back.

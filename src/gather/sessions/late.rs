@@ -5,8 +5,8 @@ use std::path::Path;
 use chrono::{DateTime, Utc};
 
 use super::dicom::is_litter;
-use crate::gather::disk::listing::{Dir, EntryKind};
 use crate::gather::disk::reader::{Reader, modified};
+use crate::gather::disk::{Dir, EntryKind};
 
 /// True if a file below a directory (or the file itself, for an archive) is newer than `since`. Does not follow links
 /// to directories.

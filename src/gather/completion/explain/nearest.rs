@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::gather::completion::probe::SubjectProbe;
-use crate::gather::disk::listing::{Dir, EntryKind};
+use crate::gather::disk::{Dir, EntryKind};
 use crate::model::procedure::marker::{Component, Pattern};
 
 /// At most this many names are compared with the wanted one.

@@ -7,10 +7,8 @@ use regex::bytes::Regex;
 
 use super::{Effort, Outcome, Report, Rule, Search, SubjectProbe, Task, freesurfer, qsirecon};
 use crate::gather::completion::{Completion, find};
-use crate::gather::disk::Unreadable;
-use crate::gather::disk::cached::SharedListings;
-use crate::gather::disk::listing::{Dir, EntryKind};
 use crate::gather::disk::reader::{Reader, is_directory, is_regular};
+use crate::gather::disk::{Dir, EntryKind, SharedListings, Unreadable};
 use crate::model::procedure::Check;
 use crate::model::procedure::marker::{Count, Marker, Pattern, Required};
 

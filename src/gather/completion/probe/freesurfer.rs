@@ -6,9 +6,8 @@
 use std::path::Path;
 
 use super::{Apply, Rule, Search, SubjectProbe, Task};
-use crate::gather::disk::Unreadable;
-use crate::gather::disk::listing::{Dir, EntryKind};
 use crate::gather::disk::reader::is_directory;
+use crate::gather::disk::{Dir, EntryKind, Unreadable};
 use crate::model::bids::SessionLabel;
 
 /// Written at the end of a run, in its directory.

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use crate::base::text::{few, plural, plural_of};
-use crate::gather::disk::listing::Listing;
+use crate::gather::disk::Listing;
 use crate::model::bids::labels::LONGEST;
 use crate::model::bids::{SessionLabel, SubjectLabel};
 

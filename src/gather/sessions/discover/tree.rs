@@ -12,9 +12,8 @@ use super::{DiscoverError, Discovery};
 use crate::base::parallel;
 use crate::base::printable::printable;
 use crate::base::regular::error_text;
-use crate::gather::disk::Unreadable;
-use crate::gather::disk::listing::{Dir, EntryKind};
 use crate::gather::disk::reader::{Reader, is_directory};
+use crate::gather::disk::{Dir, EntryKind, Unreadable};
 use crate::model::bids::labels::have_room;
 use crate::model::bids::{Dicom, Session, SessionLabel, SubjectLabel, suggest};
 
