@@ -170,7 +170,7 @@ impl Failure {
                 hint.clone()
             }
             Self::Discover(error) => error.hint(),
-            Self::Cohort(error) => error.hint(),
+            Self::Cohort(error) => error.hint.clone(),
             Self::Init(error) => error.hint(),
             Self::Spec(error) => error.hint().to_owned(),
             Self::Lock(error) => error.hint().to_owned(),

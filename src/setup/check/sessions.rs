@@ -112,7 +112,7 @@ fn dicom_paths(sessions: &[Session], findings: &mut Findings) {
 fn cohort(source: &CohortSource, found: Option<&Discovery>, findings: &mut Findings) {
     let cohort = match lists::load(source) {
         Ok(cohort) => cohort,
-        Err(error) => return findings.error(error.to_string(), error.hint()),
+        Err(error) => return findings.error(error.to_string(), error.hint),
     };
     // Unreadable directories may contain the missing sessions.
     let is_complete =
