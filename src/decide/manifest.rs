@@ -10,7 +10,6 @@ pub mod newest;
 mod plan;
 pub mod retry;
 pub mod selection;
-mod stale;
 #[cfg(test)]
 pub mod testing;
 
@@ -31,11 +30,10 @@ use crate::model::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
 
 pub use crate::store::control::Pause;
 pub use limits::Limits;
-pub use newest::{NewestAttempts, RemovedProcedure, RemovedProcedures};
+pub use newest::{NewestAttempts, RemovedProcedure, RemovedProcedures, stale_rows};
 pub use plan::plan;
 pub use retry::{Budget, Outlook};
 pub use selection::Selection;
-pub use stale::stale_rows;
 
 /// Everything on which the decision is based.
 pub struct World<'a> {

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use super::{Findings, Level, Site, clock, trial};
 use crate::config::root_above;
-use crate::decide::safety::space;
-use crate::decide::safety::space::Room;
+use crate::decide::safety::{self, Room};
 use crate::setup::place::{self, Place};
 use crate::store::state_file::Store;
 
@@ -62,7 +61,7 @@ pub(super) fn check(site: &Site, findings: &mut Findings) {
             }
         }
         if *topic == "log_dir" {
-            let room = space::of_directory(dir);
+            let room = safety::room_of(dir);
             judge_room(room, config.safety.min_free, FEWER_LOGS, findings);
         }
     }
@@ -72,8 +71,8 @@ pub(super) fn check(site: &Site, findings: &mut Findings) {
             "set slurm_log_dir to a directory that all nodes can access",
         );
     }
-    let rooms = space::observe(config);
-    let stops = space::safety_stops(config, &rooms);
+    let rooms = safety::rooms(config);
+    let stops = safety::space_stops(config, &rooms);
     let is_stopped = !stops.is_empty();
     for stop in stops {
         let topic = match stop.name.as_str() {

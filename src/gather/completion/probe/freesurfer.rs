@@ -97,16 +97,27 @@ pub(super) fn run(
     search: &mut Search<'_>,
 ) -> Result<(), Unreadable> {
     let mark = subject.top(task).join(run).join(DONE);
-    let Some(text) = subject.reader().head(&mark, HEAD, true)? else {
-        return Ok(());
-    };
-    let text = String::from_utf8_lossy(&text);
-    match text.lines().next().unwrap_or_default().trim() {
-        line if says_success(line) => {
-            search.matched(&mark);
+    judge(subject, &mark, search, |text| {
+        match text.lines().next().unwrap_or_default().trim() {
+            line if says_success(line) => None,
+            "" => Some("it is empty".to_owned()),
+            line => Some(format!("recon-all ended with exit code {line}")),
         }
-        "" => search.note = Some("it is empty".to_owned()),
-        line => search.note = Some(format!("recon-all ended with exit code {line}")),
+    })
+}
+
+/// A file counts unless `why_not` says why its text does not satisfy the rule.
+fn judge(
+    subject: &SubjectProbe<'_>,
+    path: &Path,
+    search: &mut Search<'_>,
+    why_not: impl Fn(&str) -> Option<String>,
+) -> Result<(), Unreadable> {
+    if let Some(text) = subject.reader().head(path, HEAD, path.ends_with(DONE))? {
+        search.note = why_not(&String::from_utf8_lossy(&text));
+        if search.note.is_none() {
+            search.matched(path);
+        }
     }
     Ok(())
 }
@@ -127,26 +138,13 @@ pub(super) fn time_points(
     search: &mut Search<'_>,
 ) -> Result<(), Unreadable> {
     let path = subject.top(task).join(template).join(TIME_POINTS);
-    let Some(text) = subject.reader().head(&path, HEAD, false)? else {
-        return Ok(());
-    };
-    let text = String::from_utf8_lossy(&text);
-    let named: Vec<&str> = text.split_whitespace().collect();
-    let missing = runs
-        .iter()
-        .map(String::as_str)
-        .filter(|run| !named.contains(run));
-    let missing: Vec<&str> = missing.collect();
-    match missing.is_empty() {
-        true => {
-            search.matched(&path);
-        }
-        false => {
-            let missing = missing.join(", ");
-            search.note = Some(format!("the template was made without {missing}"));
-        }
-    }
-    Ok(())
+    judge(subject, &path, search, |text| {
+        let named: Vec<&str> = text.split_whitespace().collect();
+        let runs = runs.iter().map(String::as_str);
+        let missing: Vec<&str> = runs.filter(|run| !named.contains(run)).collect();
+        let missing = Some(missing.join(", ")).filter(|missing| !missing.is_empty())?;
+        Some(format!("the template was made without {missing}"))
+    })
 }
 
 #[cfg(test)]
