@@ -193,7 +193,7 @@ impl Subject<'_> {
             return Decision::Skip(Skip::Excluded);
         }
         let due = match self.own_state(procedure, &session) {
-            OwnState::InFlight(skip) | OwnState::Failed(skip) => {
+            OwnState::Recorded(skip) => {
                 // A task that waits for a dependency names it, rather than a job that may be unrelated.
                 let is_guess = matches!(*skip, Skip::Renamed(_));
                 let waits = is_guess.then(|| self.waits_for(procedure, target));

@@ -31,8 +31,8 @@ pub struct Strays {
     pub unknown: BTreeMap<Option<Arc<str>>, (usize, JobRef)>,
     /// Live jobs that may be ours or another user's.
     pub unnamed: Vec<JobRef>,
-    /// The tasks that wait because of these jobs.
-    pub held_back: HashMap<TaskKey, JobId>,
+    /// All tasks that wait for one of these jobs.
+    pub waiting: HashMap<TaskKey, JobId>,
 }
 
 /// Records about jobs without a row.
@@ -42,15 +42,6 @@ pub struct Records<'a> {
     /// The tasks, by index, of the array with this submission id or (for a job without a tag) this beginning of one.
     /// `None` if the list does not exist or cannot be read.
     pub listing: &'a dyn Fn(&str) -> Option<Arc<[TaskKey]>>,
-}
-
-impl Strays {
-    /// All tasks that wait for a job, with that job.
-    pub fn waiting(&self) -> HashMap<TaskKey, JobId> {
-        let mut waiting = self.held_back.clone();
-        waiting.extend(self.without_row.clone());
-        waiting
-    }
 }
 
 /// `is_new` if the study has no state file yet.
@@ -117,7 +108,7 @@ pub fn compare(
             (_, Claim::Array(keys)) if !is_other || is_new => {
                 for key in keys.iter() {
                     if rows.get(key).is_none_or(|row| !row.is_in_flight()) {
-                        out.held_back.insert(key.clone(), job.id.clone());
+                        out.waiting.insert(key.clone(), job.id.clone());
                     }
                 }
             }
@@ -157,6 +148,7 @@ pub fn compare(
         }
     }
     adopt_the_oldest(by_task, rows, &mut out);
+    out.waiting.extend(out.without_row.clone());
     out
 }
 
@@ -300,7 +292,7 @@ impl Tasks<'_> {
                     Scope::Subject => "",
                 };
                 let key = TaskKey::new(session.subject.as_str(), label, &procedure.name);
-                out.held_back.entry(key).or_insert_with(|| job.id.clone());
+                out.waiting.entry(key).or_insert_with(|| job.id.clone());
             }
         }
     }

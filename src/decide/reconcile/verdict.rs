@@ -5,6 +5,7 @@ use chrono::{DateTime, Duration, Utc};
 use super::{OutputSource, Outputs, Patience, evidence};
 use crate::executor::{JobReport, Phase};
 use crate::model::job::JobId;
+use crate::model::procedure::SubmitRules;
 use crate::model::state::transition::{Cause, Change};
 use crate::model::state::{JobFacts, Reason, RetryState, TaskRow, TaskStatus};
 
@@ -49,20 +50,19 @@ impl Verdict<'_> {
     }
 
     pub(super) fn ended(&self, job: &JobReport) -> Option<Change> {
-        match job.phase {
-            Phase::Failed(_) if self.accepts_outputs(job) => {
-                let facts = job.facts.clone();
-                Some(self.change(TaskStatus::Complete, Reason::Verified, facts, None))
-            }
-            Phase::Failed(reason) => {
-                Some(self.change(TaskStatus::Failed, reason, job.facts.clone(), None))
-            }
-            Phase::Completed => {
-                let started = job.facts.started_at.or(job.submitted_at);
-                Some(self.ended_well(job.facts.clone(), started))
-            }
-            _ => None,
-        }
+        let (facts, started) = (job.facts.clone(), job.facts.started_at.or(job.submitted_at));
+        let reason = match job.phase {
+            Phase::Completed => return Some(self.ended_well(facts, started)),
+            Phase::Failed(reason) => reason,
+            _ => return None,
+        };
+        let is_accepted = self.rules().is_some_and(|rules| rules.accept_outputs)
+            && matches!(self.outputs(started), Outputs::Complete { .. });
+        let (to, reason) = match is_accepted {
+            true => (TaskStatus::Complete, Reason::Verified),
+            false => (TaskStatus::Failed, reason),
+        };
+        Some(self.change(to, reason, facts, None))
     }
 
     /// The end of a job, seen by an earlier pass.
@@ -84,28 +84,31 @@ impl Verdict<'_> {
     }
 
     fn ended_well(&self, facts: JobFacts, started: Option<DateTime<Utc>>) -> Change {
-        match self.outputs_after_success(started) {
-            Outputs::Complete { .. } => {
-                self.change(TaskStatus::Complete, Reason::Verified, facts, None)
-            }
-            Outputs::NoRule => self.change(TaskStatus::Complete, Reason::Unverified, facts, None),
+        // Many programs do not rewrite complete results, so their age only counts if they may come from a failed attempt,
+        // or may lack a later session.
+        let may_be_stale = self.rules().is_some_and(|rules| rules.rerun_when_stale);
+        let outputs = match may_be_stale || self.row.retry != RetryState::default() {
+            true => self.outputs(started),
+            false => self.disk.outputs(&self.row.key, false),
+        };
+        let (to, reason, since) = match outputs {
+            Outputs::Complete { .. } => (TaskStatus::Complete, Reason::Verified, None),
+            Outputs::NoRule => (TaskStatus::Complete, Reason::Unverified, None),
             // The job has ended, but its outputs are unknown.
-            Outputs::Unreadable => self.change(
-                TaskStatus::Running,
-                Reason::AwaitingOutput,
-                facts,
-                self.row.missing_since,
-            ),
+            Outputs::Unreadable => {
+                let since = self.row.missing_since;
+                (TaskStatus::Running, Reason::AwaitingOutput, since)
+            }
             Outputs::Missing => {
                 let since = self.row.missing_since.unwrap_or(self.now);
                 let ended = facts.ended_at.unwrap_or(since);
-                let (to, reason) = match self.now - ended < self.disk.output_grace(&self.row.key) {
-                    true => (TaskStatus::Running, Reason::AwaitingOutput),
-                    false => (TaskStatus::Failed, Reason::NoOutput),
-                };
-                self.change(to, reason, facts, Some(since))
+                match self.now - ended < self.disk.output_grace(&self.row.key) {
+                    true => (TaskStatus::Running, Reason::AwaitingOutput, Some(since)),
+                    false => (TaskStatus::Failed, Reason::NoOutput, Some(since)),
+                }
             }
-        }
+        };
+        self.change(to, reason, facts, since)
     }
 
     /// The job is not in the queue, and accounting has no end of it, but perhaps another `record`. After some time,
@@ -173,22 +176,8 @@ impl Verdict<'_> {
         }
     }
 
-    fn accepts_outputs(&self, job: &JobReport) -> bool {
-        let started = job.facts.started_at.or(job.submitted_at);
-        let rules = self.disk.rules(&self.row.key);
-        rules.is_some_and(|rules| rules.accept_outputs)
-            && matches!(self.outputs(started), Outputs::Complete { .. })
-    }
-
-    /// The outputs on disk after a job that succeeded. Many programs do not rewrite complete results, so their age only
-    /// counts if they may come from a failed attempt, or may lack a later session.
-    fn outputs_after_success(&self, started: Option<DateTime<Utc>>) -> Outputs {
-        let rules = self.disk.rules(&self.row.key);
-        let may_be_stale = rules.is_some_and(|rules| rules.rerun_when_stale);
-        match may_be_stale || self.row.retry != RetryState::default() {
-            true => self.outputs(started),
-            false => self.disk.outputs(&self.row.key, false),
-        }
+    fn rules(&self) -> Option<&SubmitRules> {
+        self.disk.rules(&self.row.key)
     }
 
     /// Only sets the row's job id; the next pass updates the row as usual.

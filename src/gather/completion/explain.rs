@@ -14,7 +14,7 @@ use super::Completion;
 use super::probe::{Effort, Outcome, Probe, Rule, Search, SubjectProbe, Task, freesurfer};
 use crate::base::text::plural;
 use crate::gather::disk::Unreadable;
-use crate::gather::disk::reader::{Reader, is_directory, is_regular, modified};
+use crate::gather::disk::reader::{is_directory, is_regular, modified};
 use crate::model::bids::{SessionLabel, SubjectLabel};
 use crate::model::procedure::marker::{Marker, Pattern};
 use crate::model::procedure::{Check, ProcedureId};
@@ -175,7 +175,15 @@ impl Explainer<'_> {
             Ok(Outcome::Missing) => FindingState::Missing,
         };
         let (subject, is_missing) = (&self.subject, state == FindingState::Missing);
-        let describe = |path: &Path, marker| describe(subject.reader(), path, marker);
+        let describe = |path: &Path, marker: Option<&Marker>| {
+            let stat = subject.reader().stat(path).ok().flatten();
+            Match {
+                path: lossy(path),
+                size: stat.as_ref().and_then(size),
+                modified: stat.as_ref().and_then(modified),
+                problem: marker.map(|marker| why_not(marker, stat.as_ref())),
+            }
+        };
         let matches = search.matches.iter().map(|path| describe(path, None));
         let mut matches: Vec<Match> = matches.collect();
         let mut conditions = Vec::new();
@@ -268,18 +276,6 @@ fn nearest(
             let pattern = Pattern::parse(name).ok()?;
             nearest::nearest(subject, &subject.top(task), Some(&pattern), names)
         }
-    }
-}
-
-/// `marker` is given for a match that does not count for it.
-fn describe(reader: &Reader, path: &Path, marker: Option<&Marker>) -> Match {
-    let stat = reader.stat(path).ok().flatten();
-    let size = stat.as_ref().and_then(size);
-    Match {
-        path: lossy(path),
-        size,
-        modified: stat.as_ref().and_then(modified),
-        problem: marker.map(|marker| why_not(marker, stat.as_ref())),
     }
 }
 

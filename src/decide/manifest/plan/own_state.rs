@@ -16,8 +16,8 @@ use crate::model::state::{CLOCK_SLACK, Reason, TaskKey, TaskRow, TaskStatus};
 /// The state of a task, apart from its dependencies.
 #[derive(Debug, Clone)]
 pub(super) enum OwnState {
-    InFlight(Box<Skip>),
-    Failed(Box<Skip>),
+    /// In flight or failed.
+    Recorded(Box<Skip>),
     /// Failed and due for a retry: its markers are not trusted.
     Retry(Due),
     /// Complete on disk only, while a dependency may be writing the same files, or left them unfinished.
@@ -97,8 +97,8 @@ impl Subject<'_> {
             };
             for session in sessions {
                 let blocked = match self.recorded(one, &session) {
-                    Some(OwnState::InFlight(_) | OwnState::Retry(_)) => None,
-                    Some(OwnState::Failed(skip)) => failure(&skip),
+                    Some(OwnState::Recorded(skip)) => failure(&skip),
+                    Some(OwnState::Retry(_)) => None,
                     None if self.is_left_by_failed(one, &session) => None,
                     _ => continue,
                 };
@@ -130,7 +130,7 @@ impl Subject<'_> {
                     .map(|(one, _)| Skip::Renamed(Box::new(one.clone())))
             });
         if let Some(skip) = skip {
-            return Some(OwnState::InFlight(Box::new(skip)));
+            return Some(OwnState::Recorded(Box::new(skip)));
         }
         // Not just because of the disk.
         let is_unproven = |row: &TaskRow| {
@@ -155,7 +155,7 @@ impl Subject<'_> {
         let outlook = retry::outlook(rules.retry.as_ref(), row, own_uid, self.world.now);
         let is_due = self.policy.resubmit_failed || outlook == Outlook::Now;
         let (Some(reason), true) = (row.reason, is_due) else {
-            return OwnState::Failed(Box::new(Skip::Failed {
+            return OwnState::Recorded(Box::new(Skip::Failed {
                 reason: match row.reason {
                     Some(Reason::Unverified) => Some(Reason::NoOutput),
                     reason => reason,
@@ -181,12 +181,13 @@ impl Subject<'_> {
     }
 }
 
-/// Why a failed task will not become ready automatically; `None` if it is retried.
+/// Why a task will not become ready automatically, if it failed and is not retried.
 pub(super) fn failure(skip: &Skip) -> Option<Blocked> {
     match skip {
-        Skip::Failed { outlook, .. } if outlook.is_retry() => None,
-        Skip::Failed { reason, .. } => Some(Blocked::Failed(*reason)),
-        _ => Some(Blocked::Failed(None)),
+        Skip::Failed {
+            outlook, reason, ..
+        } if !outlook.is_retry() => Some(Blocked::Failed(*reason)),
+        _ => None,
     }
 }
 

@@ -80,7 +80,26 @@ impl Subject<'_> {
     ) -> impl Iterator<Item = Waiting> + 'a {
         let dependencies = self.dag.dependencies(procedure).iter();
         dependencies.filter_map(move |(dependency, rule)| {
-            self.missing_dependency(*dependency, *rule, target)
+            let declared = self.dag.get(*dependency);
+            let is_same = matches!(rule, SessionsRule::Same | SessionsRule::ByScope);
+            let ready = match (declared.scope, target) {
+                (Scope::Subject, _) => self.readiness(*dependency, &SessionLabel::none()),
+                (Scope::Session, Target::Session(session)) if is_same => {
+                    self.readiness(*dependency, &session.session)
+                }
+                (Scope::Session, _) => {
+                    let needs_one = matches!(target, Target::Subject);
+                    return self.missing_sessions(*dependency, *rule, needs_one);
+                }
+            };
+            match ready {
+                Ready::Yes | Ready::NotApplicable => None,
+                Ready::No(blocked) => Some(Waiting {
+                    procedure: Arc::clone(&declared.name),
+                    blocked,
+                    ..Waiting::default()
+                }),
+            }
         })
     }
 
@@ -116,32 +135,6 @@ impl Subject<'_> {
         };
         let ready = self.wanted.iter().filter(is_ready);
         ready.map(|session| session.session.clone()).collect()
-    }
-
-    fn missing_dependency(
-        &self,
-        dependency: ProcedureId,
-        rule: SessionsRule,
-        target: Target<'_>,
-    ) -> Option<Waiting> {
-        let declared = self.dag.get(dependency);
-        let one = |session: &SessionLabel| match self.readiness(dependency, session) {
-            Ready::Yes | Ready::NotApplicable => None,
-            Ready::No(blocked) => Some(Waiting {
-                procedure: Arc::clone(&declared.name),
-                blocked,
-                ..Waiting::default()
-            }),
-        };
-        let is_same = matches!(rule, SessionsRule::Same | SessionsRule::ByScope);
-        match (declared.scope, target) {
-            (Scope::Subject, _) => one(&SessionLabel::none()),
-            (Scope::Session, Target::Session(session)) if is_same => one(&session.session),
-            (Scope::Session, _) => {
-                let needs_one = matches!(target, Target::Subject);
-                self.missing_sessions(dependency, rule, needs_one)
-            }
-        }
     }
 
     /// Checks a session-scoped dependency in all wanted sessions, whatever is selected on the command line. A session
@@ -206,7 +199,7 @@ impl Subject<'_> {
             OwnState::Disk(Completion::Unreadable(what)) => {
                 Ready::No(Some(Blocked::Unreadable(what.path.clone())))
             }
-            OwnState::Failed(skip) => Ready::No(failure(&skip)),
+            OwnState::Recorded(skip) => Ready::No(failure(&skip)),
             _ => Ready::No(None),
         }
     }
