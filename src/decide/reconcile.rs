@@ -15,12 +15,11 @@ use crate::model::state::transition::{
 };
 use crate::model::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
 
-mod adopt;
 mod evidence;
 pub mod strays;
 mod verdict;
 
-pub use adopt::complete_tags;
+pub use verdict::complete_tags;
 
 use evidence::{Evidence, Queued, Recorded};
 use verdict::{Verdict, live_facts, live_status};
@@ -96,7 +95,7 @@ pub fn reconcile(
             now,
         };
         if row.is_in_doubt() {
-            adopt::resolve_doubt(&verdict, rows, &evidence, &mut out);
+            verdict::resolve_doubt(&verdict, rows, &evidence, &mut out);
         } else if row.is_in_flight() {
             out.changes.extend(in_flight(&verdict, &evidence));
         } else {

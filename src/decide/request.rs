@@ -22,7 +22,7 @@ use crate::model::procedure::options::Arguments;
 use crate::model::procedure::{
     MemSize, OutputRoots, Procedure, Resources, Scope, TimeLimit, Variable, options,
 };
-use crate::model::state::{Reason, RetryState, TaskKey, TaskRow};
+use crate::model::state::{Reason, RetryState, TaskRow};
 use crate::store::journal::Intent;
 
 pub use batch::Batch;
@@ -70,7 +70,28 @@ pub struct RequestContext<'a> {
 pub fn prepare(config: &Config, planned: &Planned, context: &RequestContext<'_>) -> Prepared {
     let procedure = config.procedures.get(planned.procedure);
     let key = &planned.key;
-    let submission_id = config.executor.submission_id(&digits(key, context));
+    let unique = hash_of([
+        context.project,
+        &key.procedure,
+        &key.subject,
+        &key.session,
+        context.run_id,
+        &context.attempt.to_string(),
+        &context.now.to_rfc3339_opts(SecondsFormat::Micros, true),
+    ]);
+    let submission_id = config.executor.submission_id(&hex_of_first(8, &unique));
+    // For subject scope, the subject; for session scope, subject, session (empty in a dataset without sessions) and the
+    // DICOM path if there is one.
+    let mut arguments = vec![planned.subject.to_string()];
+    if procedure.scope == Scope::Session {
+        arguments.push(planned.session.to_string());
+        arguments.extend(
+            planned
+                .dicom_path
+                .iter()
+                .map(|path| path.to_string_lossy().into_owned()),
+        );
+    }
     let job_name = key.job_name();
     let due = match planned.decision {
         Decision::Submit(due) => Some(due),
@@ -126,7 +147,7 @@ pub fn prepare(config: &Config, planned: &Planned, context: &RequestContext<'_>)
         project: context.project.to_owned(),
         attempt: context.attempt,
         script: procedure.script.clone(),
-        arguments: arguments(procedure, planned),
+        arguments,
         env: environment(config, procedure, planned, context),
         resources,
         log_dir: (config.slurm.log_dir.as_ref()).map(|dir| dir.join(&*procedure.name)),
@@ -149,19 +170,6 @@ impl RequestNotes {
             self.retry_of?
         ))
     }
-}
-
-/// For subject scope, the subject; for session scope, subject, session (empty in a dataset without sessions) and the
-/// DICOM path if there is one.
-fn arguments(procedure: &Procedure, planned: &Planned) -> Vec<String> {
-    let mut arguments = vec![planned.subject.to_string()];
-    if procedure.scope == Scope::Session {
-        arguments.push(planned.session.to_string());
-        if let Some(path) = &planned.dicom_path {
-            arguments.push(path.to_string_lossy().into_owned());
-        }
-    }
-    arguments
 }
 
 /// A job's environment variables; the procedure's override ours where allowed.
@@ -206,20 +214,6 @@ fn environment(
         env.insert(variable.as_str().to_owned(), value);
     }
     env
-}
-
-/// A unique id of a submission: 16 hex digits.
-fn digits(key: &TaskKey, context: &RequestContext<'_>) -> String {
-    let hash = hash_of([
-        context.project,
-        &key.procedure,
-        &key.subject,
-        &key.session,
-        context.run_id,
-        &context.attempt.to_string(),
-        &context.now.to_rfc3339_opts(SecondsFormat::Micros, true),
-    ]);
-    hex_of_first(8, &hash)
 }
 
 /// The word that identifies a study's jobs: `name@mark`, or the mark alone if the study has no name. The mark is 8 hex

@@ -24,9 +24,8 @@ use crate::model::state::{CLOCK_SLACK, State, TaskKey, TaskRow, TaskStatus};
 /// The newest attempts, from all records.
 #[derive(Debug, Clone, Default)]
 pub struct NewestAttempts {
-    failed: HashSet<TaskKey>,
-    /// The last submission of each task.
-    submitted: HashMap<TaskKey, Option<DateTime<Utc>>>,
+    /// Whether each task's newest attempt failed, and its submission.
+    newest: HashMap<TaskKey, (bool, Option<DateTime<Utc>>)>,
     /// Failed attempts of removed procedures, or of procedures whose scope has changed.
     removed: RemovedProcedures,
 }
@@ -43,14 +42,13 @@ impl NewestAttempts {
             }
         }
         newest.extend(rows.rows().iter().map(|row| (&row.key, row)));
-        let failed = || newest.values().copied().filter(|row| proves_nothing(row));
+        let failed = newest.values().copied().filter(|row| proves_nothing(row));
         Self {
-            failed: failed().map(|row| row.key.clone()).collect(),
-            submitted: newest
+            removed: RemovedProcedures::among(failed, rows, dag, || attempts),
+            newest: newest
                 .values()
-                .map(|row| (row.key.clone(), row.submitted_at))
+                .map(|row| (row.key.clone(), (proves_nothing(row), row.submitted_at)))
                 .collect(),
-            removed: RemovedProcedures::among(failed(), rows, dag, || attempts),
         }
     }
 
@@ -63,10 +61,10 @@ impl NewestAttempts {
         (subject, session): (&SubjectLabel, &SessionLabel),
         newest_output: impl Fn() -> Option<DateTime<Utc>>,
     ) -> bool {
-        if self.failed.contains(key) {
+        let (has_failed, own) = self.newest.get(key).copied().unwrap_or_default();
+        if has_failed {
             return true;
         }
-        let own = self.submitted.get(key).copied().flatten();
         let removed = self.removed.all_for(procedure, subject, session);
         let mut later = removed
             .filter(|(_, at)| own.is_none() || *at > own)
@@ -253,20 +251,14 @@ pub fn stale_rows<'a>(state: &'a State, dag: &ProcedureDag, cohort: &Cohort) -> 
         sessions
             .filter(|(session, _)| !session.is_empty() && !known.contains(*session))
             .filter(|(_, complete)| needed.iter().all(|needed| complete.contains(needed)))
-            .any(|(session, _)| !is_excluded(cohort, &row.key.subject, session))
+            .filter_map(|(session, _)| TaskKey::new(&row.key.subject, session, "").labels())
+            .map(|(subject, session)| Session {
+                subject,
+                session,
+                dicom: Dicom::Missing,
+            })
+            .any(|session| !cohort.excludes(&session))
     };
     let stale = candidates.into_iter().filter(is_stale);
     stale.map(|(row, _)| row).collect()
-}
-
-fn is_excluded(cohort: &Cohort, subject: &str, session: &str) -> bool {
-    let labels = (SubjectLabel::new(subject), SessionLabel::new(session));
-    let (Ok(subject), Ok(session)) = labels else {
-        return true;
-    };
-    cohort.excludes(&Session {
-        subject,
-        session,
-        dicom: Dicom::Missing,
-    })
 }

@@ -5,7 +5,6 @@ mod waiting;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
 use std::sync::Arc;
 
 use super::{Decision, Due, Manifest, Planned, Policy, Skip, World};
@@ -82,30 +81,11 @@ fn plan_subject(
     }
 }
 
-/// The subject of a task, or one of its sessions.
-#[derive(Clone, Copy)]
-enum Target<'a> {
-    Subject,
-    Session(&'a Session),
-}
+/// The session of a task; `None` for a task of the subject.
+type Target<'a> = Option<&'a Session>;
 
-impl Target<'_> {
-    fn label(self) -> SessionLabel {
-        match self {
-            Self::Subject => SessionLabel::none(),
-            Self::Session(session) => session.session.clone(),
-        }
-    }
-
-    fn dicom_path(self) -> Option<Arc<Path>> {
-        match self {
-            Self::Session(Session {
-                dicom: Dicom::At(path),
-                ..
-            }) => Some(Arc::clone(path)),
-            _ => None,
-        }
-    }
+fn label(target: Target<'_>) -> SessionLabel {
+    target.map_or_else(SessionLabel::none, |session| session.session.clone())
 }
 
 /// One subject, with what is known about its tasks so far.
@@ -132,16 +112,18 @@ impl Subject<'_> {
         let mut tasks = Vec::with_capacity(self.dag.len() * self.sessions.len());
         for (procedure, declared) in self.dag.iter() {
             let targets: Vec<Target<'_>> = match declared.scope {
-                Scope::Subject => vec![Target::Subject],
-                Scope::Session => self.sessions.iter().map(Target::Session).collect(),
+                Scope::Subject => vec![None],
+                Scope::Session => self.sessions.iter().map(Some).collect(),
             };
             for target in targets {
                 let decision = self.decide(procedure, target);
-                let works_on =
-                    matches!((&decision, target), (Decision::Submit(_), Target::Subject));
-                let labels = (self.label.clone(), target.label());
+                let works_on = matches!((&decision, target), (Decision::Submit(_), None));
+                let labels = (self.label.clone(), label(target));
                 tasks.push(Planned {
-                    dicom_path: target.dicom_path(),
+                    dicom_path: match target.map(|session| &session.dicom) {
+                        Some(Dicom::At(path)) => Some(Arc::clone(path)),
+                        _ => None,
+                    },
                     input_sessions: works_on.then(|| self.ready_sessions(procedure, |_| true)),
                     ..Planned::new(self.dag, procedure, labels, decision)
                 });
@@ -179,7 +161,7 @@ impl Subject<'_> {
 
     /// Decides about one task: first whether a job may be writing its outputs, then by the disk, then by dependencies.
     fn decide(&self, procedure: ProcedureId, target: Target<'_>) -> Decision {
-        let session = target.label();
+        let session = label(target);
         let key = self.key(procedure, &session);
         if !self.policy.selection.contains_key(&key) {
             return Decision::Skip(Skip::NotSelected);
@@ -200,10 +182,6 @@ impl Subject<'_> {
                 return Decision::Skip(waits.flatten().unwrap_or(*skip));
             }
             OwnState::Retry(due) => Some(due),
-            OwnState::SharedOutputs(waiting) if !self.policy.force => {
-                return Decision::Skip(Skip::WaitingFor(waiting));
-            }
-            OwnState::SharedOutputs(_) => Some(Due::Forced { complete: true }),
             OwnState::Disk(Completion::Unreadable(what)) => {
                 return Decision::Skip(Skip::Unreadable(what));
             }
@@ -308,23 +286,17 @@ impl Subject<'_> {
     }
 
     fn target(&self, procedure: ProcedureId, session: &SessionLabel) -> Option<Target<'_>> {
+        let mut sessions = self.sessions.iter();
         match self.dag.get(procedure).scope {
-            Scope::Subject => Some(Target::Subject),
-            Scope::Session => self
-                .sessions
-                .iter()
-                .find(|s| s.session == *session)
-                .map(Target::Session),
+            Scope::Subject => Some(None),
+            Scope::Session => sessions.find(|s| s.session == *session).map(Some),
         }
     }
 
     /// The session of a task, or the wanted sessions of its subject.
     fn sessions_of<'s>(&'s self, target: Target<'s>) -> impl Iterator<Item = &'s Session> {
-        let (one, all) = match target {
-            Target::Session(session) => (Some(session), &[][..]),
-            Target::Subject => (None, self.wanted.as_slice()),
-        };
-        one.into_iter().chain(all.iter().copied())
+        let all = self.wanted.iter().filter(move |_| target.is_none());
+        target.into_iter().chain(all.copied())
     }
 
     fn has_dicom(&self, target: Target<'_>) -> bool {
@@ -333,8 +305,8 @@ impl Subject<'_> {
 
     fn is_excluded(&self, target: Target<'_>) -> bool {
         match target {
-            Target::Session(session) => self.policy.cohort.excludes(session),
-            Target::Subject => self.wanted.is_empty(),
+            Some(session) => self.policy.cohort.excludes(session),
+            None => self.wanted.is_empty(),
         }
     }
 

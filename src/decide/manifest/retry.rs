@@ -107,14 +107,12 @@ pub fn next(rules: &RetryRules, row: &TaskRow, configured: &Resources) -> RetryS
     let Some(rule) = rules.on.get(&reason) else {
         return state;
     };
-    if let (Some(factor), Some(asked)) = (rule.mem_factor, asked_mem(row, configured)) {
-        let most = rule.mem_max.as_ref().and_then(|most| most.bound());
-        state.mem_mb = raised(asked, factor, most).or(state.mem_mb);
-    }
-    if let (Some(factor), Some(asked)) = (rule.time_factor, asked_time(row, configured)) {
-        let most = rule.time_max.as_ref().and_then(|most| most.bound());
-        state.time_s = raised(asked, factor, most).or(state.time_s);
-    }
+    let most = rule.mem_max.as_ref().and_then(|most| most.bound());
+    let mem = raised(asked_mem(row, configured), rule.mem_factor, most);
+    state.mem_mb = mem.or(state.mem_mb);
+    let most = rule.time_max.as_ref().and_then(|most| most.bound());
+    let time = raised(asked_time(row, configured), rule.time_factor, most);
+    state.time_s = time.or(state.time_s);
     if rule.exclude_node
         && let Some(nodes) = row.facts.node_list.as_deref().filter(|text| is_nodes(text))
     {
@@ -177,7 +175,8 @@ fn is_infrastructure(reason: Reason) -> bool {
 }
 
 /// A multiple of the requested value, at most `most`. `None` if that is not more than before.
-fn raised(asked: u64, factor: f64, most: Option<u64>) -> Option<u64> {
+fn raised(asked: Option<u64>, factor: Option<f64>, most: Option<u64>) -> Option<u64> {
+    let (asked, factor) = asked.zip(factor)?;
     // Exact: sizes and times are far below 2^53, and larger values saturate.
     let wanted = (asked as f64 * factor).ceil() as u64;
     let to = most.map_or(wanted, |most| wanted.min(most));

@@ -11,7 +11,7 @@ use rustix::fs::Stat;
 use serde::Serialize;
 
 use super::Completion;
-use super::probe::{Effort, Outcome, Probe, Rule, Search, SubjectProbe, Task, freesurfer};
+use super::probe::{Effort, Outcome, Probe, Rule, Search, SubjectProbe, Task, Watch, freesurfer};
 use crate::base::text::plural;
 use crate::gather::disk::Unreadable;
 use crate::gather::disk::reader::{is_directory, is_regular, modified};
@@ -136,15 +136,17 @@ impl Explainer<'_> {
             is_thorough: true,
         };
         let (mut required, mut forbidden) = (Vec::new(), Vec::new());
-        let completion = self
-            .subject
-            .evaluate(&task, effort, &mut |rule, outcome, search| {
+        let mut watch = Watch {
+            effort,
+            report: Some(&mut |rule, outcome, search| {
                 let list = match rule {
                     Rule::Forbidden(_) => &mut forbidden,
                     _ => &mut required,
                 };
                 list.push(self.finding(&task, rule, outcome, search));
-            });
+            }),
+        };
+        let completion = self.subject.evaluate(&task, &mut watch);
         Findings {
             verdict: match completion {
                 Completion::Complete => Verdict::Complete,

@@ -264,7 +264,14 @@ impl<'s> Search<'s> {
 type Apply<'l> = dyn FnMut(Rule<'_>) -> bool + 'l;
 
 /// Called after each rule.
-type Report<'l> = dyn FnMut(&Rule<'_>, &Result<Outcome, Unreadable>, Search<'_>) + 'l;
+type Report<'w> = &'w mut dyn FnMut(&Rule<'_>, &Result<Outcome, Unreadable>, Search<'_>);
+
+/// An evaluation's effort, and its report to those who need more than the result.
+#[derive(Default)]
+pub(crate) struct Watch<'w> {
+    pub(crate) effort: Effort,
+    pub(crate) report: Option<Report<'w>>,
+}
 
 /// The completions of a subject's tasks.
 type Answers = HashMap<(ProcedureId, SessionLabel), Completion>;
@@ -298,7 +305,7 @@ impl SubjectCompletions for SubjectProbe<'_> {
             return answer.clone();
         }
         let task = self.task(procedure, session);
-        let answer = self.evaluate(&task, Effort::default(), &mut |_, _, _| ());
+        let answer = self.evaluate(&task, &mut Watch::default());
         self.answers.borrow_mut().insert(key, answer.clone());
         answer
     }
@@ -316,17 +323,20 @@ impl SubjectCompletions for SubjectProbe<'_> {
         };
         let (mut newest, mut is_unreadable) = (None, false);
         let task = self.task(procedure, session);
-        self.evaluate_required(&task, effort, &mut |_, outcome, search| {
-            is_unreadable |= outcome.is_err() || search.error.is_some();
-            newest = newest.max(search.newest);
-        });
+        let mut watch = Watch {
+            effort,
+            report: Some(&mut |_, outcome, search| {
+                is_unreadable |= outcome.is_err() || search.error.is_some();
+                newest = newest.max(search.newest);
+            }),
+        };
+        self.evaluate_required(&task, &mut watch);
         newest.filter(|_| !is_unreadable)
     }
 
     fn is_forbidden(&self, procedure: ProcedureId, session: &SessionLabel) -> bool {
         let task = self.task(procedure, session);
-        let forbidden = self.evaluate_forbidden(&task, Effort::default(), &mut |_, _, _| ());
-        forbidden == Completion::Incomplete
+        self.evaluate_forbidden(&task, &mut Watch::default()) == Completion::Incomplete
     }
 }
 

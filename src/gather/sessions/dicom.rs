@@ -44,66 +44,56 @@ pub fn hold_session(
             }
             Dicom::NotNeeded | Dicom::Missing => return Ok(None),
         };
-        let (files, newest) = match gate.settle {
-            // Finding the newest file requires all of them.
-            Some(_) => dicom_files(reader, &directory)?,
-            None => (count_files(reader, &directory, needed)?, None),
-        };
-        Ok(match files < needed {
-            true => Some(Hold::TooFewFiles { files, needed }),
-            false => settling(gate, newest, now),
+        // Finding the newest file requires all of them.
+        let enough = gate.settle.map_or(needed, |_| u64::MAX);
+        let (files, newest) = look(reader, &directory, enough, gate.settle.is_some())?;
+        let settled = newest.zip(gate.settle).map(|(newest, settle)| {
+            let settled = newest.checked_add_signed(settle);
+            settled.unwrap_or(DateTime::<Utc>::MAX_UTC)
+        });
+        Ok(match settled.filter(|settled| *settled > now) {
+            _ if files < needed => Some(Hold::TooFewFiles { files, needed }),
+            until => until.map(|until| Hold::Settling { until }),
         })
     };
     held().unwrap_or_else(|unreadable| Some(Hold::Unreadable(unreadable)))
 }
 
-fn settling(gate: &Gate, newest: Option<DateTime<Utc>>, now: DateTime<Utc>) -> Option<Hold> {
-    let until = newest?
-        .checked_add_signed(gate.settle?)
-        .unwrap_or(DateTime::<Utc>::MAX_UTC);
-    (until > now).then_some(Hold::Settling { until })
-}
-
-/// The number of files at any depth below a DICOM directory (links to files count, hidden files do not), and the newest
-/// modification time of files (also hidden ones, to which rsync writes) and empty directories. Follows links, but no
-/// loops.
+/// The number of files at any depth below a DICOM directory, up to `enough` (links to files count, hidden files do not),
+/// and with `wants_age` the newest modification time of files (also hidden ones, to which rsync writes) and empty
+/// directories. Follows links, but no loops.
 ///
 /// # Errors
-/// The first directory or file that could not be read: a count without it would be wrong.
-fn dicom_files(
+/// The first directory or file that could not be read, unless there are enough without it.
+fn look(
     reader: &Reader,
     directory: &Path,
+    enough: u64,
+    wants_age: bool,
 ) -> Result<(u64, Option<DateTime<Utc>>), Unreadable> {
-    let (mut files, mut newest) = (0, None);
-    let mut problem = None;
+    let (mut files, mut newest, mut problem) = (0, None, None);
     let unread = walk(reader, directory, &mut |path, is_data| {
-        match reader.stat(path) {
-            Ok(Some(stat)) => {
+        match wants_age.then(|| reader.stat(path)) {
+            None => files += u64::from(is_data),
+            Some(Ok(Some(stat))) => {
                 files += u64::from(is_data);
                 newest = newest.max(modified(&stat));
             }
-            Ok(None) => {}
-            Err(unreadable) => problem = Some(unreadable),
+            Some(Ok(None)) => {}
+            Some(Err(unreadable)) => problem = Some(unreadable),
         }
-        problem.is_none()
+        problem.is_none() && files < enough
     });
-    problem.or(unread).map_or(Ok((files, newest)), Err)
+    let problem = problem.or(unread).filter(|_| files < enough);
+    problem.map_or(Ok((files, newest)), Err)
 }
 
 /// Counts the files below a DICOM directory, up to `enough`.
 ///
 /// # Errors
-/// The first directory or file that could not be read, unless there are enough without it.
+/// As the walk, unless there are enough files.
 pub fn count_files(reader: &Reader, directory: &Path, enough: u64) -> Result<u64, Unreadable> {
-    let mut files = 0;
-    let unread = walk(reader, directory, &mut |_, is_data| {
-        files += u64::from(is_data);
-        files < enough
-    });
-    match unread {
-        Some(unreadable) if files < enough => Err(unreadable),
-        _ => Ok(files),
-    }
+    Ok(look(reader, directory, enough, false)?.0)
 }
 
 /// Calls `see` for the files below `top` until it returns false; also for hidden files and empty directories, which have

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use super::{Subject, Target, in_flight};
+use super::{Subject, Target, in_flight, label};
 use crate::decide::manifest::{Blocked, Due, Input, Outlook, Skip, Waiting, retry};
 use crate::gather::completion::Completion;
 use crate::model::bids::{Dicom, Session, SessionLabel};
@@ -16,12 +16,10 @@ use crate::model::state::{CLOCK_SLACK, Reason, TaskKey, TaskRow, TaskStatus};
 /// The state of a task, apart from its dependencies.
 #[derive(Debug, Clone)]
 pub(super) enum OwnState {
-    /// In flight or failed.
+    /// In flight, failed, or waiting for a job that may be writing its outputs.
     Recorded(Box<Skip>),
-    /// Failed and due for a retry: its markers are not trusted.
+    /// Due whatever its markers are: failed and to be retried, or forced.
     Retry(Due),
-    /// Complete on disk only, while a dependency may be writing the same files, or left them unfinished.
-    SharedOutputs(Box<Waiting>),
     Disk(Completion),
 }
 
@@ -56,7 +54,11 @@ impl Subject<'_> {
             if self.is_left_by_failed(procedure, session) {
                 state = OwnState::Retry(Due::FailedBefore { complete: true });
             } else if let Some(waiting) = self.other_writer(procedure, session) {
-                state = OwnState::SharedOutputs(Box::new(waiting));
+                // A dependency may be writing the same files, or left them unfinished.
+                state = match self.is_forced(&self.key(procedure, session)) {
+                    true => OwnState::Retry(Due::Forced { complete: true }),
+                    false => OwnState::Recorded(Box::new(Skip::WaitingFor(Box::new(waiting)))),
+                };
             }
         }
         self.own_states.borrow_mut().insert(known, state.clone());
@@ -220,15 +222,15 @@ impl Subject<'_> {
         if is_left_out {
             return false;
         }
-        let key = (procedure, target.label());
+        let key = (procedure, label(target));
         if let Some(known) = self.late.borrow().get(&key) {
             return *known;
         }
         // A subject's attempt whose row does not list its sessions is not checked.
         let known = row.input_sessions.as_deref();
         let was_input = |session: &&Session| match target {
-            Target::Session(_) => true,
-            Target::Subject => known.is_some_and(|known| {
+            Some(_) => true,
+            None => known.is_some_and(|known| {
                 let mut labels = known.split(' ');
                 labels.any(|label| label == session.session.as_str())
             }),

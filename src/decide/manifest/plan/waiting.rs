@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::own_state::{OwnState, failure};
-use super::{Subject, Target};
+use super::{Subject, Target, label};
 use crate::decide::manifest::{Blocked, Decision, Skip, Waiting};
 use crate::gather::completion::Completion;
 use crate::gather::sessions::dicom::Hold;
@@ -25,7 +25,7 @@ impl Subject<'_> {
         }
         let needed = self.dag.get(procedure).rules.min_sessions;
         // Dependencies and DICOM files already ensure that there is one.
-        if needed < 2 || matches!(target, Target::Session(_)) {
+        if needed < 2 || target.is_some() {
             return None;
         }
         let ready = self.ready_sessions(procedure, |_| true).len();
@@ -57,7 +57,7 @@ impl Subject<'_> {
             let is_same = matches!(rule, SessionsRule::Same | SessionsRule::ByScope);
             let sessions: Vec<SessionLabel> = match (declared.scope, target) {
                 (Scope::Subject, _) => vec![SessionLabel::none()],
-                (Scope::Session, Target::Session(one)) if is_same => vec![one.session.clone()],
+                (Scope::Session, Some(one)) if is_same => vec![one.session.clone()],
                 (Scope::Session, _) => self.sessions.iter().map(|s| s.session.clone()).collect(),
             };
             let session = sessions.into_iter().find(|session| {
@@ -66,7 +66,7 @@ impl Subject<'_> {
             })?;
             Some(Skip::WaitingFor(Box::new(Waiting {
                 procedure: Arc::clone(&declared.name),
-                session: (session != target.label()).then_some(session),
+                session: (session != label(target)).then_some(session),
                 ..Waiting::default()
             })))
         })
@@ -84,12 +84,11 @@ impl Subject<'_> {
             let is_same = matches!(rule, SessionsRule::Same | SessionsRule::ByScope);
             let ready = match (declared.scope, target) {
                 (Scope::Subject, _) => self.readiness(*dependency, &SessionLabel::none()),
-                (Scope::Session, Target::Session(session)) if is_same => {
+                (Scope::Session, Some(session)) if is_same => {
                     self.readiness(*dependency, &session.session)
                 }
                 (Scope::Session, _) => {
-                    let needs_one = matches!(target, Target::Subject);
-                    return self.missing_sessions(*dependency, *rule, needs_one);
+                    return self.missing_sessions(*dependency, *rule, target.is_none());
                 }
             };
             match ready {

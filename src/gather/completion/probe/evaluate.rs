@@ -5,7 +5,7 @@ use std::path::Path;
 
 use regex::bytes::Regex;
 
-use super::{Effort, Outcome, Report, Rule, Search, SubjectProbe, Task, freesurfer, qsirecon};
+use super::{Outcome, Rule, Search, SubjectProbe, Task, Watch, freesurfer, qsirecon};
 use crate::gather::completion::{Completion, find};
 use crate::gather::disk::reader::{Reader, is_directory, is_regular};
 use crate::gather::disk::{Dir, EntryKind, SharedListings, Unreadable};
@@ -13,17 +13,12 @@ use crate::model::procedure::Check;
 use crate::model::procedure::marker::{Count, Marker, Pattern, Required};
 
 impl SubjectProbe<'_> {
-    pub(crate) fn evaluate(
-        &self,
-        task: &Task<'_>,
-        effort: Effort,
-        report: &mut Report<'_>,
-    ) -> Completion {
-        let required = self.evaluate_required(task, effort, report);
-        if required != Completion::Complete && !effort.is_thorough {
+    pub(crate) fn evaluate(&self, task: &Task<'_>, watch: &mut Watch<'_>) -> Completion {
+        let required = self.evaluate_required(task, watch);
+        if required != Completion::Complete && !watch.effort.is_thorough {
             return required;
         }
-        let forbidden = self.evaluate_forbidden(task, effort, report);
+        let forbidden = self.evaluate_forbidden(task, watch);
         match required {
             Completion::Complete => forbidden,
             decided => decided,
@@ -31,23 +26,18 @@ impl SubjectProbe<'_> {
     }
 
     /// Applies the rules for files that must exist.
-    pub(super) fn evaluate_required(
-        &self,
-        task: &Task<'_>,
-        effort: Effort,
-        report: &mut Report<'_>,
-    ) -> Completion {
+    pub(super) fn evaluate_required(&self, task: &Task<'_>, watch: &mut Watch<'_>) -> Completion {
         let mut decided = None;
         let mut all_excused = true;
         let mut apply = |rule: Rule<'_>| {
-            let outcome = self.apply(task, &rule, effort, report);
+            let outcome = self.apply(task, &rule, watch);
             all_excused &= outcome == Ok(Outcome::Excused);
             decided = decided.take().or_else(|| match outcome {
                 Ok(Outcome::Found | Outcome::Excused) => None,
                 Ok(Outcome::Missing) => Some(Completion::Incomplete),
                 Err(unreadable) => Some(Completion::Unreadable(Box::new(unreadable))),
             });
-            decided.is_none() || effort.is_thorough
+            decided.is_none() || watch.effort.is_thorough
         };
         match (task.procedure.check, &task.procedure.completion.required) {
             (Check::Freesurfer, _) => freesurfer::rules(self, &mut apply),
@@ -66,21 +56,16 @@ impl SubjectProbe<'_> {
     }
 
     /// Applies the rules for files that must not exist (crash files).
-    pub(super) fn evaluate_forbidden(
-        &self,
-        task: &Task<'_>,
-        effort: Effort,
-        report: &mut Report<'_>,
-    ) -> Completion {
+    pub(super) fn evaluate_forbidden(&self, task: &Task<'_>, watch: &mut Watch<'_>) -> Completion {
         let mut decided = None;
         for pattern in &task.procedure.completion.forbid {
-            let outcome = self.apply(task, &Rule::Forbidden(pattern), effort, report);
+            let outcome = self.apply(task, &Rule::Forbidden(pattern), watch);
             decided = decided.or(match outcome {
                 Ok(Outcome::Found) => Some(Completion::Incomplete),
                 Ok(Outcome::Missing | Outcome::Excused) => None,
                 Err(unreadable) => Some(Completion::Unreadable(Box::new(unreadable))),
             });
-            if decided.is_some() && !effort.is_thorough {
+            if decided.is_some() && !watch.effort.is_thorough {
                 break;
             }
         }
@@ -91,10 +76,9 @@ impl SubjectProbe<'_> {
         &self,
         task: &Task<'_>,
         rule: &Rule<'_>,
-        effort: Effort,
-        report: &mut Report<'_>,
+        watch: &mut Watch<'_>,
     ) -> Result<Outcome, Unreadable> {
-        let mut search = Search::new(self.reader(), effort);
+        let mut search = Search::new(self.reader(), watch.effort);
         let applied = match rule {
             Rule::Anything => {
                 self.anything(&task.output, &mut search);
@@ -116,7 +100,9 @@ impl SubjectProbe<'_> {
             }
         };
         let outcome = applied.and_then(|()| search.outcome());
-        report(rule, &outcome, search);
+        if let Some(report) = &mut watch.report {
+            report(rule, &outcome, search);
+        }
         outcome
     }
 

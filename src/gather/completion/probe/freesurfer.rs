@@ -3,12 +3,14 @@
 //! recon-all writes `scripts/recon-all.done` at its end, with the exit code as first line if it
 //! failed; `-base` writes the time points of a template into `base-tps` (recon-all's script).
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::{Apply, Rule, Search, SubjectProbe, Task};
-use crate::gather::disk::reader::is_directory;
-use crate::gather::disk::{Dir, EntryKind, Unreadable};
+use crate::gather::completion::find;
+use crate::gather::disk::Unreadable;
 use crate::model::bids::SessionLabel;
+use crate::model::procedure::marker::Pattern;
 
 /// Written at the end of a run, in its directory.
 pub(crate) const DONE: &str = "scripts/recon-all.done";
@@ -43,50 +45,31 @@ pub(super) fn rules(subject: &SubjectProbe<'_>, apply: &mut Apply<'_>) {
 }
 
 /// The sessions with a T1w image. Empty if the subject has its own `anat/`; `None` if there are no images.
-fn scanned(subject: &SubjectProbe<'_>) -> Result<Option<Vec<SessionLabel>>, Unreadable> {
-    let bids = subject.bids();
-    let top = subject.listings.get(&bids);
-    let listing = match &*top {
-        Dir::There(listing) => listing,
-        Dir::Absent => return Ok(None),
-        Dir::Failed(unreadable) => return Err(unreadable.clone()),
-    };
-    let mut sessions = Vec::new();
-    let mut has_session_level = false;
-    for entry in listing.iter() {
-        let label = entry.name.to_str().map(SessionLabel::new);
-        let Some(Ok(label)) = label else { continue };
-        let dir = bids.join(&label);
-        let is_session = match entry.kind {
-            EntryKind::Directory => true,
-            EntryKind::Link => {
-                (subject.reader().stat(&dir)?).is_some_and(|stat| is_directory(&stat))
-            }
-            EntryKind::File | EntryKind::Other => false,
-        };
-        if is_session {
-            has_session_level = true;
-            if has_t1w(subject, &dir)? {
-                sessions.push(label);
-            }
-        }
-    }
-    let has_image = !sessions.is_empty() || !has_session_level && has_t1w(subject, &bids)?;
-    Ok(has_image.then_some(sessions))
-}
-
+///
 /// Checks names only: a git-annex link without content is an image too, or the subject would seem to need fewer runs.
-fn has_t1w(subject: &SubjectProbe<'_>, dir: &Path) -> Result<bool, Unreadable> {
-    match &*subject.listings.get(&dir.join("anat")) {
-        Dir::There(anat) => Ok(anat.iter().any(|entry| {
-            let name = entry.name.as_encoded_bytes();
-            name.ends_with(b"_T1w.nii.gz")
-                && !name.starts_with(b".")
-                && !entry.name.to_string_lossy().contains("defaced")
-        })),
-        Dir::Absent => Ok(false),
-        Dir::Failed(unreadable) => Err(unreadable.clone()),
-    }
+fn scanned(subject: &SubjectProbe<'_>) -> Result<Option<BTreeSet<SessionLabel>>, Unreadable> {
+    let bids = subject.bids();
+    let find = |pattern: &str, visit: &mut find::Visit<'_>| match Pattern::parse(pattern) {
+        Ok(pattern) => find::find((&subject.listings, None), &bids, &pattern, visit),
+        Err(_) => Ok(false),
+    };
+    let session = |path: &Path| {
+        let first = path.strip_prefix(&bids).ok()?.iter().next()?.to_str();
+        SessionLabel::new(first?).ok()
+    };
+    let is_image = |path: &Path| !path.to_string_lossy().contains("defaced");
+    let mut sessions = BTreeSet::new();
+    find("ses-*/anat/*_T1w.nii.gz", &mut |path, _| {
+        let name = path.file_name().unwrap_or_default();
+        sessions.extend(session(path).filter(|_| is_image(name.as_ref())));
+        Ok(false)
+    })?;
+    let has_image = !sessions.is_empty()
+        || !find("ses-*/", &mut |path, _| Ok(session(path).is_some()))?
+            && find("anat/*_T1w.nii.gz", &mut |path, _| {
+                Ok(is_image(path.file_name().unwrap_or_default().as_ref()))
+            })?;
+    Ok(has_image.then_some(sessions))
 }
 
 /// Found if the run ended successfully.

@@ -7,7 +7,6 @@
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use serde_yaml::Value;
 
 use super::{Apply, Rule, SubjectProbe};
 use crate::base::regular::{error_text, read_regular};
@@ -40,8 +39,7 @@ struct Spec {
 #[derive(Deserialize)]
 #[serde(expecting = "a mapping")]
 struct SpecNode {
-    #[serde(default)]
-    qsirecon_suffix: Value,
+    qsirecon_suffix: Option<String>,
 }
 
 /// Reads the distinct `qsirecon_suffix` values of a workflow file, in their order.
@@ -61,12 +59,7 @@ fn from_spec(spec: Spec) -> Result<Vec<String>, String> {
     let nodes = spec.nodes.ok_or("it has no list 'nodes'")?;
     let mut suffixes = Vec::new();
     for (index, node) in nodes.into_iter().enumerate() {
-        let suffix = match node.qsirecon_suffix {
-            Value::Null => continue,
-            Value::String(text) => text,
-            Value::Number(number) => number.to_string(),
-            _ => "/".to_owned(),
-        };
+        let suffix = node.qsirecon_suffix.unwrap_or_default();
         if suffix.contains(['/', '*', '?', '[', '{', '}']) {
             return Err(format!(
                 "'qsirecon_suffix' of node {} cannot be part of a directory name",
@@ -101,7 +94,8 @@ pub(super) fn rules(subject: &SubjectProbe<'_>, session: &SessionLabel, apply: &
         .all(|pattern| {
             apply(Rule::Marker(&Marker {
                 base: Base::Procedure,
-                min_size: 1,
+                // More than the default, so that a directory of this name does not count.
+                min_size: 2,
                 ..Marker::new(pattern)
             }))
         });
@@ -141,7 +135,7 @@ mod tests {
             ("nodes: [a]\n", "nodes[0]: invalid type"),
             (
                 "nodes: [{qsirecon_suffix: [a]}]\n",
-                "'qsirecon_suffix' of node 1 cannot be part of a directory name",
+                "nodes[0].qsirecon_suffix: invalid type: sequence, expected a string",
             ),
             (
                 "nodes: [{}, {qsirecon_suffix: ../x}]\n",
