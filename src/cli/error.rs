@@ -9,7 +9,7 @@ use crate::base::sys;
 use crate::config::ConfigError;
 use crate::decide::manifest::selection::SelectionError;
 use crate::executor::ExecutorError;
-use crate::gather::completion::probe::qsirecon::SpecError;
+use crate::gather::completion::probe::apps::SpecError;
 use crate::gather::sessions::discover::DiscoverError;
 use crate::gather::sessions::lists::CohortError;
 use crate::setup::init::InitError;

@@ -11,7 +11,7 @@ use rustix::fs::Stat;
 use serde::Serialize;
 
 use super::Completion;
-use super::probe::{Effort, Outcome, Probe, Rule, Search, SubjectProbe, Task, Watch, freesurfer};
+use super::probe::{Effort, Outcome, Probe, Rule, Search, SubjectProbe, Task, Watch, apps};
 use crate::base::text::plural;
 use crate::gather::disk::Unreadable;
 use crate::gather::disk::reader::{is_directory, is_regular, modified};
@@ -118,9 +118,9 @@ impl Probe {
     /// For a report on many tasks: only one match of each rule, and no similar names.
     pub fn brief_explainer<'a>(&'a self, subject: &'a SubjectLabel) -> Explainer<'a> {
         Explainer {
-            subject: self.subject(subject, false),
             most: 1,
             names: 0,
+            ..self.explainer(subject)
         }
     }
 }
@@ -207,7 +207,9 @@ impl Explainer<'_> {
             matches,
             count: search.count,
             nearest,
-            note: search.note.or_else(|| note(subject, task, rule, outcome)),
+            note: search
+                .note
+                .or_else(|| note(subject, task, rule, (outcome, search.wanted))),
         }
     }
 }
@@ -223,8 +225,8 @@ fn name(rule: &Rule<'_>, subject: &SubjectProbe<'_>, task: &Task<'_>) -> String 
         Rule::Marker(marker) => marker.pattern.as_str().to_owned(),
         Rule::Forbidden(pattern) => pattern.as_str().to_owned(),
         Rule::Images(_) => "anat/*_T1w.nii.gz".to_owned(),
-        Rule::Run(run) => format!("{run}/{}", freesurfer::DONE),
-        Rule::TimePoints { template, .. } => format!("{template}/{}", freesurfer::TIME_POINTS),
+        Rule::Run(run) => format!("{run}/{}", apps::DONE),
+        Rule::TimePoints { template, .. } => format!("{template}/{}", apps::TIME_POINTS),
     }
 }
 
@@ -233,7 +235,7 @@ fn note(
     subject: &SubjectProbe<'_>,
     task: &Task<'_>,
     rule: &Rule<'_>,
-    outcome: &Result<Outcome, Unreadable>,
+    (outcome, wanted): (&Result<Outcome, Unreadable>, usize),
 ) -> Option<String> {
     match (outcome, rule) {
         (Err(unreadable), _) => {
@@ -246,9 +248,8 @@ fn note(
             let input = subject.input(task);
             Some(format!("nothing matches '{when}' in {}", input.display()))
         }
-        (Ok(Outcome::Missing), Rule::Marker(marker)) => {
-            let needed = subject.needed(marker, task).ok()?;
-            (needed > 1).then(|| format!("{needed} matches are required"))
+        (Ok(Outcome::Missing), Rule::Marker(_)) => {
+            (wanted > 1).then(|| format!("{wanted} matches are required"))
         }
         (Ok(Outcome::Missing), Rule::Images(_)) => {
             Some(format!("no T1w image below {}", subject.bids().display()))

@@ -3,9 +3,8 @@
 //! A [`Probe`] serves one pass and reads each file only once. Evaluation ([`evaluate`]) is lazy: it stops at the first
 //! marker that is certainly missing.
 
+pub mod apps;
 mod evaluate;
-pub mod freesurfer;
-pub mod qsirecon;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, Utc};
 
-use qsirecon::SpecError;
+use apps::SpecError;
 
 use super::{Completion, Completions, SubjectCompletions};
 use crate::gather::disk::reader::{Reader, modified};
@@ -87,7 +86,7 @@ impl Probe {
             .iter()
             .any(|(_, procedure)| procedure.check == Check::Qsirecon);
         let suffixes = match qsirecon_spec {
-            Some(file) if needed => qsirecon::suffixes(file)?,
+            Some(file) if needed => apps::suffixes(file)?,
             _ => Vec::new(),
         };
         Ok(Self {
@@ -195,7 +194,7 @@ pub(crate) struct Search<'s> {
     reader: &'s Reader,
     effort: Effort,
     /// The number of matches that are required.
-    wanted: usize,
+    pub(super) wanted: usize,
     is_excused: bool,
     pub(super) count: usize,
     pub(super) matches: Vec<PathBuf>,

@@ -41,8 +41,8 @@ pub enum Dir {
 /// The names in a directory, sorted by bytes, with their types; without `.` and `..`.
 #[derive(Debug, Default)]
 pub struct Listing {
-    names: Box<[u8]>,
-    slots: Box<[Slot]>,
+    names: Vec<u8>,
+    slots: Vec<Slot>,
 }
 
 /// One entry of a [`Listing`].
@@ -70,6 +70,23 @@ struct Slot {
 }
 
 impl Listing {
+    /// Adds an entry, in any order.
+    fn add(&mut self, name: &[u8], kind: EntryKind) -> Result<(), Errno> {
+        let start = u32::try_from(self.names.len()).map_err(|_| Errno::OVERFLOW)?;
+        let len = u16::try_from(name.len()).map_err(|_| Errno::OVERFLOW)?;
+        self.names.extend_from_slice(name);
+        self.slots.push(Slot { start, len, kind });
+        Ok(())
+    }
+
+    /// Sorts the entries, after all were added.
+    fn finish(&mut self) {
+        let names = &self.names;
+        (self.slots).sort_unstable_by(|a, b| bytes(names, a).cmp(bytes(names, b)));
+        self.slots.shrink_to_fit();
+        self.names.shrink_to_fit();
+    }
+
     pub fn len(&self) -> usize {
         self.slots.len()
     }
@@ -107,33 +124,6 @@ impl Listing {
             .binary_search_by(|slot| bytes(&self.names, slot).cmp(name.as_bytes()))
             .ok()?;
         self.slots.get(at).map(|slot| self.entry(slot))
-    }
-}
-
-/// Builds a [`Listing`] from names in any order.
-#[derive(Default)]
-struct Builder {
-    names: Vec<u8>,
-    slots: Vec<Slot>,
-}
-
-impl Builder {
-    fn add(&mut self, name: &[u8], kind: EntryKind) -> Result<(), Errno> {
-        let start = u32::try_from(self.names.len()).map_err(|_| Errno::OVERFLOW)?;
-        let len = u16::try_from(name.len()).map_err(|_| Errno::OVERFLOW)?;
-        self.names.extend_from_slice(name);
-        self.slots.push(Slot { start, len, kind });
-        Ok(())
-    }
-
-    fn finish(mut self) -> Listing {
-        let names = &self.names;
-        self.slots
-            .sort_unstable_by(|a, b| bytes(names, a).cmp(bytes(names, b)));
-        Listing {
-            names: self.names.into(),
-            slots: self.slots.into(),
-        }
     }
 }
 

@@ -17,7 +17,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, openat, statat};
 use rustix::io::Errno;
 
-use super::{Builder, Dir, Dirs, EntryKind, Listing, Unreadable, is_absence};
+use super::{Dir, Dirs, EntryKind, Listing, Unreadable, is_absence};
 use crate::model::annex::Annex;
 use hidden::Hidden;
 
@@ -117,20 +117,12 @@ impl Reader {
         limit: usize,
         first_line: bool,
     ) -> Result<Option<Vec<u8>>, Unreadable> {
-        let text = attempt(path, || {
-            let file = File::open(path)?;
-            let mut text = Vec::new();
-            while text.len() < limit
-                && !(first_line && text.contains(&b'\n'))
-                && file.read_more(&mut text, limit.min(4096))?
-            {}
-            text.truncate(limit);
-            Ok(text)
-        });
-        match text {
-            Err(Errno::ISDIR) => Ok(None),
-            other => self.classify_text(path, other),
-        }
+        let mut head = Vec::new();
+        let is_there = self.windows(path, usize::MAX, &mut |text| {
+            head = text.get(..limit).unwrap_or(text).to_vec();
+            text.len() < limit && !(first_line && text.contains(&b'\n'))
+        })?;
+        Ok(is_there.then_some(head))
     }
 
     /// Passes a file's text to `see` part by part, each with the last `overlap` bytes of the previous part, until `see`
@@ -256,7 +248,7 @@ fn list(path: &Path) -> Result<Listing, Errno> {
     let fd = open(path, OFlags::DIRECTORY)?;
     let mut buffer = [MaybeUninit::<u8>::uninit(); BUFFER];
     let mut dir = RawDir::new(fd.as_fd(), &mut buffer);
-    let mut listing = Builder::default();
+    let mut listing = Listing::default();
     while let Some(entry) = dir.next() {
         let entry = match entry {
             Ok(entry) => entry,
@@ -271,7 +263,8 @@ fn list(path: &Path) -> Result<Listing, Errno> {
             listing.add(name, kind)?;
         }
     }
-    Ok(listing.finish())
+    listing.finish();
+    Ok(listing)
 }
 
 /// The entry's type, by a call of its own on file systems that do not include it. `None` if the entry was removed

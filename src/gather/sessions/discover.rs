@@ -143,13 +143,6 @@ impl Problems {
         }
     }
 
-    /// Moves the names of one kind from `from`.
-    fn take(&mut self, kind: Problem, from: &mut Self) {
-        if let Some(names) = from.0.remove(&kind) {
-            self.0.entry(kind).or_default().extend(names);
-        }
-    }
-
     fn below(mut self, parent: &str) -> Self {
         for name in self.0.values_mut().flatten() {
             *name = format!("{parent}/{name}");
@@ -200,10 +193,7 @@ fn note(kind: Problem, names: &[String], root: &Path, what: &str) -> String {
         true => "skipped",
         false => "found",
     };
-    let count = match kind {
-        Problem::Twin => plural(names.len(), "group"),
-        _ => plural_of(names.len(), "entry", "entries"),
-    };
+    let count = plural_of(names.len(), "entry", "entries");
     let (root, names) = (root.display(), few(names, SHOWN));
     format!("{verb} {count} below {root} ({reason}): {names}{remedy}")
 }

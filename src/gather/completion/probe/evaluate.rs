@@ -5,7 +5,7 @@ use std::path::Path;
 
 use regex::bytes::Regex;
 
-use super::{Outcome, Rule, Search, SubjectProbe, Task, Watch, freesurfer, qsirecon};
+use super::{Outcome, Rule, Search, SubjectProbe, Task, Watch, apps};
 use crate::gather::completion::{Completion, find};
 use crate::gather::disk::reader::{Reader, is_directory, is_regular};
 use crate::gather::disk::{Dir, EntryKind, SharedListings, Unreadable};
@@ -40,8 +40,8 @@ impl SubjectProbe<'_> {
             decided.is_none() || watch.effort.is_thorough
         };
         match (task.procedure.check, &task.procedure.completion.required) {
-            (Check::Freesurfer, _) => freesurfer::rules(self, &mut apply),
-            (Check::Qsirecon, _) => qsirecon::rules(self, task.session, &mut apply),
+            (Check::Freesurfer, _) => apps::freesurfer(self, &mut apply),
+            (Check::Qsirecon, _) => apps::qsirecon(self, task.session, &mut apply),
             (Check::Markers, Required::NonEmptyDirectory) => {
                 apply(Rule::Anything);
             }
@@ -94,9 +94,9 @@ impl SubjectProbe<'_> {
             }
             Rule::Images(None) => Ok(()),
             Rule::Images(Some(unreadable)) => Err(unreadable.clone()),
-            Rule::Run(run) => freesurfer::run(self, task, run, &mut search),
+            Rule::Run(run) => apps::run(self, task, run, &mut search),
             Rule::TimePoints { template, runs } => {
-                freesurfer::time_points(self, task, template, runs, &mut search)
+                apps::time_points(self, task, template, runs, &mut search)
             }
         };
         let outcome = applied.and_then(|()| search.outcome());
@@ -129,11 +129,15 @@ impl SubjectProbe<'_> {
         marker: &Marker,
         search: &mut Search<'_>,
     ) -> Result<(), Unreadable> {
-        search.is_excused = self.is_excused(marker, task)?;
+        let inputs = self.inputs(marker, task)?;
+        search.is_excused = inputs == 0 && !marker.when.is_empty() && self.has_input(task)?;
         if search.is_excused {
             return Ok(());
         }
-        search.wanted = self.needed(marker, task)?;
+        search.wanted = marker.min_count.max(match marker.count {
+            Some(Count::Input) => inputs,
+            None => 0,
+        });
         let check = |path: &Path, kind| check_file(self.reader(), marker, path, kind);
         let (subject, session) = (self.subject.as_str(), task.session.as_str());
         let pattern = marker.pattern.filled(subject, session);
@@ -144,21 +148,32 @@ impl SubjectProbe<'_> {
         Ok(())
     }
 
-    /// The number of matches that a marker requires.
-    pub(crate) fn needed(&self, marker: &Marker, task: &Task<'_>) -> Result<usize, Unreadable> {
-        let mut inputs = HashSet::new();
-        let counted = marker.when.iter();
-        for when in counted.filter(|_| marker.count == Some(Count::Input)) {
+    /// The number of input files that match a marker's `when`; at most 1 if they are not counted.
+    fn inputs(&self, marker: &Marker, task: &Task<'_>) -> Result<usize, Unreadable> {
+        let (input, mut found) = (self.input(task), HashSet::new());
+        let mut visit = |path: &Path, kind| {
+            if find::is_there(self.reader(), path, kind)? {
+                found.insert(path.to_owned());
+            }
+            Ok(marker.count.is_none() && !found.is_empty())
+        };
+        for when in &marker.when {
             let when = when.filled(self.subject.as_str(), task.session.as_str());
-            let mut count = |path: &Path, kind| {
-                if find::is_there(self.reader(), path, kind)? {
-                    inputs.insert(path.to_owned());
-                }
-                Ok(false)
-            };
-            find::find((&self.listings, None), &self.input(task), &when, &mut count)?;
+            if find::find((&self.listings, None), &input, &when, &mut visit)? {
+                break;
+            }
         }
-        Ok(marker.min_count.max(inputs.len()))
+        Ok(found.len())
+    }
+
+    /// False if the input directory does not exist or is empty, like a mount point without its file system: then its
+    /// future content is unknown.
+    fn has_input(&self, task: &Task<'_>) -> Result<bool, Unreadable> {
+        match &*self.listings.get(&self.input(task)) {
+            Dir::There(listing) => Ok(!listing.is_empty()),
+            Dir::Absent => Ok(false),
+            Dir::Failed(unreadable) => Err(unreadable.clone()),
+        }
     }
 
     /// `counts` decides about each match.
@@ -179,27 +194,6 @@ impl SubjectProbe<'_> {
         let found = find::find((&self.listings, shared), base, pattern, &mut visit);
         if let Err(unreadable) = found {
             search.unread(unreadable);
-        }
-    }
-
-    /// True if nothing matches the marker's `when`. If the input directory does not exist or is empty, like a mount
-    /// point without its file system, its future content is unknown, so the marker is required.
-    fn is_excused(&self, marker: &Marker, task: &Task<'_>) -> Result<bool, Unreadable> {
-        if marker.when.is_empty() {
-            return Ok(false);
-        }
-        let input = self.input(task);
-        let mut visit = |path: &Path, kind| find::is_there(self.reader(), path, kind);
-        for when in &marker.when {
-            let when = when.filled(self.subject.as_str(), task.session.as_str());
-            if find::find((&self.listings, None), &input, &when, &mut visit)? {
-                return Ok(false);
-            }
-        }
-        match &*self.listings.get(&input) {
-            Dir::There(listing) => Ok(!listing.is_empty()),
-            Dir::Absent => Ok(false),
-            Dir::Failed(unreadable) => Err(unreadable.clone()),
         }
     }
 }

@@ -57,7 +57,7 @@ pub(super) fn scan(
     };
     let has_room = |label: &SubjectLabel| have_room(label.as_str(), "");
     let subjects = top.labels(SubjectLabel::new, has_room);
-    let mut problems = top.problems;
+    let problems = top.problems;
     let mut discovery = Discovery {
         unreadable: top.unreadable,
         misspelt: top.misspelt,
@@ -81,8 +81,6 @@ pub(super) fn scan(
         session_problems.extend(found.problems);
         without_sessions.extend(found.without_sessions);
     }
-    // Archives and empty directories of both levels share one note.
-    problems.take(Problem::Hollow, &mut session_problems);
     let mut notes = problems.notes(root, "subject");
     notes.extend(session_problems.notes(root, "session"));
     if subjects.is_empty() && top.has_others {
