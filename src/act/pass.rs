@@ -182,7 +182,7 @@ impl Pass<'_> {
             max_queued_user_jobs: config.max_queued_user_jobs,
             fair: config.fair,
         };
-        let waiting = strays.waiting();
+        let waiting = &strays.waiting;
         let basis = Basis {
             config,
             store,
@@ -192,7 +192,7 @@ impl Pass<'_> {
             policy: &options.policy,
             control: &options.control,
             queue: Some(Queue {
-                jobs_without_row: &waiting,
+                jobs_without_row: waiting,
                 live_jobs: live_jobs(looked),
                 limits: &limits,
             }),

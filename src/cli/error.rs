@@ -9,7 +9,7 @@ use crate::base::sys;
 use crate::config::ConfigError;
 use crate::decide::manifest::selection::SelectionError;
 use crate::executor::ExecutorError;
-use crate::gather::completion::probe::qsirecon::SpecError;
+use crate::gather::completion::probe::apps::SpecError;
 use crate::gather::sessions::discover::DiscoverError;
 use crate::gather::sessions::lists::CohortError;
 use crate::setup::init::InitError;
@@ -175,13 +175,13 @@ impl Failure {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Config(error) => return error.hint.clone(),
-            Self::Selection(error) => return error.hint(),
+            Self::Selection(error) => return error.hint.clone(),
             Self::State(error) => return error.hint(),
             Self::Executor(error) => return error.hint(),
             Self::Table(_) => return None,
             Self::Other { hint, .. } => hint.clone(),
             Self::Discover(error) => error.hint(),
-            Self::Cohort(error) => error.hint(),
+            Self::Cohort(error) => error.hint.clone(),
             Self::Init(error) => error.hint.clone(),
             Self::Spec(error) => error.hint().to_owned(),
             Self::Lock(error) => error.hint().to_owned(),

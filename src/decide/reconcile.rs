@@ -3,9 +3,11 @@
 //! The queue decides first, the disk last: markers are checked only when no job of the task can still be writing. A
 //! failed query is not evidence.
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Duration, Utc};
 
-use crate::executor::Observation;
+use crate::executor::{Observation, Question, REQUEUE_TIME};
 use crate::model::job::JobRef;
 use crate::model::procedure::SubmitRules;
 use crate::model::state::transition::{
@@ -13,14 +15,11 @@ use crate::model::state::transition::{
 };
 use crate::model::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
 
-mod adopt;
 mod evidence;
-mod question;
 pub mod strays;
 mod verdict;
 
-pub use adopt::complete_tags;
-pub use question::{clusters, question};
+pub use verdict::complete_tags;
 
 use evidence::{Evidence, Queued, Recorded};
 use verdict::{Verdict, live_facts, live_status};
@@ -96,7 +95,7 @@ pub fn reconcile(
             now,
         };
         if row.is_in_doubt() {
-            adopt::resolve_doubt(row, rows, &evidence, patience, now, &mut out);
+            verdict::resolve_doubt(&verdict, rows, &evidence, &mut out);
         } else if row.is_in_flight() {
             out.changes.extend(in_flight(&verdict, &evidence));
         } else {
@@ -112,7 +111,7 @@ fn in_flight(verdict: &Verdict<'_>, evidence: &Evidence<'_>) -> Option<Change> {
     // Without the queue's answer, the job may be alive.
     let queued = evidence.queued(row)?;
     if let Some(job) = evidence.under_another_id(row) {
-        return Some(adopt::adoption(row, job.id.clone(), job));
+        return Some(verdict.adoption(job.id.clone(), job));
     }
     let recorded = evidence.recorded(row, &queued);
     match (queued, recorded) {
@@ -132,15 +131,17 @@ fn in_flight(verdict: &Verdict<'_>, evidence: &Evidence<'_>) -> Option<Change> {
         (Queued::Absent, Recorded::Open(record))
             if evidence.was_cancelled_in_array(row, record) =>
         {
-            verdict.cancelled_while_it_waited()
+            let grace = patience.absence_grace;
+            verdict.absent(None, grace, grace, Reason::Cancelled)
         }
         (Queued::Absent, Recorded::Open(record)) if evidence.is_proven() => {
-            verdict.absent(record, patience.lost_grace, patience.lost_grace)
+            let grace = patience.lost_grace;
+            verdict.absent(record, grace, grace, Reason::Lost)
         }
         (Queued::Absent, Recorded::Open(_)) => Some(verdict.unknown_for_now()),
         (Queued::Absent, Recorded::Off) => {
             let lost_after = patience.lost_grace.max(patience.absence_grace);
-            verdict.absent(None, patience.absence_grace, lost_after)
+            verdict.absent(None, patience.absence_grace, lost_after, Reason::Lost)
         }
     }
 }
@@ -175,22 +176,19 @@ fn finished(verdict: &Verdict<'_>, evidence: &Evidence<'_>) -> Option<Change> {
     if !may_still_become_complete(row) || evidence.is_of_other_executor(row) {
         return None;
     }
-    let facts = JobFacts::default;
-    match (verdict.outputs(row.facts.started_at), row.missing_since) {
+    let same = (row.status, row.reason?);
+    let verified = (TaskStatus::Complete, Reason::Verified);
+    let ((to, reason), since) = match (verdict.outputs(row.facts.started_at), row.missing_since) {
         // The first pass that sees all markers sets `missing_since` to null.
-        (Outputs::Complete { .. }, Some(_)) => {
-            Some(verdict.change(row.status, row.reason?, facts(), None))
-        }
-        (Outputs::Complete { .. }, None) => {
-            let without_end = row.facts.ended_at.is_none().then_some(verdict.now);
-            let (to, reason) = (TaskStatus::Complete, Reason::Verified);
-            Some(verdict.change(to, reason, facts(), without_end))
-        }
-        (Outputs::Missing, None) => {
-            Some(verdict.change(row.status, row.reason?, facts(), Some(verdict.now)))
-        }
-        _ => None,
-    }
+        (Outputs::Complete { .. }, Some(_)) => (same, None),
+        (Outputs::Complete { .. }, None) => (
+            verified,
+            row.facts.ended_at.is_none().then_some(verdict.now),
+        ),
+        (Outputs::Missing, None) => (same, Some(verdict.now)),
+        _ => return None,
+    };
+    Some(verdict.change(to, reason, JobFacts::default(), since))
 }
 
 /// Verifies a row whose job succeeded while its markers were unknown, as soon as they are known.
@@ -205,6 +203,85 @@ fn verified_late(verdict: &Verdict<'_>) -> Option<Change> {
         Outputs::Missing | Outputs::NoRule | Outputs::Unreadable => return None,
     };
     Some(verdict.change(to, reason, JobFacts::default(), since))
+}
+
+/// The canary must have ended at most this long before the newest submission: sites purge old records, some after two
+/// weeks, and without its canary every answer would look like a broken database.
+const CANARY_AGE: Duration = Duration::days(7);
+
+/// How long accounting is asked for the end of a job whose row was finished without it.
+const CORRECTION_TIME: Duration = Duration::days(7);
+
+/// The query of one pass: the queue, and accounting for jobs in flight. Unknown jobs may be on any cluster, so the caller
+/// adds the clusters of the configuration.
+pub fn question(rows: &State, now: DateTime<Utc>) -> Question {
+    let mut question = Question {
+        clusters: clusters(rows),
+        identify: Some(rows.meta.project.clone().unwrap_or_default()),
+        ..Question::default()
+    };
+    let mut canary: Option<&TaskRow> = None;
+    let mut newest: Option<DateTime<Utc>> = None;
+    for row in rows.rows() {
+        // The job may have been requeued afterwards, while the controller still knew it, and have ended again since.
+        let ended = row
+            .facts
+            .ended_at
+            .filter(|_| row.facts.started_at.is_some());
+        let has_ended = ended.filter(|ended| now - *ended < REQUEUE_TIME);
+        let is_to_be_corrected = may_still_be_corrected(row)
+            && (row.updated_at).is_some_and(|updated| now - updated < CORRECTION_TIME);
+        let is_asked = is_to_be_corrected || has_ended.is_some();
+        if row.is_in_flight() || is_asked && row.status == TaskStatus::Failed {
+            question.may_live.extend(row.job());
+        }
+        if row.is_in_flight() || is_to_be_corrected {
+            question.jobs.extend(row.job());
+            newest = newest.max(row.submitted_at);
+            question.since = earlier(question.since, row.submitted_at);
+            // The job can only be found by its tag, because Slurm does not know the row's job id.
+            let is_unaccounted =
+                row.reason == Some(Reason::Unaccounted) && row.submission_id.is_some();
+            if row.is_in_doubt() || is_unaccounted {
+                question.search_from = earlier(question.search_from, row.submitted_at);
+            }
+            continue;
+        }
+        if let (Some(ended), Some(job)) = (has_ended, row.job()) {
+            question.ended.push((job, ended));
+        }
+        // The queue shows no exit codes, so an exit code came from accounting.
+        if row.job_id.is_some()
+            && row.facts.exit_code.is_some()
+            && canary.is_none_or(|best| best.facts.ended_at < row.facts.ended_at)
+        {
+            canary = Some(row);
+        }
+    }
+    question.everywhere = question.search_from.is_some();
+    if let Some(newest) = newest {
+        let canary =
+            canary.filter(|row| newest - row.facts.ended_at.unwrap_or_default() < CANARY_AGE);
+        question.canary = canary.and_then(TaskRow::job);
+        question.since = earlier(question.since, canary.and_then(|row| row.submitted_at));
+    }
+    question
+}
+
+/// The clusters of the jobs in flight.
+pub fn clusters(rows: &State) -> Vec<Arc<str>> {
+    let in_flight = rows.rows().iter().filter(|row| row.is_in_flight());
+    let mut clusters: Vec<Arc<str>> = Vec::new();
+    for cluster in in_flight.filter_map(|row| row.facts.cluster.as_ref()) {
+        if !clusters.contains(cluster) {
+            clusters.push(Arc::clone(cluster));
+        }
+    }
+    clusters
+}
+
+fn earlier(a: Option<DateTime<Utc>>, b: Option<DateTime<Utc>>) -> Option<DateTime<Utc>> {
+    a.into_iter().chain(b).min()
 }
 
 #[cfg(test)]

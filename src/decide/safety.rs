@@ -1,15 +1,17 @@
 //! Safety stops: reasons not to trust the disk, checked before anything is submitted.
 //!
 //! A file system that is not mounted looks like a study without any results. The earlier counts are stored by name in
-//! the state's metadata, so they move with the file. Pure except [`roots::observe`], [`space::observe`],
+//! the state's metadata, so they move with the file. Pure except [`roots::observe`], [`rooms`], [`room_of`],
 //! [`Trust::observe`] and [`before_submission`].
 
 pub mod drop;
 pub mod recheck;
 pub mod roots;
-pub mod space;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
 
 use crate::base::text::and_more;
 use crate::gather::completion::{Completion, Completions, SubjectCompletions};
@@ -18,6 +20,7 @@ use crate::model::bids::{SessionLabel, SubjectLabel};
 use crate::model::config::Config;
 use crate::model::procedure::ProcedureId;
 use crate::model::state::State;
+use crate::store::state_file::resolve;
 
 pub use drop::Counts;
 pub use recheck::Trust;
@@ -44,7 +47,7 @@ pub struct SafetyStop {
 
 /// Checks disk space and sudden drops, after all decisions. [`roots::safety_stops`] checks the roots before the scan.
 pub fn before_submission(config: &Config, counts: &Counts, state: &State) -> Vec<SafetyStop> {
-    let mut stops = space::safety_stops(config, &space::observe(config));
+    let mut stops = space_stops(config, &rooms(config));
     stops.extend(drop::safety_stops(config, counts, &state.meta.baselines));
     stops
 }
@@ -71,46 +74,40 @@ pub fn note_stops(state: &mut State, stops: &[SafetyStop]) -> bool {
         .collect();
     let baselines = &mut state.meta.baselines;
     let forgets = !stops.is_empty() && recheck::forget(baselines);
-    let before: Baselines = baselines
-        .iter()
-        .filter(|(name, _)| name.starts_with(STOPPED))
-        .map(|(name, figure)| (name.clone(), *figure))
-        .collect();
-    if before == now {
-        if forgets {
-            state.mark_changed();
-        }
-        return false;
+    let is_stop = |(name, _): &(&String, &u64)| name.starts_with(STOPPED);
+    let is_new = !baselines.iter().filter(is_stop).eq(&now);
+    if is_new {
+        baselines.retain(|name, _| !name.starts_with(STOPPED));
+        baselines.extend(now);
     }
-    baselines.retain(|name, _| !name.starts_with(STOPPED));
-    baselines.extend(now);
-    state.mark_changed();
-    true
+    if is_new || forgets {
+        state.mark_changed();
+    }
+    is_new
 }
 
 /// What stopped the last run, for people.
 pub fn stopped_by(baselines: &Baselines) -> Vec<String> {
-    let names = baselines
+    let text = |name: &str| match name.split_once('/') {
+        Some(("complete", procedure)) => format!("complete tasks of {procedure}"),
+        Some(("root", key)) => key.to_owned(),
+        Some(("space", key)) => format!("space for {key}"),
+        _ => name.to_owned(),
+    };
+    stop_names(baselines).map(text).collect()
+}
+
+fn stop_names(baselines: &Baselines) -> impl Iterator<Item = &str> {
+    baselines
         .keys()
-        .filter_map(|name| name.strip_prefix(STOPPED));
-    names
-        .map(|name| match name.split_once('/') {
-            Some(("complete", procedure)) => format!("complete tasks of {procedure}"),
-            Some(("root", key)) => key.to_owned(),
-            Some(("space", key)) => format!("space for {key}"),
-            _ => name.to_owned(),
-        })
-        .collect()
+        .filter_map(|name| name.strip_prefix(STOPPED))
 }
 
 /// The stop of the last run because of lost outputs, which only a check of the whole study can lift.
 pub fn remembered(baselines: &Baselines) -> Option<SafetyStop> {
-    let names = baselines
-        .keys()
-        .filter_map(|name| name.strip_prefix(STOPPED))
-        .filter_map(|name| name.strip_prefix("complete"));
+    let names = stop_names(baselines).filter_map(|name| name.strip_prefix("complete"));
     let names: Vec<&str> = names.map(|name| name.trim_start_matches('/')).collect();
-    let of = match names.iter().any(|name| name.is_empty()) {
+    let of = match names.contains(&"") {
         true => String::new(),
         false => format!(" of {}", names.join(", ")),
     };
@@ -132,11 +129,9 @@ pub struct Blind {
 
 impl Blind {
     pub fn because(stops: &[SafetyStop]) -> Self {
+        let (path, error) = (PathBuf::new(), message(stops));
         Self {
-            because: Unreadable {
-                path: Default::default(),
-                error: message(stops),
-            },
+            because: Unreadable { path, error },
         }
     }
 }
@@ -153,9 +148,89 @@ impl SubjectCompletions for Blind {
     }
 }
 
+/// The free space of a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Identifies the file system, since its free space changes all the time.
+    pub device: u64,
+    /// Bytes for users without privileges; `None` if the file system does not report it.
+    pub free: Option<u64>,
+    /// False if no further file can be created.
+    pub has_inodes: bool,
+}
+
+/// The file systems of the state and of the audit log; `None` if unknown.
+pub fn rooms(config: &Config) -> [Option<Room>; 2] {
+    [room(&config.state_file), room(&config.log_file)]
+}
+
+/// The file system of a directory that may not exist yet; `None` if unknown.
+pub fn room_of(dir: &Path) -> Option<Room> {
+    room(&dir.join("file"))
+}
+
+/// Follows links. If the directory does not exist yet, uses the nearest existing one above it.
+fn room(file: &Path) -> Option<Room> {
+    let file = resolve(file).unwrap_or_else(|_| file.to_owned());
+    for directory in file.ancestors().skip(1) {
+        let found = rustix::fs::stat(directory)
+            .and_then(|stat| Ok((stat.st_dev, rustix::fs::statvfs(directory)?)));
+        match found {
+            Ok((device, stat)) => {
+                return Some(Room {
+                    device,
+                    // Some network file systems report 0 of 0.
+                    free: (stat.f_blocks > 0).then(|| stat.f_bavail.saturating_mul(stat.f_frsize)),
+                    has_inodes: stat.f_files == 0 || stat.f_favail > 0,
+                });
+            }
+            Err(Errno::NOENT | Errno::NOTDIR) => {}
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+/// A stop for each file system with too little space.
+pub fn space_stops(config: &Config, rooms: &[Option<Room>; 2]) -> Vec<SafetyStop> {
+    let needed = config.safety.min_free;
+    if needed == 0 {
+        return Vec::new();
+    }
+    let files = [
+        ("state_file", &config.state_file),
+        ("log_file", &config.log_file),
+    ];
+    let mut stops: Vec<SafetyStop> = Vec::new();
+    for ((name, path), room) in files.into_iter().zip(rooms) {
+        let Some(room) = room else { continue };
+        let lack = match room.free {
+            Some(free) if free < needed => {
+                format!("{} MB free, {} MB needed", free >> 20, needed >> 20)
+            }
+            _ if !room.has_inodes => "no further file can be created (no free inodes)".to_owned(),
+            _ => continue,
+        };
+        // Usually both are on one file system.
+        let device = |room: &Option<Room>| room.as_ref().map(|room| room.device);
+        if stops.is_empty() || device(&rooms[0]) != device(&rooms[1]) {
+            stops.push(SafetyStop {
+                name: format!("space/{name}"),
+                figure: 1,
+                message: format!("no space for {name} {}: {lack}", path.display()),
+                hint: "free space there, or lower safety.min_free in the configuration".to_owned(),
+                can_be_accepted: false,
+            });
+        }
+    }
+    stops
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Overrides;
+    use crate::config::load::interpret;
 
     fn stop(name: &str, figure: u64) -> SafetyStop {
         SafetyStop {
@@ -197,5 +272,51 @@ mod tests {
         let stops = ["a", "b", "c", "d", "e"].map(|name| stop(name, 1));
         assert_eq!(message(&stops), "a 1; b 1; c 1 and 2 more");
         assert_eq!(hints(&stops), "mount it");
+    }
+
+    #[test]
+    fn each_full_file_system_causes_one_stop() {
+        let config = interpret(
+            b"procedures: [{name: a, output_dir: a, script: a.sh, completion_marker: x}]\n",
+            Some(Path::new("/s/config.yaml")),
+            false,
+            &|_| None,
+            &Overrides::default(),
+            Path::new("/"),
+        )
+        .unwrap();
+        let room = |device, free| {
+            Some(Room {
+                device,
+                free: Some(free),
+                has_inodes: true,
+            })
+        };
+        let names = |rooms| -> Vec<String> {
+            let stops = space_stops(&config, &rooms);
+            stops.into_iter().map(|stop| stop.name).collect()
+        };
+        let both = ["space/state_file", "space/log_file"];
+        let much = u64::MAX;
+        // Another program has used space in between.
+        assert_eq!(names([room(1, 4096), room(1, 0)]), both[..1]);
+        assert_eq!(names([room(1, 0), room(2, 0)]), both);
+        assert_eq!(names([room(1, much), room(2, 0)]), both[1..]);
+        assert_eq!(names([room(1, much), room(2, much)]), [""; 0]);
+        assert_eq!(names([None, room(2, 0)]), both[1..]);
+        let without_inodes = room(2, much).map(|room| Room {
+            has_inodes: false,
+            ..room
+        });
+        assert_eq!(names([room(1, much), without_inodes]), both[1..]);
+    }
+
+    #[test]
+    fn a_missing_directory_has_the_space_of_its_parent() {
+        let tmp = tempfile::tempdir().unwrap();
+        let here = room(&tmp.path().join("state.parquet")).unwrap();
+        let below = room(&tmp.path().join("a/b/c/state.parquet")).unwrap();
+        assert!(here.has_inodes);
+        assert_eq!(here.free.is_some(), below.free.is_some());
     }
 }

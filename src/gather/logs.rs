@@ -2,10 +2,9 @@
 //!
 //! Logs may be huge and contain any bytes: they are read from the end, and control characters are escaped.
 
-mod follow;
-
 use std::fs::File;
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -16,8 +15,6 @@ use crate::model::job::ExecutorKind;
 use crate::model::job::array::split_task_id;
 use crate::model::state::TaskRow;
 use crate::store::state_file::Store;
-
-pub use follow::Follower;
 
 /// The most that is read of a log in total, and per requested line.
 const MOST: u64 = 64 * 1024 * 1024;
@@ -57,10 +54,9 @@ pub struct Tail {
 pub fn log_path(row: &TaskRow, log_dir: &str) -> Option<String> {
     let id = row.job_id.as_ref()?;
     let key = &row.key;
-    let is_of_array = row
-        .submission_id
-        .as_deref()
-        .is_some_and(|id| split_task_id(id).is_some());
+    let is_of_array = (row.submission_id.as_deref())
+        .and_then(split_task_id)
+        .is_some();
     let name = match &row.job_name {
         Some(name) if !is_of_array => name.to_string(),
         _ => key.job_name(),
@@ -99,10 +95,8 @@ pub fn tail(path: &Path, lines: usize) -> io::Result<Option<Tail>> {
         return Ok(None);
     };
     let text = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
-    let mut all: Vec<&[u8]> = text
-        .rsplit(|&byte| byte == b'\n')
-        .take(lines.saturating_add(1))
-        .collect();
+    let parts = text.rsplit(|&byte| byte == b'\n');
+    let mut all: Vec<&[u8]> = parts.take(lines.saturating_add(1)).collect();
     let is_cut = (bytes.len() as u64) < size || all.len() > lines;
     all.truncate(lines);
     all.reverse();
@@ -177,8 +171,88 @@ pub fn safe(line: &[u8], longest: usize) -> String {
     safe
 }
 
+/// The size of one read, and the longest unfinished line that is kept.
+const PART: u64 = 1024 * 1024;
+
+/// Follows one log. The file may appear later; after a replacement or truncation it is read from its beginning.
+#[derive(Debug)]
+pub struct Follower {
+    path: PathBuf,
+    /// Device and inode of the file that was read.
+    file: Option<(u64, u64)>,
+    at: u64,
+    /// The beginning of an unfinished line.
+    rest: Vec<u8>,
+}
+
+impl Follower {
+    /// Begins after `at` bytes if the file exists.
+    pub fn new(path: &Path, at: u64) -> Self {
+        let identity = std::fs::metadata(path).ok().map(|m| (m.dev(), m.ino()));
+        Self {
+            path: path.to_owned(),
+            file: identity,
+            at: if identity.is_some() { at } else { 0 },
+            rest: Vec::new(),
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The lines that were added since the last call, safe to print.
+    ///
+    /// # Errors
+    /// A file that exists and cannot be read.
+    pub fn next_lines(&mut self) -> io::Result<Vec<String>> {
+        let mut file = match File::open(&self.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let metadata = file.metadata()?;
+        let identity = (metadata.dev(), metadata.ino());
+        if self.file != Some(identity) || metadata.len() < self.at {
+            self.file = Some(identity);
+            self.at = 0;
+            self.rest.clear();
+        }
+        file.seek(SeekFrom::Start(self.at))?;
+        let mut lines = Vec::new();
+        loop {
+            let before = self.rest.len();
+            let read = file.by_ref().take(PART).read_to_end(&mut self.rest)?;
+            self.at += read as u64;
+            if read == 0 {
+                return Ok(lines);
+            }
+            // The unfinished line has no line end.
+            let fresh = self.rest.get(before..).unwrap_or_default();
+            if let Some(end) = fresh.iter().rposition(|&byte| byte == b'\n') {
+                let tail = self.rest.split_off(before + end + 1);
+                let complete = std::mem::replace(&mut self.rest, tail);
+                let complete = complete.strip_suffix(b"\n").unwrap_or(&complete);
+                lines.extend(complete.split(|&byte| byte == b'\n').map(safe_line));
+            } else if self.rest.len() as u64 > PART {
+                // Only the last part of an endless line would be shown anyway.
+                let surplus = self.rest.len() - PART as usize;
+                self.rest.drain(..surplus);
+            }
+        }
+    }
+
+    /// The unfinished last line, if there is one.
+    pub fn finish(&mut self) -> Option<String> {
+        let rest = std::mem::take(&mut self.rest);
+        (!rest.is_empty()).then(|| safe_line(&rest))
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
 
     fn last(text: &[u8], lines: usize) -> (Vec<String>, bool) {
@@ -238,7 +312,6 @@ mod tests {
         let file = std::fs::OpenOptions::new().append(true).open(tmp.path());
         let mut file = file.unwrap();
         file.set_len(2 << 30).unwrap();
-        use std::io::Write as _;
         file.write_all(b"\nthe end\n").unwrap();
         let tail = tail(tmp.path(), 1).unwrap().unwrap();
         assert_eq!(
@@ -252,5 +325,34 @@ mod tests {
         let tmp = tempfile::tempdir().unwrap();
         assert_eq!(tail(&tmp.path().join("x"), 1).unwrap(), None);
         assert!(tail(tmp.path(), 1).is_err());
+    }
+
+    #[test]
+    fn a_log_is_followed_through_growth_truncation_and_replacement() {
+        let tmp = tempfile::tempdir().unwrap();
+        let path = tmp.path().join("log");
+        let mut follower = Follower::new(&path, 5);
+        assert_eq!(follower.next_lines().unwrap(), Vec::<String>::new());
+        let add = |text: &str| {
+            let file = std::fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(&path);
+            file.unwrap().write_all(text.as_bytes()).unwrap();
+        };
+        add("one\ntw");
+        assert_eq!(follower.next_lines().unwrap(), ["one"]);
+        add("o\nthree\n");
+        assert_eq!(follower.next_lines().unwrap(), ["two", "three"]);
+        std::fs::write(&path, "cut\n").unwrap();
+        assert_eq!(follower.next_lines().unwrap(), ["cut"]);
+        std::fs::write(tmp.path().join("other"), "replaced and longer\nend").unwrap();
+        std::fs::rename(tmp.path().join("other"), &path).unwrap();
+        assert_eq!(follower.next_lines().unwrap(), ["replaced and longer"]);
+        assert_eq!(follower.finish().as_deref(), Some("end"));
+        assert_eq!(follower.finish(), None);
+        let mut later = Follower::new(&path, 20);
+        assert_eq!(later.next_lines().unwrap(), Vec::<String>::new());
+        assert_eq!(later.finish().as_deref(), Some("end"));
     }
 }

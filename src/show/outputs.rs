@@ -8,9 +8,8 @@ use walkdir::WalkDir;
 
 use crate::base::regular::FileError;
 use crate::decide::manifest::Planned;
-use crate::gather::disk::cached::SharedListings;
-use crate::gather::disk::listing::Dir;
 use crate::gather::disk::reader::Reader;
+use crate::gather::disk::{Dir, SharedListings};
 use crate::model::config::Config;
 use crate::model::procedure::{Check, Procedure};
 

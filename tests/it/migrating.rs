@@ -137,7 +137,7 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
         &[
             HERE("own_checks"),
             (
-                "src/gather/completion/probe/qsirecon.rs",
+                "src/gather/completion/probe/apps.rs",
                 "a_spec_that_cannot_be_understood_is_an_error",
             ),
         ],

@@ -7,15 +7,14 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use crate::decide::reconcile::strays::TaskListing;
 use crate::executor::array::files;
 use crate::executor::{Answer, Observation};
 use crate::model::job::array::{is_array_id, split_task_id};
-use crate::model::state::State;
+use crate::model::state::{State, TaskKey};
 
 /// Reads the task lists of arrays, each once. An unreadable list counts as gone, since its tasks are unknown.
-pub fn listings(arrays: &Path) -> impl Fn(&str) -> TaskListing {
-    let known: RefCell<HashMap<String, TaskListing>> = RefCell::default();
+pub fn listings(arrays: &Path) -> impl Fn(&str) -> Option<Arc<[TaskKey]>> {
+    let known: RefCell<HashMap<String, Option<Arc<[TaskKey]>>>> = RefCell::default();
     move |name| {
         if let Some(listing) = known.borrow().get(name) {
             return listing.clone();
@@ -24,14 +23,13 @@ pub fn listings(arrays: &Path) -> impl Fn(&str) -> TaskListing {
             true => Some(name.to_owned()),
             false => files::find(arrays, name),
         };
-        let listing = match id.map(|id| files::read(arrays, &id)) {
-            Some(Ok(Some(tasks))) => TaskListing::Tasks(Arc::from(tasks)),
-            Some(Err(error)) => {
+        let tasks = id.and_then(|id| {
+            files::read(arrays, &id).unwrap_or_else(|error| {
                 tracing::warn!("{error}");
-                TaskListing::Gone
-            }
-            Some(Ok(None)) | None => TaskListing::Gone,
-        };
+                None
+            })
+        });
+        let listing = tasks.map(Arc::from);
         known.borrow_mut().insert(name.to_owned(), listing.clone());
         listing
     }

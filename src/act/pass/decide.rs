@@ -16,7 +16,7 @@ use crate::decide::manifest::{
 };
 use crate::decide::safety::{Counts, Trust, drop};
 use crate::gather::completion::Completions;
-use crate::gather::sessions::{dicom, late};
+use crate::gather::sessions::dicom;
 use crate::model::bids::{Dicom, Session};
 use crate::model::config::Config;
 use crate::model::job::JobId;
@@ -114,7 +114,7 @@ impl Basis<'_> {
                             .join(&session.subject)
                             .join(&session.session),
                     };
-                    late::has_newer(&reader, &directory, since, now)
+                    dicom::has_newer(&reader, &directory, since, now)
                 },
                 trusts,
                 now,

@@ -102,13 +102,12 @@ pub(super) fn of_task(submission: &Submission, batch: &Batch, index: usize) -> S
 /// Why a task is submitted, and how its request differs from the configuration.
 fn notes(task: &Prepared) -> Vec<(&'static str, Value)> {
     let RequestNotes { due, retry_of, .. } = &task.notes;
-    let reduced = task.notes.reduced.iter().map(ToString::to_string);
-    let list = |items: Vec<String>| (!items.is_empty()).then(|| Value::from(items));
+    let list = |items: &[String]| (!items.is_empty()).then(|| Value::from(items));
     [
         ("cause", due.and_then(Due::cause).map(Value::from)),
         ("retry_of", retry_of.map(|reason| reason.as_str().into())),
-        ("changes", list(task.notes.changes.clone())),
-        ("reduced", list(reduced.collect())),
+        ("changes", list(&task.notes.changes)),
+        ("reduced", list(&task.notes.reduced)),
     ]
     .into_iter()
     .filter_map(|(key, value)| Some((key, value?)))

@@ -7,7 +7,7 @@ use crate::base::text::{few, maybe, plural, plural_of};
 use crate::cli::views::RunSummary;
 use crate::cli::{Context, Printer};
 use crate::decide::reconcile::strays::Strays;
-use crate::decide::request::{Prepared, Reduced};
+use crate::decide::request::Prepared;
 use crate::executor::ExecutorError;
 use crate::gather::sessions::discover::Discovery;
 use crate::model::state::State;
@@ -140,7 +140,7 @@ pub(super) fn note_reduced_requests<'a>(
     tasks: impl Iterator<Item = &'a Prepared>,
     printer: &mut Printer,
 ) {
-    let mut groups: BTreeMap<(&str, &Reduced), usize> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for task in tasks {
         for reduced in &task.notes.reduced {
             *groups

@@ -82,10 +82,8 @@ pub fn trip(
         .filter_map(|(_, procedure)| {
             let limit = procedure.rules.pause_after_failures?;
             let count = streaks.get(&procedure.name)?.count;
-            let is_paused = control
-                .procedures
-                .get(&procedure.name)
-                .is_some_and(|switch| switch.paused.is_some());
+            let switch = control.procedures.get(&procedure.name);
+            let is_paused = switch.is_some_and(|switch| switch.paused.is_some());
             (count >= limit && !is_paused).then(|| {
                 let cause = PauseCause::Failures { count };
                 (Arc::clone(&procedure.name), Pause { since: now, cause })

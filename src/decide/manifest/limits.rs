@@ -50,9 +50,8 @@ pub fn apply(
         let procedure = task.procedure.index();
         let row = rows.get(&task.key);
         let has_failed = row.is_some_and(|row| row.status == TaskStatus::Failed);
-        match room.reached(procedure, has_failed) {
-            Some(limit) => task.decision = Decision::Skip(Skip::OverLimit(limit)),
-            None => room.take(procedure, has_failed),
+        if let Some(limit) = room.take(procedure, has_failed) {
+            task.decision = Decision::Skip(Skip::OverLimit(limit));
         }
     }
 }
@@ -126,19 +125,17 @@ impl<'a> Room<'a> {
         let mut in_flight = 0;
         for row in rows.rows() {
             in_flight += usize::from(row.is_in_flight());
-            let own = dag
-                .find(&row.key.procedure)
-                .and_then(|id| procedures.get_mut(id.index()));
-            if let Some(own) = own {
+            let id = dag.find(&row.key.procedure);
+            if let Some(own) = id.and_then(|id| procedures.get_mut(id.index())) {
                 match row.status {
                     TaskStatus::Pending | TaskStatus::Running => own.in_flight += 1,
                     TaskStatus::Complete => own.complete += 1,
-                    TaskStatus::Failed => own.failed += 1,
+                    TaskStatus::Failed => {
+                        own.failed += 1;
+                        own.failed_before += 1;
+                    }
                 }
             }
-        }
-        for own in &mut procedures {
-            own.failed_before = own.failed;
         }
         Self {
             limits,
@@ -149,29 +146,29 @@ impl<'a> Room<'a> {
         }
     }
 
-    /// The limit that a task has reached. `has_failed` if it has a failed row, which the new attempt replaces.
-    fn reached(&self, procedure: usize, has_failed: bool) -> Option<Limit> {
+    /// Takes a place for a task, or returns the limit that it has reached. `has_failed` if it has a failed row, which the
+    /// new attempt replaces.
+    fn take(&mut self, procedure: usize, has_failed: bool) -> Option<Limit> {
         let limits = self.limits;
-        let own = self.procedures.get(procedure)?;
+        let own = self.procedures.get_mut(procedure)?;
         let full = |limit: Option<usize>, count: usize| limit.filter(|limit| count >= *limit);
-        None.or_else(|| full(limits.max_jobs, self.submitted).map(Limit::MaxJobs))
+        let reached = None
+            .or_else(|| full(limits.max_jobs, self.submitted).map(Limit::MaxJobs))
             .or_else(|| full(limits.max_submit_per_run, self.submitted).map(Limit::MaxSubmitPerRun))
             .or_else(|| full(limits.max_in_flight, self.in_flight).map(Limit::MaxInFlight))
             .or_else(|| full(own.max_in_flight, own.in_flight).map(Limit::ProcedureMaxInFlight))
             .or_else(|| {
                 full(limits.max_queued_user_jobs, self.queued_user_jobs).map(Limit::QueuedUserJobs)
             })
-            .or_else(|| own.warmup_reached(has_failed))
-    }
-
-    fn take(&mut self, procedure: usize, has_failed: bool) {
-        self.submitted += 1;
-        self.in_flight += 1;
-        self.queued_user_jobs += 1;
-        if let Some(own) = self.procedures.get_mut(procedure) {
+            .or_else(|| own.warmup_reached(has_failed));
+        if reached.is_none() {
+            self.submitted += 1;
+            self.in_flight += 1;
+            self.queued_user_jobs += 1;
             own.in_flight += 1;
             own.failed -= usize::from(has_failed);
         }
+        reached
     }
 }
 

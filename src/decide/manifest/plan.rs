@@ -5,7 +5,6 @@ mod waiting;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
 use std::sync::Arc;
 
 use super::{Decision, Due, Manifest, Planned, Policy, Skip, World};
@@ -13,7 +12,6 @@ use crate::base::parallel;
 use crate::gather::completion::{Completion, SubjectCompletions};
 use crate::gather::sessions::dicom::Hold;
 use crate::model::bids::{Dicom, Session, SessionLabel, SubjectLabel};
-use crate::model::job::JobId;
 use crate::model::procedure::{ProcedureDag, ProcedureId, Scope};
 use crate::model::state::{TaskKey, TaskRow, TaskStatus};
 use own_state::OwnState;
@@ -83,30 +81,11 @@ fn plan_subject(
     }
 }
 
-/// The subject of a task, or one of its sessions.
-#[derive(Clone, Copy)]
-enum Target<'a> {
-    Subject,
-    Session(&'a Session),
-}
+/// The session of a task; `None` for a task of the subject.
+type Target<'a> = Option<&'a Session>;
 
-impl Target<'_> {
-    fn label(self) -> SessionLabel {
-        match self {
-            Self::Subject => SessionLabel::none(),
-            Self::Session(session) => session.session.clone(),
-        }
-    }
-
-    fn dicom_path(self) -> Option<Arc<Path>> {
-        match self {
-            Self::Session(Session {
-                dicom: Dicom::At(path),
-                ..
-            }) => Some(Arc::clone(path)),
-            _ => None,
-        }
-    }
+fn label(target: Target<'_>) -> SessionLabel {
+    target.map_or_else(SessionLabel::none, |session| session.session.clone())
 }
 
 /// One subject, with what is known about its tasks so far.
@@ -133,16 +112,18 @@ impl Subject<'_> {
         let mut tasks = Vec::with_capacity(self.dag.len() * self.sessions.len());
         for (procedure, declared) in self.dag.iter() {
             let targets: Vec<Target<'_>> = match declared.scope {
-                Scope::Subject => vec![Target::Subject],
-                Scope::Session => self.sessions.iter().map(Target::Session).collect(),
+                Scope::Subject => vec![None],
+                Scope::Session => self.sessions.iter().map(Some).collect(),
             };
             for target in targets {
                 let decision = self.decide(procedure, target);
-                let works_on =
-                    matches!((&decision, target), (Decision::Submit(_), Target::Subject));
-                let labels = (self.label.clone(), target.label());
+                let works_on = matches!((&decision, target), (Decision::Submit(_), None));
+                let labels = (self.label.clone(), label(target));
                 tasks.push(Planned {
-                    dicom_path: target.dicom_path(),
+                    dicom_path: match target.map(|session| &session.dicom) {
+                        Some(Dicom::At(path)) => Some(Arc::clone(path)),
+                        _ => None,
+                    },
                     input_sessions: works_on.then(|| self.ready_sessions(procedure, |_| true)),
                     ..Planned::new(self.dag, procedure, labels, decision)
                 });
@@ -180,16 +161,12 @@ impl Subject<'_> {
 
     /// Decides about one task: first whether a job may be writing its outputs, then by the disk, then by dependencies.
     fn decide(&self, procedure: ProcedureId, target: Target<'_>) -> Decision {
-        let session = target.label();
-        let name = &self.dag.get(procedure).name;
-        if !self
-            .policy
-            .selection
-            .contains(self.label.as_str(), session.as_str(), name)
-        {
+        let session = label(target);
+        let key = self.key(procedure, &session);
+        if !self.policy.selection.contains_key(&key) {
             return Decision::Skip(Skip::NotSelected);
         }
-        let row = self.row(procedure, &session);
+        let row = self.world.rows.get(&key);
         if let Some(row) = row.filter(|row| row.is_in_flight()) {
             return Decision::Skip(in_flight(row));
         }
@@ -198,17 +175,13 @@ impl Subject<'_> {
             return Decision::Skip(Skip::Excluded);
         }
         let due = match self.own_state(procedure, &session) {
-            OwnState::InFlight(skip) | OwnState::Failed(skip) => {
+            OwnState::Recorded(skip) => {
                 // A task that waits for a dependency names it, rather than a job that may be unrelated.
                 let is_guess = matches!(*skip, Skip::Renamed(_));
                 let waits = is_guess.then(|| self.waits_for(procedure, target));
                 return Decision::Skip(waits.flatten().unwrap_or(*skip));
             }
             OwnState::Retry(due) => Some(due),
-            OwnState::SharedOutputs(waiting) if !self.policy.force => {
-                return Decision::Skip(Skip::WaitingFor(waiting));
-            }
-            OwnState::SharedOutputs(_) => Some(Due::Forced { complete: true }),
             OwnState::Disk(Completion::Unreadable(what)) => {
                 return Decision::Skip(Skip::Unreadable(what));
             }
@@ -264,17 +237,12 @@ impl Subject<'_> {
 
     /// Why the target's DICOM files are not ready.
     fn held(&self, target: Target<'_>) -> Option<Skip> {
-        let one;
-        let sessions: &[&Session] = match target {
-            Target::Session(session) => {
-                one = [session];
-                &one
-            }
-            Target::Subject => &self.wanted,
-        };
         let mut too_few = None;
         let mut is_one_free = false;
-        for session in sessions.iter().filter(|s| s.dicom != Dicom::Missing) {
+        for session in self
+            .sessions_of(target)
+            .filter(|s| s.dicom != Dicom::Missing)
+        {
             match self.hold(session) {
                 None => is_one_free = true,
                 Some(Hold::TooFewFiles { files: 0, .. }) => {
@@ -294,10 +262,8 @@ impl Subject<'_> {
     /// Calls the gate once per session.
     fn hold(&self, session: &Session) -> Option<Hold> {
         let mut holds = self.holds.borrow_mut();
-        holds
-            .entry(session.session.clone())
-            .or_insert_with(|| (self.world.gate)(session))
-            .clone()
+        let hold = holds.entry(session.session.clone());
+        hold.or_insert_with(|| (self.world.gate)(session)).clone()
     }
 
     /// The ready sessions that a complete task of a subject did not process. `None` for rows that do not list their
@@ -307,11 +273,11 @@ impl Subject<'_> {
         procedure: ProcedureId,
         row: Option<&TaskRow>,
     ) -> Option<Vec<SessionLabel>> {
-        let known = row
-            .filter(|row| row.status == TaskStatus::Complete)
-            .filter(|_| self.dag.get(procedure).scope == Scope::Subject)?
-            .input_sessions
-            .as_deref()?;
+        let row = row.filter(|row| row.status == TaskStatus::Complete)?;
+        let known = row.input_sessions.as_deref()?;
+        if self.dag.get(procedure).scope == Scope::Session {
+            return None;
+        }
         let known: HashSet<&str> = known.split(' ').collect();
         let later = self.ready_sessions(procedure, |session| {
             !session.is_none() && !known.contains(session.as_str())
@@ -320,43 +286,32 @@ impl Subject<'_> {
     }
 
     fn target(&self, procedure: ProcedureId, session: &SessionLabel) -> Option<Target<'_>> {
+        let mut sessions = self.sessions.iter();
         match self.dag.get(procedure).scope {
-            Scope::Subject => Some(Target::Subject),
-            Scope::Session => self
-                .sessions
-                .iter()
-                .find(|s| s.session == *session)
-                .map(Target::Session),
+            Scope::Subject => Some(None),
+            Scope::Session => sessions.find(|s| s.session == *session).map(Some),
         }
     }
 
+    /// The session of a task, or the wanted sessions of its subject.
+    fn sessions_of<'s>(&'s self, target: Target<'s>) -> impl Iterator<Item = &'s Session> {
+        let all = self.wanted.iter().filter(move |_| target.is_none());
+        target.into_iter().chain(all.copied())
+    }
+
     fn has_dicom(&self, target: Target<'_>) -> bool {
-        match target {
-            Target::Session(session) => session.dicom != Dicom::Missing,
-            Target::Subject => self.wanted.iter().any(|s| s.dicom != Dicom::Missing),
-        }
+        self.sessions_of(target).any(|s| s.dicom != Dicom::Missing)
     }
 
     fn is_excluded(&self, target: Target<'_>) -> bool {
         match target {
-            Target::Session(session) => self.policy.cohort.excludes(session),
-            Target::Subject => self.wanted.is_empty(),
+            Some(session) => self.policy.cohort.excludes(session),
+            None => self.wanted.is_empty(),
         }
     }
 
     fn row(&self, procedure: ProcedureId, session: &SessionLabel) -> Option<&TaskRow> {
         self.world.rows.get(&self.key(procedure, session))
-    }
-
-    fn job_without_row(&self, procedure: ProcedureId, session: &SessionLabel) -> Option<&JobId> {
-        let jobs = self.world.jobs_without_row;
-        jobs.get(&self.key(procedure, session))
-    }
-
-    fn renamed(&self, procedure: ProcedureId, session: &SessionLabel) -> Option<Skip> {
-        let removed = self.world.removed;
-        let removed_procedure = removed.first_for(procedure, self.label, session)?;
-        Some(Skip::Renamed(Box::new(removed_procedure.clone())))
     }
 
     /// Direct and indirect dependencies, the nearest first.

@@ -71,13 +71,22 @@ pub fn outlook(
             infrastructure,
         });
     }
-    let delay = delay(rule, infrastructure.then_some(row.retry.infrastructure));
-    let due = row
+    let delay = match infrastructure {
+        false => rule.delay.unwrap_or_default(),
+        // Doubles with each earlier retry.
+        true => {
+            let base = rule.delay.unwrap_or(BACK_OFF);
+            let factor = 2u32.saturating_pow(row.retry.infrastructure);
+            base.saturating_mul(factor).min(base.max(MAX_BACK_OFF))
+        }
+    };
+    let delay = TimeDelta::from_std(delay).unwrap_or(TimeDelta::MAX);
+    let since = row
         .facts
         .ended_at
         .or(row.updated_at)
-        .filter(|_| !delay.is_zero())
-        .and_then(|since| since.checked_add_signed(delay));
+        .filter(|_| !delay.is_zero());
+    let due = since.and_then(|since| since.checked_add_signed(delay));
     match due {
         Some(at) if at > now => Outlook::At(at),
         _ => Outlook::Now,
@@ -98,14 +107,12 @@ pub fn next(rules: &RetryRules, row: &TaskRow, configured: &Resources) -> RetryS
     let Some(rule) = rules.on.get(&reason) else {
         return state;
     };
-    if let (Some(factor), Some(asked)) = (rule.mem_factor, asked_mem(row, configured)) {
-        let most = rule.mem_max.as_ref().and_then(|most| most.bound());
-        state.mem_mb = raised(asked, factor, most).or(state.mem_mb);
-    }
-    if let (Some(factor), Some(asked)) = (rule.time_factor, asked_time(row, configured)) {
-        let most = rule.time_max.as_ref().and_then(|most| most.bound());
-        state.time_s = raised(asked, factor, most).or(state.time_s);
-    }
+    let most = rule.mem_max.as_ref().and_then(|most| most.bound());
+    let mem = raised(asked_mem(row, configured), rule.mem_factor, most);
+    state.mem_mb = mem.or(state.mem_mb);
+    let most = rule.time_max.as_ref().and_then(|most| most.bound());
+    let time = raised(asked_time(row, configured), rule.time_factor, most);
+    state.time_s = time.or(state.time_s);
     if rule.exclude_node
         && let Some(nodes) = row.facts.node_list.as_deref().filter(|text| is_nodes(text))
     {
@@ -140,19 +147,16 @@ fn rule_of<'a>(
     }
     let reason = row.reason?;
     let rule = rules.on.get(&reason)?;
+    let facts = &row.facts;
     let applies = match reason {
+        // Without a known owner, it may have been the owner.
         Reason::Cancelled => {
-            let by = row.facts.cancelled_by();
-            // Without a known owner, it may have been the owner.
-            by.zip(own_uid)
-                .is_some_and(|(by, own)| by != i64::from(own))
+            (facts.cancelled_by().zip(own_uid)).is_some_and(|(by, own)| by != i64::from(own))
         }
-        Reason::ExitCode if !rule.codes.is_empty() => row
-            .facts
-            .exit_code
-            .as_deref()
-            .and_then(code)
-            .is_some_and(|code| rule.codes.contains(&code)),
+        Reason::ExitCode if !rule.codes.is_empty() => {
+            let code = facts.exit_code.as_deref().and_then(code);
+            code.is_some_and(|code| rule.codes.contains(&code))
+        }
         _ => true,
     };
     applies.then_some(rule)
@@ -170,21 +174,9 @@ fn is_infrastructure(reason: Reason) -> bool {
     )
 }
 
-/// `doublings` is the number of earlier retries after infrastructure failures, if this is one.
-fn delay(rule: &RetryRule, doublings: Option<u32>) -> TimeDelta {
-    let delay = match doublings {
-        None => rule.delay.unwrap_or_default(),
-        Some(doublings) => {
-            let base = rule.delay.unwrap_or(BACK_OFF);
-            base.saturating_mul(2u32.saturating_pow(doublings))
-                .min(base.max(MAX_BACK_OFF))
-        }
-    };
-    TimeDelta::from_std(delay).unwrap_or(TimeDelta::MAX)
-}
-
 /// A multiple of the requested value, at most `most`. `None` if that is not more than before.
-fn raised(asked: u64, factor: f64, most: Option<u64>) -> Option<u64> {
+fn raised(asked: Option<u64>, factor: Option<f64>, most: Option<u64>) -> Option<u64> {
+    let (asked, factor) = asked.zip(factor)?;
     // Exact: sizes and times are far below 2^53, and larger values saturate.
     let wanted = (asked as f64 * factor).ceil() as u64;
     let to = most.map_or(wanted, |most| wanted.min(most));
@@ -192,9 +184,8 @@ fn raised(asked: u64, factor: f64, most: Option<u64>) -> Option<u64> {
 }
 
 fn known(number: Option<i64>) -> Option<u64> {
-    number
-        .and_then(|number| u64::try_from(number).ok())
-        .filter(|number| *number > 0)
+    let number = u64::try_from(number?).ok();
+    number.filter(|number| *number > 0)
 }
 
 /// Parses `code:signal`; as in a shell, a signal is 128 plus its number.

@@ -15,25 +15,11 @@ pub struct Selection {
 
 /// Why a selection is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SelectionError {
-    #[error("'{value}' is not a name or a pattern for {option}: {error}")]
-    Pattern {
-        option: &'static str,
-        value: String,
-        error: String,
-    },
-    #[error("--procedure '{value}' matches none of the procedures ({known})")]
-    UnknownProcedure { value: String, known: String },
-}
-
-impl SelectionError {
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Pattern { .. } => None,
-            Self::UnknownProcedure { value, known } => suggest::nearest(value, known.split(", "))
-                .map(|name| format!("did you mean {name}?")),
-        }
-    }
+#[error("{problem}")]
+pub struct SelectionError {
+    problem: String,
+    /// A known procedure with a similar name.
+    pub hint: Option<String>,
 }
 
 impl Selection {
@@ -52,9 +38,13 @@ impl Selection {
         };
         for (value, matcher) in procedures.iter().zip(&selection.procedures) {
             if !known_procedures.iter().any(|name| matcher.is_match(name)) {
-                return Err(SelectionError::UnknownProcedure {
-                    value: value.clone(),
-                    known: known_procedures.join(", "),
+                let known = known_procedures.join(", ");
+                let nearest = suggest::nearest(value, known_procedures.iter().copied());
+                return Err(SelectionError {
+                    problem: format!(
+                        "--procedure '{value}' matches none of the procedures ({known})"
+                    ),
+                    hint: nearest.map(|name| format!("did you mean {name}?")),
                 });
             }
         }
@@ -102,18 +92,17 @@ fn matchers(
     values
         .iter()
         .map(|value| {
-            let error = |error: String| SelectionError::Pattern {
-                option,
-                value: value.clone(),
-                error,
+            let error = |error: &str| SelectionError {
+                problem: format!("'{value}' is not a name or a pattern for {option}: {error}"),
+                hint: None,
             };
             if value.is_empty() {
-                return Err(error("it is empty".to_owned()));
+                return Err(error("it is empty"));
             }
             // It could match nothing, which would look like "nothing to do".
             if value.contains('/') {
                 return Err(error(
-                    "labels do not contain '/'; use --subject 01 --session 02 for a session of a subject".to_owned(),
+                    "labels do not contain '/'; use --subject 01 --session 02 for a session of a subject",
                 ));
             }
             let pattern = if value.starts_with(prefix) || value.starts_with('*') {
@@ -125,7 +114,7 @@ fn matchers(
                 .literal_separator(false)
                 .build()
                 .map(|glob| glob.compile_matcher())
-                .map_err(|e| error(e.kind().to_string()))
+                .map_err(|e| error(&e.kind().to_string()))
         })
         .collect()
 }

@@ -17,8 +17,9 @@ type Place<'a> = (&'a str, Option<&'a str>);
 pub(super) struct Evidence<'a> {
     /// `None` if the query failed.
     pub(super) queue: Option<Index<'a>>,
-    pub(super) accounting: Answer<Index<'a>>,
-    of_other_executor: &'a [JobId],
+    /// The same, or if there is none.
+    pub(super) accounting: Option<Index<'a>>,
+    observation: &'a Observation,
 }
 
 /// A submission in the queue.
@@ -42,29 +43,29 @@ impl<'a> Evidence<'a> {
     pub(super) fn new(observation: &'a Observation) -> Self {
         Self {
             queue: observation.queue.got().map(|jobs| Index::new(jobs)),
-            accounting: match &observation.accounting {
-                Answer::Got(records) => Answer::Got(Index::new(records)),
-                Answer::Failed(text) => Answer::Failed(text.clone()),
-                Answer::Off => Answer::Off,
-            },
-            of_other_executor: &observation.of_other_executor,
+            accounting: observation.accounting.got().map(|jobs| Index::new(jobs)),
+            observation,
         }
+    }
+
+    pub(super) fn is_without_accounting(&self) -> bool {
+        self.observation.accounting == Answer::Off
     }
 
     /// True if accounting returned any record. An empty answer may come from a broken database.
     pub(super) fn is_proven(&self) -> bool {
-        matches!(&self.accounting, Answer::Got(records) if !records.reports.is_empty())
+        (self.accounting.as_ref()).is_some_and(|records| !records.reports.is_empty())
     }
 
     /// True if the row's job belongs to an executor that was not asked.
     pub(super) fn is_of_other_executor(&self, row: &TaskRow) -> bool {
         let id = row.job_id.as_ref();
-        id.is_some_and(|id| self.of_other_executor.contains(id))
+        id.is_some_and(|id| self.observation.of_other_executor.contains(id))
     }
 
     /// All answers, the queue's first.
     pub(super) fn indexes(&self) -> impl Iterator<Item = &Index<'a>> {
-        self.queue.iter().chain(self.accounting.got())
+        self.queue.iter().chain(&self.accounting)
     }
 
     /// `None` if the query failed.
@@ -86,7 +87,7 @@ impl<'a> Evidence<'a> {
 
     /// True for an untagged job in the queue whose submit line is not the row's.
     fn has_other_submit_line(&self, row: &TaskRow, job: &JobReport) -> bool {
-        let mut records = self.accounting.got().into_iter();
+        let mut records = self.accounting.iter();
         lacks_tag(row, job) && records.any(|records| records.tagged(row).next().is_some())
     }
 
@@ -100,7 +101,12 @@ impl<'a> Evidence<'a> {
             jobs = queue()
                 .flat_map(|queue| queue.at(id.as_str(), cluster))
                 .collect();
-            if jobs.iter().any(|job| !may_be_cancelled(row, job)) {
+            // By its tag, or by its name if tag and submit line are unknown: it may be a user's unrelated job.
+            let is_its = |job: &JobReport| {
+                let has_its_name = !job.has_submit_line && !has_other_name(row, job);
+                is_own(row, job) && (carries_tag(row, job) || has_its_name)
+            };
+            if !jobs.iter().all(|job| is_its(job)) {
                 return None;
             }
             jobs.retain(is_alive);
@@ -122,10 +128,11 @@ impl<'a> Evidence<'a> {
     }
 
     pub(super) fn recorded(&self, row: &TaskRow, queued: &Queued<'_>) -> Recorded<'a> {
-        let records = match &self.accounting {
-            Answer::Got(records) => records,
-            Answer::Failed(_) => return Recorded::Failed,
-            Answer::Off => return Recorded::Off,
+        let Some(records) = &self.accounting else {
+            return match self.is_without_accounting() {
+                true => Recorded::Off,
+                false => Recorded::Failed,
+            };
         };
         match records.decisive(row, |job| is_own(row, job)) {
             // Only the id in this line could be parsed.
@@ -162,11 +169,8 @@ impl<'a> Evidence<'a> {
 
     /// True if accounting answers and will soon have this end, with its exit code.
     pub(super) fn may_still_come(&self, ended: &JobReport, now: DateTime<Utc>) -> bool {
-        self.accounting.got().is_some()
-            && ended
-                .facts
-                .ended_at
-                .is_some_and(|end| now - end < ACCOUNTING_LAG)
+        let ended = ended.facts.ended_at;
+        self.accounting.is_some() && ended.is_some_and(|end| now - end < ACCOUNTING_LAG)
     }
 
     /// True if queue or accounting show another task of a pending task's array, and accounting has no start of this one:
@@ -207,11 +211,8 @@ impl<'a> Index<'a> {
                 tagged.push(job);
             }
             if let Some((array, _)) = array::split_job_id(&job.id) {
-                index
-                    .by_array
-                    .entry((array, cluster))
-                    .or_default()
-                    .push(job);
+                let tasks = index.by_array.entry((array, cluster)).or_default();
+                tasks.push(job);
             }
         }
         index
@@ -225,10 +226,8 @@ impl<'a> Index<'a> {
     }
 
     fn at(&self, id: &str, cluster: Option<&str>) -> Vec<&'a JobReport> {
-        self.by_place
-            .get(&(id, cluster))
-            .cloned()
-            .unwrap_or_default()
+        let jobs = self.by_place.get(&(id, cluster));
+        jobs.cloned().unwrap_or_default()
     }
 
     /// The report that decides about a row: of several parts or jobs, a live one, or else a failed one.
@@ -247,7 +246,8 @@ impl<'a> Index<'a> {
             && let Some(array) = array_of(row)
         {
             found = self.at(array, cluster);
-            found.retain(|job| is_its(job) && covers(row, job));
+            // The array's end applies to tasks that were cancelled while pending; tasks that started have their own end.
+            found.retain(|job| is_its(job) && (job.phase.is_live() || never_started(row)));
         }
         let mut latest: HashMap<(&JobId, Option<&str>), &'a JobReport> = HashMap::new();
         for job in found {
@@ -288,15 +288,12 @@ fn is_of_earlier_run(record: &JobReport, row: &TaskRow, queued: &Queued<'_>) -> 
         Queued::Live(job) | Queued::Ended(job) => is_resubmission(record, job),
         Queued::Absent => false,
     };
+    let known = row.facts.started_at;
     // A run's end can be before its start if a clock was set back meanwhile.
-    let has_started_again = row.facts.started_at != started
-        && row
-            .facts
-            .started_at
-            .is_some_and(|start| ended.is_some_and(|ended| start > ended));
+    let has_started_again =
+        known != started && known.zip(ended).is_some_and(|(start, ended)| start > ended);
     // It was seen pending after that start.
-    let waits_again =
-        row.status == TaskStatus::Pending && started.is_some() && row.facts.started_at == started;
+    let waits_again = row.status == TaskStatus::Pending && started.is_some() && known == started;
     was_submitted_again || has_started_again || waits_again
 }
 
@@ -305,10 +302,9 @@ fn is_of_earlier_run(record: &JobReport, row: &TaskRow, queued: &Queued<'_>) -> 
 pub(super) fn is_own(row: &TaskRow, job: &JobReport) -> bool {
     // A requeue moves Slurm's submit time forward.
     let times = [row.submitted_at, row.facts.started_at, row.facts.ended_at];
-    let is_recent = match (times.into_iter().max().flatten(), job.submitted_at) {
-        (Some(latest), Some(submitted)) => submitted <= latest + SUBMIT_TIME_WINDOW,
-        _ => true,
-    };
+    let latest = times.into_iter().max().flatten();
+    let is_recent = (latest.zip(job.submitted_at))
+        .is_none_or(|(latest, submitted)| submitted <= latest + SUBMIT_TIME_WINDOW);
     may_be_own(row, job) && (is_recent || carries_tag(row, job))
 }
 
@@ -316,10 +312,8 @@ pub(super) fn is_own(row: &TaskRow, job: &JobReport) -> bool {
 fn may_be_own(row: &TaskRow, job: &JobReport) -> bool {
     match (&row.submission_id, &job.tag) {
         (Some(_), Some(_)) => carries_tag(row, job),
-        _ => match (row.submitted_at, job.submitted_at) {
-            (Some(intent), Some(submitted)) => submitted >= intent - SUBMIT_TIME_WINDOW,
-            _ => true,
-        },
+        _ => (row.submitted_at.zip(job.submitted_at))
+            .is_none_or(|(intent, submitted)| submitted >= intent - SUBMIT_TIME_WINDOW),
     }
 }
 
@@ -330,13 +324,6 @@ fn carries_tag(row: &TaskRow, job: &JobReport) -> bool {
     };
     let array = array::split_task_id(id).map(|(array, _)| array);
     **id == *tag.submission_id || array == Some(&tag.submission_id)
-}
-
-/// True if a job with a row's id may be cancelled: by its tag, or by its name if tag and submit line are unknown. It may
-/// be a user's unrelated job.
-fn may_be_cancelled(row: &TaskRow, job: &JobReport) -> bool {
-    let has_its_name = !job.has_submit_line && !has_other_name(row, job);
-    is_own(row, job) && (carries_tag(row, job) || has_its_name)
 }
 
 /// True for an untagged job whose name differs from the row's.
@@ -359,12 +346,6 @@ pub(super) fn shares_array(row: &TaskRow, submission_id: &str) -> bool {
 /// True if the queue shows a later submission of a job than accounting.
 pub(super) fn is_resubmission(record: &JobReport, queued: &JobReport) -> bool {
     record.submitted_at.is_some() && queued.submitted_at > record.submitted_at
-}
-
-/// True if a report of a whole array applies to this task. Its end applies to tasks that were cancelled while pending;
-/// tasks that started have their own end.
-fn covers(row: &TaskRow, array: &JobReport) -> bool {
-    array.phase.is_live() || never_started(row)
 }
 
 pub(super) fn never_started(row: &TaskRow) -> bool {

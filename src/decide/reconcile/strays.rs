@@ -31,33 +31,17 @@ pub struct Strays {
     pub unknown: BTreeMap<Option<Arc<str>>, (usize, JobRef)>,
     /// Live jobs that may be ours or another user's.
     pub unnamed: Vec<JobRef>,
-    /// The tasks that wait because of these jobs.
-    pub held_back: HashMap<TaskKey, JobId>,
+    /// All tasks that wait for one of these jobs.
+    pub waiting: HashMap<TaskKey, JobId>,
 }
 
 /// Records about jobs without a row.
 pub struct Records<'a> {
     /// The task for which a job was submitted by the audit log, found by its tag or else its id.
     pub task_of: &'a dyn Fn(&JobReport) -> Option<TaskKey>,
-    /// The task list of the array with this submission id or (for a job without a tag) this beginning of one.
-    pub listing: &'a dyn Fn(&str) -> TaskListing,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TaskListing {
-    /// By index.
-    Tasks(Arc<[TaskKey]>),
-    /// The list does not exist or cannot be read.
-    Gone,
-}
-
-impl Strays {
-    /// All tasks that wait for a job, with that job.
-    pub fn waiting(&self) -> HashMap<TaskKey, JobId> {
-        let mut waiting = self.held_back.clone();
-        waiting.extend(self.without_row.clone());
-        waiting
-    }
+    /// The tasks, by index, of the array with this submission id or (for a job without a tag) this beginning of one.
+    /// `None` if the list does not exist or cannot be read.
+    pub listing: &'a dyn Fn(&str) -> Option<Arc<[TaskKey]>>,
 }
 
 /// `is_new` if the study has no state file yet.
@@ -75,21 +59,41 @@ pub fn compare(
     if live.is_empty() {
         return out;
     }
-    let owners = Owners::of(rows);
+    let in_flight = || rows.rows().iter().filter(|row| row.is_in_flight());
+    let by_job: HashMap<&JobId, &TaskRow> = in_flight()
+        .filter_map(|row| Some((row.job_id.as_ref()?, row)))
+        .collect();
+    // The tag identifies a task's job despite changed ids and names, also for a submission in doubt and for each task of
+    // an array into which a script turned itself.
+    let by_tag: HashMap<&str, &TaskRow> = in_flight()
+        .filter_map(|row| Some((row.submission_id.as_deref()?, row)))
+        .collect();
     let tasks = Tasks { dag, sessions };
     let mut by_task: BTreeMap<TaskKey, Vec<&JobReport>> = BTreeMap::new();
     for job in live {
         let word = job.tag.as_ref().map(|tag| tag.project.as_str());
         let is_other = word.is_some_and(|word| !is_same_study(word, project));
         let claim = tasks.claim(job, records);
-        if let Some(row) = owners.owner(job) {
+        let tag = job.tag.as_ref().map(|tag| tag.submission_id.as_str());
+        // Ids are recycled: if both have a tag, the tags decide.
+        let by_id = by_job.get(&job.id).filter(|row| {
+            let own = row.submission_id.as_deref().zip(tag);
+            own.is_none_or(|(own, tag)| own == tag)
+        });
+        if let Some(row) = by_id.or_else(|| by_tag.get(tag?)) {
+            // By the audit log, whatever its name is now.
+            let is_logged = || (records.task_of)(job).is_some_and(|key| key == row.key);
+            let number = row.job_id.as_ref().map(JobId::number);
             match claim {
                 // The row was edited: the job still writes the outputs of its original task.
-                Claim::Task(key) if key != row.key && !is_logged_for(row, job, records) => {
+                Claim::Task(key) if key != row.key && !is_logged() => {
                     out.without_row.insert(key, job.id.clone());
                 }
                 Claim::Array(_) | Claim::Part(_) => {}
-                _ if is_second(row, job) => out.doubled.push((row.key.clone(), job.job())),
+                // A further job with the row's tag: it was submitted twice.
+                _ if number.is_some_and(|number| number != job.id.number()) => {
+                    out.doubled.push((row.key.clone(), job.job()));
+                }
                 _ => {}
             }
             continue;
@@ -102,40 +106,40 @@ pub fn compare(
         };
         match (logged, claim) {
             (_, Claim::Array(keys)) if !is_other || is_new => {
-                for key in keys.iter().filter(|key| !is_in_flight(rows, key)) {
-                    out.held_back.insert(key.clone(), job.id.clone());
+                for key in keys.iter() {
+                    if rows.get(key).is_none_or(|row| !row.is_in_flight()) {
+                        out.waiting.insert(key.clone(), job.id.clone());
+                    }
                 }
             }
+            (_, _) if is_other && !is_new => {}
             // A study whose state file was moved looks like a new one, so its jobs may be ours.
             (_, claim) if is_other => {
-                let word = word.map(str::to_owned).filter(|_| is_new);
-                match (claim, word) {
-                    (_, None) => {}
-                    (Claim::Task(key), Some(word)) => {
-                        out.other_project = Some(word);
+                match claim {
+                    Claim::Task(key) => {
                         out.without_row.insert(key, job.id.clone());
                     }
-                    (Claim::Part(procedure), Some(word)) => {
-                        out.other_project = Some(word);
-                        if dag.find(procedure).is_some() {
-                            tasks.hold_back(procedure, job, &mut out);
-                        }
+                    Claim::Part(procedure) if dag.find(procedure).is_some() => {
+                        tasks.hold_back(procedure, job, &mut out);
                     }
-                    (_, Some(word)) if name_of_study(&word) == name_of_study(project) => {
-                        out.other_project = Some(word);
-                    }
+                    Claim::Part(_) => {}
+                    _ if word.map(name_of_study) != Some(name_of_study(project)) => continue,
                     _ => {}
                 }
+                out.other_project = word.map(str::to_owned);
             }
             (Some(key), _) if tasks.has(&key) => by_task.entry(key).or_default().push(job),
             (Some(_), _) => out.orphans.push((job.name.clone(), job.job())),
-            (None, Claim::Task(key)) if job.tag.is_some() || is_row_job(rows, &key, job) => {
+            (None, Claim::Task(key))
+                if job.tag.is_some()
+                    || (rows.get(&key)).is_some_and(|row| row.job_id.as_ref() == Some(&job.id)) =>
+            {
                 by_task.entry(key).or_default().push(job);
             }
             (None, Claim::Task(key)) => {
                 out.without_row.insert(key, job.id.clone());
             }
-            (None, _) if owners.by_job.contains_key(&job.id) => {}
+            (None, _) if by_job.contains_key(&job.id) => {}
             (None, Claim::Part(procedure)) => tasks.hold_back(procedure, job, &mut out),
             (None, _) if job.tag.is_none() && job.has_submit_line => {}
             (None, _) if job.tag.is_none() => out.unnamed.push(job.job()),
@@ -144,6 +148,7 @@ pub fn compare(
         }
     }
     adopt_the_oldest(by_task, rows, &mut out);
+    out.waiting.extend(out.without_row.clone());
     out
 }
 
@@ -160,45 +165,18 @@ fn living(queue: &[JobReport]) -> Vec<&JobReport> {
         .collect()
 }
 
-struct Owners<'a> {
-    by_job: HashMap<&'a JobId, &'a TaskRow>,
-    /// The tag identifies a task's job despite changed ids and names, also for a submission in doubt and for each task
-    /// of an array into which a script turned itself.
-    by_tag: HashMap<&'a str, &'a TaskRow>,
-}
-
-impl<'a> Owners<'a> {
-    fn of(rows: &'a State) -> Self {
-        let in_flight = || rows.rows().iter().filter(|row| row.is_in_flight());
-        Self {
-            by_job: in_flight()
-                .filter_map(|row| Some((row.job_id.as_ref()?, row)))
-                .collect(),
-            by_tag: in_flight()
-                .filter_map(|row| Some((row.submission_id.as_deref()?, row)))
-                .collect(),
-        }
-    }
-
-    fn owner(&self, job: &JobReport) -> Option<&'a TaskRow> {
-        let by_job = self.by_job.get(&job.id).filter(|row| is_of(row, job));
-        by_job
-            .or_else(|| self.by_tag.get(job.tag.as_ref()?.submission_id.as_str()))
-            .copied()
-    }
-}
-
 /// Adopts the oldest job of a task without one; the others are reported.
 fn adopt_the_oldest(by_task: BTreeMap<TaskKey, Vec<&JobReport>>, rows: &State, out: &mut Strays) {
     for (key, mut jobs) in by_task {
+        let row = rows.get(&key).filter(|row| row.is_in_flight());
         // The row's own job, whatever its tag.
-        jobs.retain(|job| !is_in_flight(rows, &key) || !is_row_job(rows, &key, job));
+        jobs.retain(|job| row.is_none_or(|row| row.job_id.as_ref() != Some(&job.id)));
         jobs.sort_by(|a, b| (a.submitted_at, &a.id).cmp(&(b.submitted_at, &b.id)));
         // Parts of one job share its number.
         let mut numbers = HashSet::new();
         jobs.retain(|job| numbers.insert(job.id.number()));
         let mut jobs = jobs.into_iter();
-        if !is_in_flight(rows, &key)
+        if row.is_none()
             && let Some(oldest) = jobs.next()
         {
             out.adopt.push((key.clone(), oldest.clone()));
@@ -207,47 +185,23 @@ fn adopt_the_oldest(by_task: BTreeMap<TaskKey, Vec<&JobReport>>, rows: &State, o
     }
 }
 
-fn is_in_flight(rows: &State, key: &TaskKey) -> bool {
-    rows.get(key).is_some_and(|row| row.is_in_flight())
-}
-
-/// A part of one of our arrays.
-struct Part<'a> {
-    /// The submission id or its beginning.
-    array: String,
-    /// `None` for the whole array.
-    index: Option<usize>,
-    procedure: &'a str,
-}
-
-/// Recognises one of our arrays by its tag, or by its name if it has none.
-fn part_of(job: &JobReport) -> Option<Part<'_>> {
+/// Recognises a part of one of our arrays by its tag, or by its name if it has none: the submission id or its beginning,
+/// the index (`None` for the whole array) and the procedure (empty if the name was changed).
+fn part_of(job: &JobReport) -> Option<(String, Option<usize>, &str)> {
     let name = array::split_job_name(&job.name);
-    let by_mark = job.tag.as_ref().and_then(|tag| {
-        let id = tag.submission_id.as_str();
-        match array::split_task_id(id) {
-            Some((array, index)) => Some((array.to_owned(), Some(index))),
-            None => array::is_array_id(id).then(|| (id.to_owned(), None)),
-        }
-    });
     let procedure = name.as_ref().map_or("", |(procedure, _)| procedure);
-    let index = || array::split_job_id(&job.id).map(|(_, index)| index);
-    let (array, index) = match (by_mark, &job.tag, &name) {
-        (Some(found), _, _) => found,
-        (None, None, Some((_, beginning))) => (beginning.clone(), index()),
-        // The name completes a truncated tag.
-        (None, Some(tag), Some((_, beginning)))
-            if array::share_beginning(&tag.submission_id, beginning) =>
-        {
-            (beginning.clone(), index())
-        }
-        _ => return None,
-    };
-    Some(Part {
-        array,
-        index,
-        procedure,
-    })
+    let tag = job.tag.as_ref().map(|tag| tag.submission_id.as_str());
+    if let Some((array, index)) = tag.and_then(array::split_task_id) {
+        return Some((array.to_owned(), Some(index), procedure));
+    }
+    if let Some(array) = tag.filter(|tag| array::is_array_id(tag)) {
+        return Some((array.to_owned(), None, procedure));
+    }
+    // The name completes a truncated tag.
+    let is_its = |start: &str| tag.is_none_or(|tag| array::share_beginning(tag, start));
+    let (procedure, start) = name.filter(|(_, start)| is_its(start))?;
+    let index = array::split_job_id(&job.id).map(|(_, index)| index);
+    Some((start, index, procedure))
 }
 
 /// The task of a job, by the queue alone.
@@ -270,16 +224,16 @@ struct Tasks<'a> {
 
 impl Tasks<'_> {
     fn claim<'j>(&self, job: &'j JobReport, records: &Records<'_>) -> Claim<'j> {
-        let Some(part) = part_of(job) else {
+        let Some((array, index, procedure)) = part_of(job) else {
             return self.named(&job.name);
         };
-        match ((records.listing)(&part.array), part.index) {
-            (TaskListing::Tasks(tasks), Some(index)) => match tasks.get(index) {
+        match ((records.listing)(&array), index) {
+            (Some(tasks), None) => Claim::Array(tasks),
+            (Some(tasks), Some(index)) => match tasks.get(index) {
                 Some(key) => Claim::Task(key.clone()),
-                None => Claim::Part(part.procedure),
+                None => Claim::Part(procedure),
             },
-            (TaskListing::Tasks(tasks), None) => Claim::Array(tasks),
-            (TaskListing::Gone, _) => Claim::Part(part.procedure),
+            (None, _) => Claim::Part(procedure),
         }
     }
 
@@ -303,27 +257,16 @@ impl Tasks<'_> {
     }
 
     fn has(&self, key: &TaskKey) -> bool {
-        let Some((subject, session)) = key.labels() else {
+        let (Some(labels), Some(id)) = (key.labels(), self.dag.find(&key.procedure)) else {
             return false;
         };
-        let scope = self
-            .dag
-            .find(&key.procedure)
-            .map(|id| self.dag.get(id).scope);
-        match scope {
-            Some(Scope::Session) => self
-                .sessions
-                .binary_search_by(|s| (&s.subject, &s.session).cmp(&(&subject, &session)))
-                .is_ok(),
-            Some(Scope::Subject) => {
-                session.is_none()
-                    && self
-                        .sessions
-                        .binary_search_by(|s| s.subject.cmp(&subject))
-                        .is_ok()
-            }
-            None => false,
-        }
+        let found = match self.dag.get(id).scope {
+            Scope::Session => (self.sessions)
+                .binary_search_by(|s| (&s.subject, &s.session).cmp(&(&labels.0, &labels.1))),
+            Scope::Subject if !labels.1.is_none() => return false,
+            Scope::Subject => (self.sessions).binary_search_by(|s| s.subject.cmp(&labels.0)),
+        };
+        found.is_ok()
     }
 
     /// Lets all tasks of a procedure wait (all tasks if its name is empty), because any of them may own the job.
@@ -349,34 +292,10 @@ impl Tasks<'_> {
                     Scope::Subject => "",
                 };
                 let key = TaskKey::new(session.subject.as_str(), label, &procedure.name);
-                out.held_back.entry(key).or_insert_with(|| job.id.clone());
+                out.waiting.entry(key).or_insert_with(|| job.id.clone());
             }
         }
     }
-}
-
-/// True if the job belongs to the row by the audit log, whatever its name is now.
-fn is_logged_for(row: &TaskRow, job: &JobReport, records: &Records<'_>) -> bool {
-    (records.task_of)(job).is_some_and(|key| key == row.key)
-}
-
-/// True for a further job with a row's tag: it was submitted twice.
-fn is_second(row: &TaskRow, job: &JobReport) -> bool {
-    let own = row.job_id.as_ref();
-    own.is_some_and(|own| own.number() != job.id.number())
-}
-
-/// Ids are recycled: if both have a tag, the tags decide.
-fn is_of(row: &TaskRow, job: &JobReport) -> bool {
-    match (&row.submission_id, &job.tag) {
-        (Some(id), Some(tag)) => **id == *tag.submission_id,
-        _ => true,
-    }
-}
-
-fn is_row_job(rows: &State, key: &TaskKey, job: &JobReport) -> bool {
-    rows.get(key)
-        .is_some_and(|row| row.job_id.as_ref() == Some(&job.id))
 }
 
 #[cfg(test)]

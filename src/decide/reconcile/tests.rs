@@ -19,6 +19,7 @@ mod ends;
 mod identity;
 mod places;
 mod proof;
+mod question;
 mod tags;
 
 struct Disk(Outputs);

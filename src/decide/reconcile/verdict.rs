@@ -1,11 +1,18 @@
-//! The change of one row for each combination of answers.
+//! The change of one row for each combination of answers. The jobs of submissions in doubt are adopted; tags that a site
+//! has truncated are completed before.
+
+use std::collections::HashSet;
 
 use chrono::{DateTime, Duration, Utc};
 
-use super::{OutputSource, Outputs, Patience, evidence};
-use crate::executor::{JobReport, Phase};
+use super::evidence::{self, Evidence, shares_array};
+use super::{OutputSource, Outputs, Patience, Reconciled};
+use crate::executor::{Answer, JobReport, Observation, Phase};
+use crate::model::job::JobId;
+use crate::model::job::array::{self, split_job_id, split_task_id};
+use crate::model::procedure::SubmitRules;
 use crate::model::state::transition::{Cause, Change};
-use crate::model::state::{JobFacts, Reason, RetryState, TaskRow, TaskStatus};
+use crate::model::state::{CLOCK_SLACK, JobFacts, Reason, RetryState, State, TaskRow, TaskStatus};
 
 /// The file server's clock may be behind Slurm's by this much.
 const FILE_CLOCK_SLACK: Duration = Duration::seconds(5);
@@ -48,20 +55,19 @@ impl Verdict<'_> {
     }
 
     pub(super) fn ended(&self, job: &JobReport) -> Option<Change> {
-        match job.phase {
-            Phase::Failed(_) if self.accepts_outputs(job) => {
-                let facts = job.facts.clone();
-                Some(self.change(TaskStatus::Complete, Reason::Verified, facts, None))
-            }
-            Phase::Failed(reason) => {
-                Some(self.change(TaskStatus::Failed, reason, job.facts.clone(), None))
-            }
-            Phase::Completed => {
-                let started = job.facts.started_at.or(job.submitted_at);
-                Some(self.ended_well(job.facts.clone(), started))
-            }
-            _ => None,
-        }
+        let (facts, started) = (job.facts.clone(), job.facts.started_at.or(job.submitted_at));
+        let reason = match job.phase {
+            Phase::Completed => return Some(self.ended_well(facts, started)),
+            Phase::Failed(reason) => reason,
+            _ => return None,
+        };
+        let is_accepted = self.rules().is_some_and(|rules| rules.accept_outputs)
+            && matches!(self.outputs(started), Outputs::Complete { .. });
+        let (to, reason) = match is_accepted {
+            true => (TaskStatus::Complete, Reason::Verified),
+            false => (TaskStatus::Failed, reason),
+        };
+        Some(self.change(to, reason, facts, None))
     }
 
     /// The end of a job, seen by an earlier pass.
@@ -83,37 +89,41 @@ impl Verdict<'_> {
     }
 
     fn ended_well(&self, facts: JobFacts, started: Option<DateTime<Utc>>) -> Change {
-        match self.outputs_after_success(started) {
-            Outputs::Complete { .. } => {
-                self.change(TaskStatus::Complete, Reason::Verified, facts, None)
-            }
-            Outputs::NoRule => self.change(TaskStatus::Complete, Reason::Unverified, facts, None),
+        // Many programs do not rewrite complete results, so their age only counts if they may come from a failed attempt,
+        // or may lack a later session.
+        let may_be_stale = self.rules().is_some_and(|rules| rules.rerun_when_stale);
+        let outputs = match may_be_stale || self.row.retry != RetryState::default() {
+            true => self.outputs(started),
+            false => self.disk.outputs(&self.row.key, false),
+        };
+        let (to, reason, since) = match outputs {
+            Outputs::Complete { .. } => (TaskStatus::Complete, Reason::Verified, None),
+            Outputs::NoRule => (TaskStatus::Complete, Reason::Unverified, None),
             // The job has ended, but its outputs are unknown.
-            Outputs::Unreadable => self.change(
-                TaskStatus::Running,
-                Reason::AwaitingOutput,
-                facts,
-                self.row.missing_since,
-            ),
+            Outputs::Unreadable => {
+                let since = self.row.missing_since;
+                (TaskStatus::Running, Reason::AwaitingOutput, since)
+            }
             Outputs::Missing => {
                 let since = self.row.missing_since.unwrap_or(self.now);
                 let ended = facts.ended_at.unwrap_or(since);
-                let (to, reason) = match self.now - ended < self.disk.output_grace(&self.row.key) {
-                    true => (TaskStatus::Running, Reason::AwaitingOutput),
-                    false => (TaskStatus::Failed, Reason::NoOutput),
-                };
-                self.change(to, reason, facts, Some(since))
+                match self.now - ended < self.disk.output_grace(&self.row.key) {
+                    true => (TaskStatus::Running, Reason::AwaitingOutput, Some(since)),
+                    false => (TaskStatus::Failed, Reason::NoOutput, Some(since)),
+                }
             }
-        }
+        };
+        self.change(to, reason, facts, since)
     }
 
     /// The job is not in the queue, and accounting has no end of it, but perhaps another `record`. After some time,
-    /// existing outputs decide alone; a little later, missing ones do.
+    /// existing outputs decide alone; a little later, missing ones do, and the row fails for `reason`.
     pub(super) fn absent(
         &self,
         record: Option<&JobReport>,
         outputs_after: Duration,
         lost_after: Duration,
+        reason: Reason,
     ) -> Option<Change> {
         if !self.has_been_missing_for(outputs_after) {
             return Some(self.unknown_for_now());
@@ -129,21 +139,8 @@ impl Verdict<'_> {
             // Nothing newer arrived: the end of the earlier run was the job's, and clocks were wrong.
             Outputs::Missing | Outputs::NoRule => record
                 .and_then(|record| self.ended(record))
-                .or_else(|| Some(without_end(TaskStatus::Failed, Reason::Lost))),
+                .or_else(|| Some(without_end(TaskStatus::Failed, reason))),
         }
-    }
-
-    /// A pending task of an array that Slurm has forgotten.
-    pub(super) fn cancelled_while_it_waited(&self) -> Option<Change> {
-        if !self.has_been_missing_for(self.patience.absence_grace) {
-            return Some(self.unknown_for_now());
-        }
-        let (status, reason) = match self.outputs(self.row.submitted_at) {
-            Outputs::Complete { .. } => (TaskStatus::Complete, Reason::Verified),
-            Outputs::Unreadable => return None,
-            Outputs::Missing | Outputs::NoRule => (TaskStatus::Failed, Reason::Cancelled),
-        };
-        Some(self.change(status, reason, JobFacts::default(), self.row.missing_since))
     }
 
     pub(super) fn unknown_for_now(&self) -> Change {
@@ -173,33 +170,31 @@ impl Verdict<'_> {
     pub(super) fn outputs(&self, started: Option<DateTime<Utc>>) -> Outputs {
         let replaces = self.row.replaces_outputs == Some(true);
         match self.disk.outputs(&self.row.key, replaces) {
-            Outputs::Complete { newest } if replaces => match (newest, started) {
-                (Some(newest), Some(started)) if newest >= started - FILE_CLOCK_SLACK => {
-                    Outputs::Complete {
-                        newest: Some(newest),
-                    }
-                }
-                _ => Outputs::Missing,
-            },
+            Outputs::Complete { newest }
+                if replaces
+                    && (newest.zip(started))
+                        .is_none_or(|(newest, started)| newest < started - FILE_CLOCK_SLACK) =>
+            {
+                Outputs::Missing
+            }
             other => other,
         }
     }
 
-    fn accepts_outputs(&self, job: &JobReport) -> bool {
-        let started = job.facts.started_at.or(job.submitted_at);
-        let rules = self.disk.rules(&self.row.key);
-        rules.is_some_and(|rules| rules.accept_outputs)
-            && matches!(self.outputs(started), Outputs::Complete { .. })
+    fn rules(&self) -> Option<&SubmitRules> {
+        self.disk.rules(&self.row.key)
     }
 
-    /// The outputs on disk after a job that succeeded. Many programs do not rewrite complete results, so their age only
-    /// counts if they may come from a failed attempt, or may lack a later session.
-    fn outputs_after_success(&self, started: Option<DateTime<Utc>>) -> Outputs {
-        let rules = self.disk.rules(&self.row.key);
-        let may_be_stale = rules.is_some_and(|rules| rules.rerun_when_stale);
-        match may_be_stale || self.row.retry != RetryState::default() {
-            true => self.outputs(started),
-            false => self.disk.outputs(&self.row.key, false),
+    /// Only sets the row's job id; the next pass updates the row as usual.
+    pub(super) fn adoption(&self, id: JobId, job: &JobReport) -> Change {
+        let (to, reason) = match (live_status(job.phase), self.row.reason) {
+            (Some(known), _) => known,
+            (None, Some(reason)) if !self.row.is_in_doubt() => (self.row.status, reason),
+            (None, _) => (TaskStatus::Pending, Reason::Queued),
+        };
+        Change {
+            cause: Cause::Adoption(id),
+            ..self.change(to, reason, live_facts(job), None)
         }
     }
 
@@ -245,4 +240,152 @@ pub(super) fn live_facts(job: &JobReport) -> JobFacts {
             .filter(|_| matches!(job.phase, Phase::Running | Phase::Suspended)),
         ..job.facts.clone()
     }
+}
+
+/// Adopts the job of a submission in doubt, or releases it after two clean answers.
+pub(super) fn resolve_doubt(
+    verdict: &Verdict<'_>,
+    rows: &State,
+    evidence: &Evidence<'_>,
+    out: &mut Reconciled,
+) {
+    let (row, now) = (verdict.row, verdict.now);
+    if let Some(job) = find(row, rows, evidence) {
+        out.changes.push(verdict.adoption(job.id.clone(), job));
+        return;
+    }
+    // An array is accepted as a whole, so one of its reports gives the job ids of all its tasks.
+    if let Some((id, array)) = find_array(row, evidence) {
+        out.changes.push(Change {
+            to: TaskStatus::Pending,
+            reason: Reason::Queued,
+            facts: JobFacts {
+                cluster: array.facts.cluster.clone(),
+                ..JobFacts::default()
+            },
+            ..verdict.adoption(id, array)
+        });
+        return;
+    }
+    // Only two clean answers of both sources, far enough apart, prove that no job exists: the first answer of a frozen
+    // controller proves nothing, and neither does accounting without any job.
+    if evidence.queue.is_none() || !(evidence.is_without_accounting() || evidence.is_proven()) {
+        return;
+    }
+    // A time in the future was written by a wrong clock.
+    match row.missing_since.filter(|since| *since <= now) {
+        Some(since) if now - since >= verdict.patience.settle_time => {
+            out.released.push(row.key.clone());
+        }
+        Some(_) => {}
+        None => {
+            let (to, reason) = (TaskStatus::Pending, Reason::Submitting);
+            let since = Some(now);
+            (out.changes).push(verdict.change(to, reason, JobFacts::default(), since));
+        }
+    }
+}
+
+/// Finds the job of a submission by its tag. Only for records of a Slurm without command lines (before 21.08), by exact
+/// name and time; then never a job of another row.
+fn find<'a>(row: &TaskRow, rows: &State, evidence: &Evidence<'a>) -> Option<&'a JobReport> {
+    let index = split_task_id(row.submission_id.as_deref()?).map(|(_, index)| index);
+    let is_named = |job: &&JobReport| {
+        has_name_only(row, job)
+            // The tasks of an array share their name.
+            && (index.is_none() || split_job_id(&job.id).map(|(_, index)| index) == index)
+            && row.submitted_at.is_some_and(|intent| {
+                job.submitted_at.is_some_and(|submitted| submitted >= intent - CLOCK_SLACK)
+            })
+    };
+    let is_place = |id: &JobId, cluster: &Option<_>, job: &JobReport| {
+        *id == job.id && *cluster == job.facts.cluster
+    };
+    // The queue always shows comments: an untagged job there is not ours.
+    let is_queued = |job: &JobReport| {
+        let mut queue = evidence.queue.iter().flat_map(|queue| queue.reports);
+        queue.any(|queued| is_place(&queued.id, &queued.facts.cluster, job))
+    };
+    // No other row may adopt the job of a row by its name.
+    let is_owned = |job: &JobReport| {
+        rows.rows().iter().any(|row| {
+            (row.job_id.as_ref()).is_some_and(|id| is_place(id, &row.facts.cluster, job))
+                && row.job_name.as_deref().is_none_or(|name| name == job.name)
+        })
+    };
+    let tagged = evidence.indexes().flat_map(|index| index.tagged(row));
+    tagged.min_by_key(|job| job.submitted_at).or_else(|| {
+        let records = evidence.accounting.iter();
+        let named = records.flat_map(|records| records.reports).filter(is_named);
+        named
+            .filter(|job| !is_queued(job) && !is_owned(job))
+            // The task's previous attempt may be one of them.
+            .min_by_key(|job| Some((job.submitted_at? - row.submitted_at?).abs()))
+    })
+}
+
+/// True for a record with the row's job name whose command line, and so its tag, is unknown.
+fn has_name_only(row: &TaskRow, job: &JobReport) -> bool {
+    job.tag.is_none() && !job.has_submit_line && row.job_name.as_deref() == Some(&*job.name)
+}
+
+/// Finds the array of a task whose own job is not reported: by the tag that its tasks share, or else, in records without
+/// tag, by its unique name. Returns the id that the task's job must have.
+fn find_array<'a>(row: &TaskRow, evidence: &Evidence<'a>) -> Option<(JobId, &'a JobReport)> {
+    let (_, index) = split_task_id(row.submission_id.as_deref()?)?;
+    evidence
+        .indexes()
+        .flat_map(|index| index.reports)
+        .filter(|job| match &job.tag {
+            Some(tag) => shares_array(row, &tag.submission_id),
+            None => has_name_only(row, job),
+        })
+        .map(|job| {
+            let base = split_job_id(&job.id).map_or(job.id.as_str(), |(base, _)| base);
+            (JobId::new(&format!("{base}_{index}")), job)
+        })
+        .min_by(|(a, _), (b, _)| a.cmp(b))
+}
+
+/// The number of digits of a submission id that are unique.
+const UNAMBIGUOUS: usize = 8;
+
+/// Completes truncated tags.
+pub fn complete_tags(observation: &mut Observation, rows: &State) {
+    for answer in [&mut observation.queue, &mut observation.accounting] {
+        let Answer::Got(jobs) = answer else { continue };
+        for job in jobs {
+            let cut = job.tag.as_ref().filter(|tag| tag.is_cut());
+            let complete = cut.and_then(|tag| complete_id(&tag.submission_id, job, rows));
+            if let (Some(tag), Some(complete)) = (&mut job.tag, complete) {
+                tag.submission_id = complete;
+            }
+        }
+    }
+}
+
+/// For the row with the job's id, any beginning is enough.
+fn complete_id(cut: &str, job: &JobReport, rows: &State) -> Option<String> {
+    let index = split_job_id(&job.id).map(|(_, index)| index);
+    let mut found = HashSet::new();
+    for row in rows.rows() {
+        let id = row.submission_id.as_deref();
+        let Some(id) = id.filter(|id| id.starts_with(cut)) else {
+            continue;
+        };
+        let is_own = row.job_id.as_ref() == Some(&job.id) && row.facts.cluster == job.facts.cluster;
+        if is_own {
+            return Some(id.to_owned());
+        }
+        found.insert(split_task_id(id).map_or(id, |(array, _)| array));
+    }
+    let mut found = found.into_iter();
+    let digits = cut.trim_start_matches("array-").len();
+    let (Some(id), None, true) = (found.next(), found.next(), digits >= UNAMBIGUOUS) else {
+        return None;
+    };
+    Some(match index.filter(|_| array::is_array_id(id)) {
+        Some(index) => array::task_id(id, index),
+        None => id.to_owned(),
+    })
 }

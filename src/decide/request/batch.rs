@@ -42,9 +42,8 @@ pub fn group(
             continue;
         }
         let fitting = open.iter().copied().find(|at| {
-            sets.get(*at)
-                .and_then(|set| set.first())
-                .is_some_and(|first| is_alike(first, &task))
+            let first = sets.get(*at).and_then(|set| set.first());
+            first.is_some_and(|first| is_alike(first, &task))
         });
         match fitting.and_then(|at| sets.get_mut(at)) {
             Some(set) => set.push(task),
@@ -64,28 +63,25 @@ pub fn group(
             ArrayMode::Auto => set.len() >= AUTO_FROM,
             ArrayMode::Always => true,
         };
-        let limit = if is_array {
-            *known_limit.get_or_insert_with(&mut *limit)
-        } else {
-            0
+        let limit = match is_array {
+            true => *known_limit.get_or_insert_with(&mut *limit),
+            false => 0,
         };
+        let mut tasks = set.into_iter();
         if limit == 0 {
             // Also if the site does not accept arrays.
-            batches.extend(set.into_iter().map(Batch::single));
-            continue;
+            batches.extend(tasks.by_ref().map(Batch::single));
         }
-        let mut rest = set;
-        while !rest.is_empty() {
-            let after = rest.split_off(limit.min(rest.len()));
+        while tasks.len() > 0 {
+            let mut part: Vec<Prepared> = tasks.by_ref().take(limit).collect();
             // A single remaining task does not become an array.
-            batches.push(match (rest.pop(), mode) {
-                (Some(only), ArrayMode::Auto) if rest.is_empty() => Batch::single(only),
-                (last, _) => {
-                    rest.extend(last);
-                    Batch::array(rest, throttle, dir)
+            batches.push(match part.pop() {
+                Some(only) if part.is_empty() && mode == ArrayMode::Auto => Batch::single(only),
+                last => {
+                    part.extend(last);
+                    Batch::array(part, throttle, dir)
                 }
             });
-            rest = after;
         }
     }
     batches
@@ -113,15 +109,11 @@ impl Batch {
             dir: dir.join(&submission_id),
             submission_id,
         };
-        let tasks = tasks
-            .into_iter()
-            .enumerate()
-            .map(|(index, task)| {
-                renamed(task, task_id(&array.submission_id, index), &array.job_name)
-            })
-            .collect();
+        let tasks = tasks.into_iter().zip(0..).map(|(task, index)| {
+            renamed(task, task_id(&array.submission_id, index), &array.job_name)
+        });
         Self {
-            tasks,
+            tasks: tasks.collect(),
             array: Some(array),
         }
     }
@@ -166,13 +158,10 @@ fn is_alike(a: &Prepared, b: &Prepared) -> bool {
         && a.script == b.script
         && a.resources == b.resources
         && a.log_dir == b.log_dir
-        && shared(&a.env).eq(shared(&b.env))
-}
-
-fn shared(
-    env: &std::collections::BTreeMap<String, String>,
-) -> impl Iterator<Item = (&String, &String)> {
-    env.iter().filter(|(name, _)| !may_differ(name))
+        && {
+            let shared = |(name, _): &(&String, &String)| !may_differ(name);
+            a.env.iter().filter(shared).eq(b.env.iter().filter(shared))
+        }
 }
 
 #[cfg(test)]

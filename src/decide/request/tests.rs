@@ -1,5 +1,7 @@
 //! Requests, by the reason why a task is due.
 
+mod resources;
+
 use std::path::Path;
 
 use super::*;

@@ -80,18 +80,15 @@ impl Counts {
                 });
             }
         }
-        let mut figures = |row: &TaskRow, count: fn(&mut Figures)| {
-            let id = dag.find(&row.key.procedure);
-            if let Some(figures) = id.and_then(|id| procedures.get_mut(id.index())) {
-                count(figures);
-            }
-        };
+        let index = |row: &TaskRow| dag.find(&row.key.procedure).map(|id| id.index());
         for row in state.rows().iter().filter(|row| is_proven(row)) {
-            figures(row, |figures| figures.known += 1);
+            if let Some(figures) = index(row).and_then(|index| procedures.get_mut(index)) {
+                figures.known += 1;
+            }
         }
         let earlier = || state.superseded().iter().chain(attempts);
-        let proven = earlier().filter(|row| is_proven(row));
-        let proven: HashSet<(&TaskKey, i32)> = proven
+        let proven: HashSet<(&TaskKey, i32)> = earlier()
+            .filter(|row| is_proven(row))
             .filter_map(|row| Some((&row.key, row.attempt?)))
             .collect();
         for row in state.rows().iter().chain(earlier()) {
@@ -101,8 +98,9 @@ impl Counts {
                 && row.replaces_outputs == Some(false)
                 && proven.contains(&(&row.key, before))
                 && gone.insert(&row.key)
+                && let Some(figures) = index(row).and_then(|index| procedures.get_mut(index))
             {
-                figures(row, |figures| figures.lately += 1);
+                figures.lately += 1;
             }
         }
         Self {
@@ -113,10 +111,8 @@ impl Counts {
 
     /// Sets the number of all sessions that were found, whichever were selected; `None` if some could not be read.
     pub fn count_sessions(&mut self, found: &Discovery) {
-        self.sessions = found
-            .unreadable
-            .is_empty()
-            .then_some(found.sessions.len() as u64);
+        let count = found.sessions.len() as u64;
+        self.sessions = found.unreadable.is_empty().then_some(count);
     }
 }
 
@@ -181,33 +177,32 @@ pub fn safety_stops(config: &Config, counts: &Counts, baselines: &Baselines) -> 
         let is_all = lost >= LEAST_OF_ALL && lost >= before;
         (lost >= LEAST || is_all) && lost as f64 * 100.0 > percent * before as f64
     };
-    let roots_changed = is_other(baselines, ROOTS, roots_mark(config));
-    let mut stops = Vec::new();
-    let changed = match roots_changed {
+    let changed = match is_other(baselines, ROOTS, roots_mark(config)) {
         true => "; a root in the configuration has changed since then",
         false => "",
     };
-    let mut stop = |name: String, figure: u64, message: String| {
+    let mut stops = Vec::new();
+    let mut stop = |name: String, figure: u64, message: String, hint: &str| {
         stops.push(SafetyStop {
             name,
             figure,
-            message: format!("{message} (more than max_drop, {percent}%{changed})"),
-            hint: "check that all data is mounted and intact; if the numbers are right, accept them with \
-                   'snbb-scheduler run --accept-drop'"
-                .to_owned(),
+            message,
+            hint: hint.to_owned(),
             can_be_accepted: true,
         });
     };
+    let sudden = |message: String| format!("{message} (more than max_drop, {percent}%{changed})");
+    let check = "check that all data is mounted and intact; if the numbers are right, accept them with \
+                 'snbb-scheduler run --accept-drop'";
     if let Some(now) = counts.sessions {
         let before = known(SESSIONS);
         let lost = before.saturating_sub(now);
         if lost >= LEAST && is_sudden(lost, before) {
             let message = format!("there are {now} sessions, but there were {before}");
-            stop(SESSIONS.to_owned(), now, message);
+            stop(SESSIONS.to_owned(), now, sudden(message), check);
         }
     }
     let (mut all_lost, mut all_before, mut is_reported) = (0, 0, false);
-    let mut redefined = Vec::new();
     for ((_, procedure), figures) in config.procedures.iter().zip(&counts.procedures) {
         let name = &procedure.name;
         let baseline = known(&complete(name));
@@ -218,46 +213,35 @@ pub fn safety_stops(config: &Config, counts: &Counts, baselines: &Baselines) -> 
         all_before += before;
         let fresh = figures.lost(baseline).saturating_sub(accepted);
         if fresh > 0 && is_other(baselines, &rule(name), rule_mark(config, procedure)) {
+            // Tasks that would only run again because the configuration now requires other outputs.
             is_reported = true;
-            redefined.push(changed_rule(name, fresh, before));
+            let message = format!(
+                "the completion rule of {name} was changed in the configuration, and {fresh} of {before} complete \
+                 tasks do not satisfy the new rule"
+            );
+            let hint =
+                "undo the change, or rerun these tasks with 'snbb-scheduler run --accept-drop'";
+            stop(complete(name), fresh, message, hint);
         } else if is_sudden(lost, before) {
             is_reported = true;
             let message =
                 format!("{lost} of {before} complete tasks of {name} have lost their outputs");
-            stop(complete(name), lost, message);
+            stop(complete(name), lost, sudden(message), check);
         }
     }
     if !is_reported && all_lost >= LEAST && is_sudden(all_lost, all_before) {
         let message = format!("{all_lost} of {all_before} complete tasks have lost their outputs");
-        stop("complete".to_owned(), all_lost, message);
+        stop("complete".to_owned(), all_lost, sudden(message), check);
     }
-    stops.extend(redefined);
     stops
-}
-
-/// For tasks that would only run again because the configuration now requires other outputs.
-fn changed_rule(name: &str, lost: u64, before: u64) -> SafetyStop {
-    SafetyStop {
-        name: complete(name),
-        figure: lost,
-        message: format!(
-            "the completion rule of {name} was changed in the configuration, and {lost} of {before} complete tasks do \
-             not satisfy the new rule"
-        ),
-        hint: "undo the change, or rerun these tasks with 'snbb-scheduler run --accept-drop'"
-            .to_owned(),
-        can_be_accepted: true,
-    }
 }
 
 /// Updates the baselines in a run without a stop. With `accepts`, also lowers them.
 pub fn settle(config: &Config, counts: &Counts, baselines: &mut Baselines, accepts: bool) {
     if let Some(now) = counts.sessions {
-        let before = baselines.get(SESSIONS).copied().unwrap_or(0);
-        baselines.insert(
-            SESSIONS.to_owned(),
-            if accepts { now } else { before.max(now) },
-        );
+        let before = baselines.get(SESSIONS).filter(|_| !accepts);
+        let most = before.map_or(now, |before| now.max(*before));
+        baselines.insert(SESSIONS.to_owned(), most);
     }
     baselines.insert(ROOTS.to_owned(), roots_mark(config));
     let is_here = |name: &str| config.procedures.find(name).is_some();
@@ -269,24 +253,18 @@ pub fn settle(config: &Config, counts: &Counts, baselines: &mut Baselines, accep
     });
     for ((_, procedure), figures) in config.procedures.iter().zip(&counts.procedures) {
         let name = &procedure.name;
-        let before = baselines.get(&complete(name)).copied().unwrap_or(0);
-        let most = figures.tasks - figures.ours;
-        let now = if accepts {
-            figures.complete
-        } else {
-            figures.complete.max(before.min(most))
-        };
-        baselines.insert(complete(name), now);
+        let before = baselines.get(&complete(name)).filter(|_| !accepts);
+        let before = before.map_or(0, |before| *before.min(&(figures.tasks - figures.ours)));
+        baselines.insert(complete(name), figures.complete.max(before));
         baselines.insert(rule(name), rule_mark(config, procedure));
         // An accepted loss does not count while its tasks wait to be rerun.
         let accepted_before = baselines.get(&accepted(name)).copied().unwrap_or(0);
         let lost = figures.gone + figures.lately;
-        let still = if accepts {
+        match if accepts {
             lost
         } else {
             accepted_before.min(lost)
-        };
-        match still {
+        } {
             0 => baselines.remove(&accepted(name)),
             count => baselines.insert(accepted(name), count),
         };
@@ -298,10 +276,9 @@ pub fn restore_session_count(state: &mut State) {
     if state.meta.baselines.contains_key(SESSIONS) {
         return;
     }
-    let sessions: HashSet<_> = state
-        .rows()
-        .iter()
-        .filter(|row| !row.key.session.is_empty())
+    let rows = state.rows().iter();
+    let of_sessions = rows.filter(|row| !row.key.session.is_empty());
+    let sessions: HashSet<_> = of_sessions
         .map(|row| (&row.key.subject, &row.key.session))
         .collect();
     let count = sessions.len() as u64;
@@ -312,11 +289,10 @@ pub fn restore_session_count(state: &mut State) {
 
 /// True while an accepted loss must be compared with the losses of the last day, for which earlier attempts are needed.
 pub fn needs_attempts(baselines: &Baselines) -> bool {
-    let accepted = |name: &String| {
-        name.strip_prefix("accepted/")
-            .is_some_and(|name| !name.contains('/'))
-    };
-    baselines.keys().any(accepted)
+    let mut accepted = baselines
+        .keys()
+        .filter_map(|name| name.strip_prefix("accepted/"));
+    accepted.any(|name| !name.contains('/'))
 }
 
 fn complete(procedure: &str) -> String {
@@ -337,12 +313,11 @@ fn is_other(baselines: &Baselines, name: &str, mark: u64) -> bool {
 
 /// Identifies the configured roots.
 pub(super) fn roots_mark(config: &Config) -> u64 {
-    let roots = [
-        &config.dicom_root,
-        &config.bids_root,
-        &config.derivatives_root,
-    ];
-    mark(roots.map(|root| root.to_string_lossy().into_owned()))
+    mark(
+        config
+            .roots()
+            .map(|(_, root)| root.to_string_lossy().into_owned()),
+    )
 }
 
 /// Identifies a procedure's completion rule.

@@ -61,13 +61,10 @@ impl Trust {
             format!("{:?} {:?}", policy.recheck, config.annex),
             format!("{:?}", spec.map(|spec| (spec.st_size, spec.st_mtime))),
             roots_mark(config).to_string(),
-            policy
-                .away
-                .unwrap_or_else(|| away(policy, sessions, state))
-                .to_string(),
+            (policy.away.unwrap_or_else(|| away(policy, sessions, state))).to_string(),
         ];
-        let procedures = config.procedures.iter();
-        parts.extend(procedures.map(|(_, one)| {
+        let procedures = || config.procedures.iter().map(|(_, procedure)| procedure);
+        parts.extend(procedures().map(|one| {
             let rule = rule_mark(config, one);
             format!("{} {rule} {}", one.name, one.rules.rerun_when_stale)
         }));
@@ -76,12 +73,9 @@ impl Trust {
             trust.forget();
         }
         if trust.is_any() {
-            let roots = config.output_roots();
-            let procedures = config.procedures.iter().map(|(_, procedure)| procedure);
-            trust.present = procedures
-                .filter(|procedure| roots::observe(&roots.top(procedure)) == Root::Fine)
-                .map(|procedure| Arc::clone(&procedure.name))
-                .collect();
+            let top = |one| config.output_roots().top(one);
+            let present = procedures().filter(|one| roots::observe(&top(one)) == Root::Fine);
+            trust.present = present.map(|one| Arc::clone(&one.name)).collect();
         }
         trust
     }
@@ -105,8 +99,8 @@ impl Trust {
     /// the real numbers.
     pub fn decide(&mut self, plan: impl Fn(Trusts<'_>) -> Manifest) -> Manifest {
         let manifest = plan(&|row| self.covers(row));
-        let is_gone = |decision: &Decision| *decision == Decision::Submit(Due::OutputsGone);
-        if !self.is_any() || !manifest.due().any(|task| is_gone(&task.decision)) {
+        let gone = Decision::Submit(Due::OutputsGone);
+        if !self.is_any() || manifest.due().all(|task| task.decision != gone) {
             return manifest;
         }
         self.forget();
@@ -115,7 +109,12 @@ impl Trust {
 
     /// Records the checks of a pass over all tasks. The manifest must be without pauses and limits.
     pub fn record(&mut self, manifest: &Manifest, rows: &State) {
-        let mut intact = [true; PARTS];
+        let mut next = self.checked;
+        for (part, at) in next.iter_mut().enumerate() {
+            if !self.is_fresh(part) {
+                *at = self.now;
+            }
+        }
         for task in &manifest.tasks {
             let is_fine = matches!(
                 task.decision,
@@ -123,18 +122,10 @@ impl Trust {
             );
             if !is_fine
                 && rows.get(&task.key).is_some_and(is_verified)
-                && let Some(part) = intact.get_mut(part(&task.key))
+                && let Some(at) = next.get_mut(part(&task.key))
             {
-                *part = false;
+                *at = 0;
             }
-        }
-        let mut next = self.checked;
-        for (part, at) in next.iter_mut().enumerate() {
-            *at = match intact.get(part) {
-                Some(true) if self.is_fresh(part) => *at,
-                Some(true) => self.now,
-                _ => 0,
-            };
         }
         self.next = Some(next);
     }
@@ -209,14 +200,9 @@ pub fn forget(baselines: &mut Baselines) -> bool {
 /// checked when one of them comes back.
 pub fn away(policy: &Policy, sessions: &[Session], state: &State) -> u64 {
     let here = sessions.iter().filter(|one| !policy.cohort.excludes(one));
-    let here: HashSet<(&str, &str)> = here
-        .flat_map(|one| {
-            [
-                (one.subject.as_str(), one.session.as_str()),
-                (one.subject.as_str(), ""),
-            ]
-        })
-        .collect();
+    let labels = here.map(|one| (one.subject.as_str(), one.session.as_str()));
+    let both = |(subject, session)| [(subject, session), (subject, "")];
+    let here: HashSet<(&str, &str)> = labels.flat_map(both).collect();
     let rows = state.rows().iter().filter(|row| is_verified(row));
     let away = rows.filter(|row| !here.contains(&(&*row.key.subject, &*row.key.session)));
     // In any order.

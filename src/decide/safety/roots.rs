@@ -10,7 +10,7 @@ use super::{Baselines, SafetyStop};
 use crate::base::text::plural_of;
 use crate::model::bids::SessionSource;
 use crate::model::config::Config;
-use crate::model::state::State;
+use crate::model::state::{State, TaskRow};
 
 /// The content of a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub fn safety_stops(
     observe: impl Fn(&Path) -> Root,
 ) -> Vec<SafetyStop> {
     let mut stops = Vec::new();
-    for (name, path, count) in known(config, state) {
+    for ((name, path), count) in known(config, state) {
         if count == 0 || state.meta.baselines.contains_key(&accepted(name)) {
             continue;
         }
@@ -59,10 +59,9 @@ pub fn safety_stops(
             SessionSource::Csv { .. } => false,
         };
         let is_needed = root == Root::Missing && is_scanned;
-        let on_purpose = if is_needed {
-            "removed on purpose, create an empty directory and run"
-        } else {
-            "emptied on purpose, run"
+        let on_purpose = match is_needed {
+            true => "removed on purpose, create an empty directory and run",
+            false => "emptied on purpose, run",
         };
         stops.push(SafetyStop {
             name: format!("root/{name}"),
@@ -111,28 +110,25 @@ fn accepted(name: &str) -> String {
 }
 
 /// Each root with the number of tasks that must have files there by their rows.
-fn known<'a>(config: &'a Config, state: &State) -> [(&'static str, &'a Path, usize); 3] {
+fn known<'a>(
+    config: &'a Config,
+    state: &State,
+) -> impl Iterator<Item = ((&'static str, &'a Path), usize)> {
     let complete_in = |is_below_bids: bool| {
-        let rows = state.rows().iter();
-        rows.filter(|row| {
+        let is_there = |row: &&TaskRow| {
             let procedure = config.procedures.find(&row.key.procedure);
-            row.is_proven_complete()
-                && procedure
-                    .is_some_and(|id| config.procedures.get(id).is_below_bids() == is_below_bids)
-        })
-        .count()
+            let is_its = |id| config.procedures.get(id).is_below_bids() == is_below_bids;
+            row.is_proven_complete() && procedure.is_some_and(is_its)
+        };
+        state.rows().iter().filter(is_there).count()
     };
-    let sessions_in = |source: &SessionSource| match config.sessions == *source {
-        true => state.len(),
-        false => 0,
+    let (dicom, bids) = match config.sessions {
+        SessionSource::Dicom => (state.len(), complete_in(true)),
+        SessionSource::Bids => (0, state.len()),
+        SessionSource::Csv { .. } => (0, complete_in(true)),
     };
-    let [dicom, bids, derivatives] = config.roots();
-    let in_bids = sessions_in(&SessionSource::Bids).max(complete_in(true));
-    [
-        (dicom.0, dicom.1, sessions_in(&SessionSource::Dicom)),
-        (bids.0, bids.1, in_bids),
-        (derivatives.0, derivatives.1, complete_in(false)),
-    ]
+    let counts = [dicom, bids, complete_in(false)];
+    config.roots().into_iter().zip(counts)
 }
 
 #[cfg(test)]

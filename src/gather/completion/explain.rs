@@ -1,7 +1,6 @@
 //! Why an output is complete or not: what each rule found, for people.
 //!
-//! Observes the probe's own evaluator, and makes it apply every rule instead of stopping at the first one that is not
-//! met. This costs more, and is used for `explain` and for single tasks in reports.
+//! Uses the probe's own evaluator, and makes it apply every rule instead of stopping at the first one that is not met. This costs more, and is used for `explain` and for single tasks in reports.
 
 mod nearest;
 
@@ -12,14 +11,13 @@ use rustix::fs::Stat;
 use serde::Serialize;
 
 use super::Completion;
-use super::probe::{
-    Observer, Outcome, Probe, Rule, SubjectProbe, Task, freesurfer, qsirecon, size, why_not,
-};
+use super::probe::{Effort, Outcome, Probe, Rule, Search, SubjectProbe, Task, Watch, apps};
+use crate::base::text::plural;
 use crate::gather::disk::Unreadable;
-use crate::gather::disk::reader::{Reader, modified};
+use crate::gather::disk::reader::{is_directory, is_regular, modified};
 use crate::model::bids::{SessionLabel, SubjectLabel};
-use crate::model::procedure::ProcedureId;
 use crate::model::procedure::marker::{Marker, Pattern};
+use crate::model::procedure::{Check, ProcedureId};
 
 pub use nearest::Nearest;
 
@@ -120,9 +118,9 @@ impl Probe {
     /// For a report on many tasks: only one match of each rule, and no similar names.
     pub fn brief_explainer<'a>(&'a self, subject: &'a SubjectLabel) -> Explainer<'a> {
         Explainer {
-            subject: self.subject(subject, false),
             most: 1,
             names: 0,
+            ..self.explainer(subject)
         }
     }
 }
@@ -131,79 +129,46 @@ impl Explainer<'_> {
     /// Applies each rule of a task; `session` is [`SessionLabel::none`] for subject scope.
     pub fn findings(&self, procedure: ProcedureId, session: &SessionLabel) -> Findings {
         let task = self.subject.task(procedure, session);
-        let mut collector = Collector {
-            explainer: self,
-            required: Vec::new(),
-            forbidden: Vec::new(),
-            finding: Finding::default(),
-            misses: Vec::new(),
+        let effort = Effort {
+            most: self.most,
+            kept: KEPT,
+            wants_age: false,
+            is_thorough: true,
         };
-        let verdict = match self.subject.evaluate(&task, &mut collector) {
-            Completion::Complete => Verdict::Complete,
-            Completion::Incomplete => Verdict::Incomplete,
-            Completion::NotApplicable => Verdict::NotApplicable,
-            Completion::Unreadable(_) => Verdict::Unreadable,
+        let (mut required, mut forbidden) = (Vec::new(), Vec::new());
+        let mut watch = Watch {
+            effort,
+            report: Some(&mut |rule, outcome, search| {
+                let list = match rule {
+                    Rule::Forbidden(_) => &mut forbidden,
+                    _ => &mut required,
+                };
+                list.push(self.finding(&task, rule, outcome, search));
+            }),
         };
+        let completion = self.subject.evaluate(&task, &mut watch);
         Findings {
-            verdict,
+            verdict: match completion {
+                Completion::Complete => Verdict::Complete,
+                Completion::Incomplete => Verdict::Incomplete,
+                Completion::NotApplicable => Verdict::NotApplicable,
+                Completion::Unreadable(_) => Verdict::Unreadable,
+            },
             directory: lossy(&task.output),
-            required: collector.required,
-            forbidden: collector.forbidden,
-        }
-    }
-}
-
-/// Collects what each rule finds.
-struct Collector<'a> {
-    explainer: &'a Explainer<'a>,
-    required: Vec<Finding>,
-    forbidden: Vec<Finding>,
-    /// The finding of the current rule.
-    finding: Finding,
-    /// The current rule's matches that do not count.
-    misses: Vec<Match>,
-}
-
-impl Observer for Collector<'_> {
-    fn matched(
-        &mut self,
-        reader: &Reader,
-        path: &Path,
-        _: Option<&Stat>,
-    ) -> Result<bool, Unreadable> {
-        self.finding.count += 1;
-        if self.finding.matches.len() < KEPT {
-            self.finding.matches.push(describe(reader, path, None));
-        }
-        Ok(self.finding.count >= self.explainer.most)
-    }
-
-    fn missed(&mut self, reader: &Reader, rule: &Rule<'_>, path: &Path) {
-        if let Rule::Marker(marker) = rule
-            && self.misses.len() < KEPT
-        {
-            self.misses.push(describe(reader, path, Some(marker)));
+            required,
+            forbidden,
         }
     }
 
-    fn end(
-        &mut self,
-        subject: &SubjectProbe<'_>,
+    fn finding(
+        &self,
         task: &Task<'_>,
         rule: &Rule<'_>,
         outcome: &Result<Outcome, Unreadable>,
-    ) {
-        let mut finding = Finding {
-            rule: name(rule, subject, task),
-            conditions: match rule {
-                Rule::Marker(marker) => marker.conditions(),
-                _ => Vec::new(),
-            },
-            ..std::mem::take(&mut self.finding)
-        };
-        let mut misses = std::mem::take(&mut self.misses);
+        search: Search<'_>,
+    ) -> Finding {
         let is_forbidden = matches!(rule, Rule::Forbidden(_));
-        finding.state = match outcome {
+        let state = match outcome {
             Err(_) => FindingState::Unreadable,
             Ok(Outcome::Excused) => FindingState::NotNeeded,
             Ok(Outcome::Found) if is_forbidden => FindingState::Forbidden,
@@ -211,22 +176,41 @@ impl Observer for Collector<'_> {
             Ok(Outcome::Missing) if is_forbidden => FindingState::Absent,
             Ok(Outcome::Missing) => FindingState::Missing,
         };
-        finding.note = note(subject, task, rule, outcome);
-        if finding.state == FindingState::Missing {
-            finding.matches.append(&mut misses);
-            finding.matches.truncate(KEPT);
-            if finding.matches.is_empty() {
-                finding.nearest = nearest(subject, task, rule, &finding.rule, self.explainer.names);
+        let (subject, is_missing) = (&self.subject, state == FindingState::Missing);
+        let describe = |path: &Path, marker: Option<&Marker>| {
+            let stat = subject.reader().stat(path).ok().flatten();
+            Match {
+                path: lossy(path),
+                size: stat.as_ref().and_then(size),
+                modified: stat.as_ref().and_then(modified),
+                problem: marker.map(|marker| why_not(marker, stat.as_ref())),
             }
+        };
+        let matches = search.matches.iter().map(|path| describe(path, None));
+        let mut matches: Vec<Match> = matches.collect();
+        let mut conditions = Vec::new();
+        if let Rule::Marker(marker) = rule {
+            conditions = marker.conditions();
+            let misses = search.misses.iter().filter(|_| is_missing);
+            matches.extend(misses.map(|path| describe(path, Some(marker))));
+            matches.truncate(KEPT);
         }
-        match is_forbidden {
-            true => self.forbidden.push(finding),
-            false => self.required.push(finding),
+        let rule_name = name(rule, subject, task);
+        let nearest = match is_missing && matches.is_empty() {
+            true => nearest(subject, task, rule, &rule_name, self.names),
+            false => None,
+        };
+        Finding {
+            rule: rule_name,
+            conditions,
+            state,
+            matches,
+            count: search.count,
+            nearest,
+            note: search
+                .note
+                .or_else(|| note(subject, task, rule, (outcome, search.wanted))),
         }
-    }
-
-    fn is_thorough(&self) -> bool {
-        true
     }
 }
 
@@ -234,18 +218,15 @@ impl Observer for Collector<'_> {
 fn name(rule: &Rule<'_>, subject: &SubjectProbe<'_>, task: &Task<'_>) -> String {
     match rule {
         Rule::Anything => ANYTHING.to_owned(),
+        Rule::Marker(marker) if task.procedure.check == Check::Qsirecon => {
+            let (subject, session) = (subject.subject.as_str(), task.session.as_str());
+            marker.pattern.filled(subject, session).as_str().to_owned()
+        }
         Rule::Marker(marker) => marker.pattern.as_str().to_owned(),
         Rule::Forbidden(pattern) => pattern.as_str().to_owned(),
         Rule::Images(_) => "anat/*_T1w.nii.gz".to_owned(),
-        Rule::Run(run) => format!("{run}/{}", freesurfer::DONE),
-        Rule::TimePoints { template, .. } => format!("{template}/{}", freesurfer::TIME_POINTS),
-        Rule::Report(suffix) => {
-            let html = qsirecon::html_name(subject, task.session);
-            match suffix {
-                Some(suffix) => format!("derivatives/qsirecon-{suffix}/{html}"),
-                None => format!("derivatives/*/{html}"),
-            }
-        }
+        Rule::Run(run) => format!("{run}/{}", apps::DONE),
+        Rule::TimePoints { template, .. } => format!("{template}/{}", apps::TIME_POINTS),
     }
 }
 
@@ -254,7 +235,7 @@ fn note(
     subject: &SubjectProbe<'_>,
     task: &Task<'_>,
     rule: &Rule<'_>,
-    outcome: &Result<Outcome, Unreadable>,
+    (outcome, wanted): (&Result<Outcome, Unreadable>, usize),
 ) -> Option<String> {
     match (outcome, rule) {
         (Err(unreadable), _) => {
@@ -267,36 +248,11 @@ fn note(
             let input = subject.input(task);
             Some(format!("nothing matches '{when}' in {}", input.display()))
         }
-        (Ok(Outcome::Missing), Rule::Marker(marker)) => {
-            let needed = subject.needed(marker, task).ok()?;
-            (needed > 1).then(|| format!("{needed} matches are required"))
+        (Ok(Outcome::Missing), Rule::Marker(_)) => {
+            (wanted > 1).then(|| format!("{wanted} matches are required"))
         }
         (Ok(Outcome::Missing), Rule::Images(_)) => {
             Some(format!("no T1w image below {}", subject.bids().display()))
-        }
-        (Ok(Outcome::Missing), Rule::Run(run)) => {
-            let path = subject.top(task).join(run).join(freesurfer::DONE);
-            let text = subject.reader().head(&path, freesurfer::HEAD, true);
-            let text = text.ok()??;
-            let text = String::from_utf8_lossy(&text);
-            Some(match text.lines().next().unwrap_or_default().trim() {
-                "" => "it is empty".to_owned(),
-                line => format!("recon-all ended with exit code {line}"),
-            })
-        }
-        (Ok(Outcome::Missing), Rule::TimePoints { template, runs }) => {
-            let path = subject.top(task).join(template);
-            let path = path.join(freesurfer::TIME_POINTS);
-            let text = subject
-                .reader()
-                .head(&path, freesurfer::HEAD, false)
-                .ok()??;
-            let text = String::from_utf8_lossy(&text);
-            let named: Vec<&str> = text.split_whitespace().collect();
-            let missing = runs.iter().filter(|run| !named.contains(&run.as_str()));
-            let missing: Vec<&str> = missing.map(String::as_str).collect();
-            let missing = missing.join(", ");
-            Some(format!("the template was made without {missing}"))
         }
         _ => None,
     }
@@ -319,23 +275,48 @@ fn nearest(
             nearest::nearest(subject, base, Some(&pattern), names)
         }
         Rule::Images(_) | Rule::Forbidden(_) => None,
-        Rule::Run(_) | Rule::TimePoints { .. } | Rule::Report(_) => {
+        Rule::Run(_) | Rule::TimePoints { .. } => {
             let pattern = Pattern::parse(name).ok()?;
             nearest::nearest(subject, &subject.top(task), Some(&pattern), names)
         }
     }
 }
 
-/// `marker` is given for a match that does not count for it.
-fn describe(reader: &Reader, path: &Path, marker: Option<&Marker>) -> Match {
-    let stat = reader.stat(path).ok().flatten();
-    let size = stat.as_ref().and_then(size);
-    Match {
-        path: lossy(path),
-        size,
-        modified: stat.as_ref().and_then(modified),
-        problem: marker.map(|marker| why_not(marker, stat.as_ref())),
+/// Why a match does not satisfy its marker.
+fn why_not(marker: &Marker, stat: Option<&Stat>) -> String {
+    let Some(stat) = stat else {
+        return "is a dangling link".to_owned();
+    };
+    let Some(size) = size(stat) else {
+        return "is a directory".to_owned();
+    };
+    if !is_regular(stat) {
+        return "is not a regular file".to_owned();
     }
+    if size < marker.min_size {
+        let least = marker.min_size;
+        return match size {
+            0 => "is empty".to_owned(),
+            _ => format!(
+                "has {}, at least {least} are required",
+                plural(size as usize, "byte")
+            ),
+        };
+    }
+    match (&marker.contains, &marker.not_contains) {
+        (Some(wanted), None) => format!("does not contain '{wanted}'"),
+        (None, Some(unwanted)) => format!("contains '{unwanted}'"),
+        (Some(wanted), Some(unwanted)) => {
+            format!("does not contain '{wanted}', or contains '{unwanted}'")
+        }
+        (None, None) => "does not count".to_owned(),
+    }
+}
+
+/// `None` for a directory.
+fn size(stat: &Stat) -> Option<u64> {
+    let size = u64::try_from(stat.st_size).ok();
+    size.filter(|_| !is_directory(stat))
 }
 
 fn lossy(path: &Path) -> String {

@@ -4,10 +4,8 @@
 
 use std::path::Path;
 
-use crate::gather::disk::Unreadable;
-use crate::gather::disk::cached::{Listings, SharedListings};
-use crate::gather::disk::listing::{Dir, Entry, EntryKind, Listing};
 use crate::gather::disk::reader::{Reader, is_directory};
+use crate::gather::disk::{Dir, Entry, EntryKind, Listing, Listings, SharedListings, Unreadable};
 use crate::model::procedure::marker::{Component, Pattern};
 
 /// Called for each match: `Ok(true)` ends the search. After an error the search continues, since another match may

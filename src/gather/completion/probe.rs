@@ -3,11 +3,8 @@
 //! A [`Probe`] serves one pass and reads each file only once. Evaluation ([`evaluate`]) is lazy: it stops at the first
 //! marker that is certainly missing.
 
+pub mod apps;
 mod evaluate;
-pub mod freesurfer;
-pub mod qsirecon;
-mod rule;
-mod size_rule;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -16,18 +13,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, Utc};
 
-use qsirecon::SpecError;
-pub(super) use rule::{Observer, Outcome, Rule};
-use size_rule::Newest;
-pub(super) use size_rule::{size, why_not};
+use apps::SpecError;
 
 use super::{Completion, Completions, SubjectCompletions};
-use crate::gather::disk::cached::{Listings, SharedListings};
-use crate::gather::disk::listing::Dirs;
-use crate::gather::disk::reader::Reader;
+use crate::gather::disk::reader::{Reader, modified};
+use crate::gather::disk::{Dirs, Listings, SharedListings, Unreadable};
 use crate::model::bids::{SessionLabel, SubjectLabel};
 use crate::model::config::Config;
-use crate::model::procedure::marker::Base;
+use crate::model::procedure::marker::{Base, Marker, Pattern};
 use crate::model::procedure::{Check, OutputRoots, Procedure, ProcedureDag, ProcedureId};
 
 /// At most this many subjects are kept in memory (some 200 MB); the others are read again.
@@ -93,7 +86,7 @@ impl Probe {
             .iter()
             .any(|(_, procedure)| procedure.check == Check::Qsirecon);
         let suffixes = match qsirecon_spec {
-            Some(file) if needed => qsirecon::suffixes(file)?,
+            Some(file) if needed => apps::suffixes(file)?,
             _ => Vec::new(),
         };
         Ok(Self {
@@ -156,6 +149,129 @@ impl Completions for Probe {
     }
 }
 
+/// A rule about files that must exist, or must not.
+pub(crate) enum Rule<'r> {
+    /// The output directory is not empty.
+    Anything,
+    Marker(&'r Marker),
+    /// FreeSurfer: the subject has T1w images. Only used if it has none, or they cannot be read.
+    Images(Option<Unreadable>),
+    /// FreeSurfer: the run of this name ended successfully.
+    Run(&'r str),
+    /// FreeSurfer: the template was made from all of these runs.
+    TimePoints {
+        template: &'r str,
+        runs: &'r [String],
+    },
+    /// Nothing matches this pattern.
+    Forbidden(&'r Pattern),
+}
+
+/// The result of a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Something matches.
+    Found,
+    Missing,
+    /// Its input is missing.
+    Excused,
+}
+
+/// How far an evaluation goes. By default, it ends at the first match of a rule and at the first rule that decides.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Effort {
+    /// A search goes on until it has this many matches, even if fewer are required.
+    pub(super) most: usize,
+    /// The number of paths that are kept of the matches, and of those that do not count.
+    pub(super) kept: usize,
+    pub(super) wants_age: bool,
+    /// All rules are applied.
+    pub(super) is_thorough: bool,
+}
+
+/// A search for the matches of a rule.
+pub(crate) struct Search<'s> {
+    reader: &'s Reader,
+    effort: Effort,
+    /// The number of matches that are required.
+    pub(super) wanted: usize,
+    is_excused: bool,
+    pub(super) count: usize,
+    pub(super) matches: Vec<PathBuf>,
+    /// Matches that do not count.
+    pub(super) misses: Vec<PathBuf>,
+    /// The newest modification time of the matches.
+    newest: Option<DateTime<Utc>>,
+    /// The first path that could not be read; it does not matter if there are enough other matches.
+    error: Option<Unreadable>,
+    /// The relevant content of a file that is not a match.
+    pub(super) note: Option<String>,
+}
+
+impl<'s> Search<'s> {
+    fn new(reader: &'s Reader, effort: Effort) -> Self {
+        Self {
+            reader,
+            effort,
+            wanted: 1,
+            is_excused: false,
+            count: 0,
+            matches: Vec::new(),
+            misses: Vec::new(),
+            newest: None,
+            error: None,
+            note: None,
+        }
+    }
+
+    /// Counts a match; true if the search is over.
+    fn matched(&mut self, path: &Path) -> bool {
+        self.count += 1;
+        if self.matches.len() < self.effort.kept {
+            self.matches.push(path.to_owned());
+        }
+        if self.effort.wants_age {
+            match self.reader.stat(path) {
+                Ok(stat) => self.newest = self.newest.max(stat.as_ref().and_then(modified)),
+                Err(unreadable) => self.unread(unreadable),
+            }
+        }
+        self.count >= self.wanted.max(self.effort.most)
+    }
+
+    fn missed(&mut self, path: &Path) {
+        if self.misses.len() < self.effort.kept {
+            self.misses.push(path.to_owned());
+        }
+    }
+
+    fn unread(&mut self, unreadable: Unreadable) {
+        self.error.get_or_insert(unreadable);
+    }
+
+    fn outcome(&self) -> Result<Outcome, Unreadable> {
+        match &self.error {
+            _ if self.is_excused => Ok(Outcome::Excused),
+            _ if self.count >= self.wanted => Ok(Outcome::Found),
+            Some(unreadable) => Err(unreadable.clone()),
+            None => Ok(Outcome::Missing),
+        }
+    }
+}
+
+/// Applies a rule; false if no further rule is needed.
+type Apply<'l> = dyn FnMut(Rule<'_>) -> bool + 'l;
+
+/// Called after each rule.
+type Report<'w> = &'w mut dyn FnMut(&Rule<'_>, &Result<Outcome, Unreadable>, Search<'_>);
+
+/// An evaluation's effort, and its report to those who need more than the result.
+#[derive(Default)]
+pub(crate) struct Watch<'w> {
+    pub(crate) effort: Effort,
+    pub(crate) report: Option<Report<'w>>,
+}
+
 /// The completions of a subject's tasks.
 type Answers = HashMap<(ProcedureId, SessionLabel), Completion>;
 
@@ -187,7 +303,8 @@ impl SubjectCompletions for SubjectProbe<'_> {
         if let Some(answer) = self.answers.borrow().get(&key) {
             return answer.clone();
         }
-        let answer = self.evaluate(&self.task(procedure, session), &mut ());
+        let task = self.task(procedure, session);
+        let answer = self.evaluate(&task, &mut Watch::default());
         self.answers.borrow_mut().insert(key, answer.clone());
         answer
     }
@@ -197,14 +314,28 @@ impl SubjectCompletions for SubjectProbe<'_> {
         procedure: ProcedureId,
         session: &SessionLabel,
     ) -> Option<DateTime<Utc>> {
-        let mut newest = Newest::default();
-        self.evaluate_required(&self.task(procedure, session), &mut newest);
-        newest.time()
+        let effort = Effort {
+            most: usize::MAX,
+            wants_age: true,
+            is_thorough: true,
+            ..Effort::default()
+        };
+        let (mut newest, mut is_unreadable) = (None, false);
+        let task = self.task(procedure, session);
+        let mut watch = Watch {
+            effort,
+            report: Some(&mut |_, outcome, search| {
+                is_unreadable |= outcome.is_err() || search.error.is_some();
+                newest = newest.max(search.newest);
+            }),
+        };
+        self.evaluate_required(&task, &mut watch);
+        newest.filter(|_| !is_unreadable)
     }
 
     fn is_forbidden(&self, procedure: ProcedureId, session: &SessionLabel) -> bool {
         let task = self.task(procedure, session);
-        self.evaluate_forbidden(&task, &mut ()) == Completion::Incomplete
+        self.evaluate_forbidden(&task, &mut Watch::default()) == Completion::Incomplete
     }
 }
 

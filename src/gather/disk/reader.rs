@@ -17,8 +17,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, openat, statat};
 use rustix::io::Errno;
 
-use super::listing::{Builder, Dir, Dirs, EntryKind, Listing};
-use super::{Unreadable, is_absence};
+use super::{Dir, Dirs, EntryKind, Listing, Unreadable, is_absence};
 use crate::model::annex::Annex;
 use hidden::Hidden;
 
@@ -84,7 +83,9 @@ impl Reader {
                 self.check_empty(path).map(|()| Dir::There(listing))
             }
             Ok(listing) => Ok(Dir::There(listing)),
-            Err(errno) if is_absence(errno) => self.confirm_absent(path).map(|_| Dir::Absent),
+            Err(errno) if is_absence(errno) => {
+                self.confirm_absent(path, false).map(|_| Dir::Absent)
+            }
             Err(errno) => Err(unreadable(path, errno)),
         };
         found.unwrap_or_else(Dir::Failed)
@@ -95,7 +96,7 @@ impl Reader {
     /// has recorded (or the greatest possible size).
     pub fn stat(&self, path: &Path) -> Result<Option<Stat>, Unreadable> {
         match self.raw_stat(path) {
-            Err(errno) if is_absence(errno) => match self.confirm_absent(path)? {
+            Err(errno) if is_absence(errno) => match self.confirm_absent(path, false)? {
                 Some(file) if self.annex == Annex::Present => self.elsewhere(path, file),
                 _ => Ok(None),
             },
@@ -116,20 +117,12 @@ impl Reader {
         limit: usize,
         first_line: bool,
     ) -> Result<Option<Vec<u8>>, Unreadable> {
-        let text = attempt(path, || {
-            let file = File::open(path)?;
-            let mut text = Vec::new();
-            while text.len() < limit
-                && !(first_line && text.contains(&b'\n'))
-                && file.read_more(&mut text, limit.min(4096))?
-            {}
-            text.truncate(limit);
-            Ok(text)
-        });
-        match text {
-            Err(Errno::ISDIR) => Ok(None),
-            other => self.classify_text(path, other),
-        }
+        let mut head = Vec::new();
+        let is_there = self.windows(path, usize::MAX, &mut |text| {
+            head = text.get(..limit).unwrap_or(text).to_vec();
+            text.len() < limit && !(first_line && text.contains(&b'\n'))
+        })?;
+        Ok(is_there.then_some(head))
     }
 
     /// Passes a file's text to `see` part by part, each with the last `overlap` bytes of the previous part, until `see`
@@ -255,7 +248,7 @@ fn list(path: &Path) -> Result<Listing, Errno> {
     let fd = open(path, OFlags::DIRECTORY)?;
     let mut buffer = [MaybeUninit::<u8>::uninit(); BUFFER];
     let mut dir = RawDir::new(fd.as_fd(), &mut buffer);
-    let mut listing = Builder::default();
+    let mut listing = Listing::default();
     while let Some(entry) = dir.next() {
         let entry = match entry {
             Ok(entry) => entry,
@@ -270,7 +263,8 @@ fn list(path: &Path) -> Result<Listing, Errno> {
             listing.add(name, kind)?;
         }
     }
-    Ok(listing.finish())
+    listing.finish();
+    Ok(listing)
 }
 
 /// The entry's type, by a call of its own on file systems that do not include it. `None` if the entry was removed
@@ -292,8 +286,45 @@ fn kind(file_type: FileType, dir: &OwnedFd, name: &[u8]) -> Result<Option<EntryK
     }))
 }
 
+/// Records which paths this thread's tests touch, and makes chosen ones fail.
 #[cfg(test)]
-pub(crate) mod spy;
+pub(crate) mod spy {
+    use std::cell::RefCell;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    thread_local! {
+        static CALLS: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
+        static FAULTS: RefCell<Vec<(PathBuf, Errno, usize)>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// Lets the next `times` calls on `path` fail.
+    pub fn fail(path: impl Into<PathBuf>, errno: Errno, times: usize) {
+        FAULTS.with_borrow_mut(|faults| faults.push((path.into(), errno, times)));
+    }
+
+    /// Removes all faults.
+    pub fn forget() {
+        FAULTS.take();
+    }
+
+    /// The paths that were touched since the last call, in order.
+    pub fn calls() -> Vec<PathBuf> {
+        CALLS.take()
+    }
+
+    pub(super) fn note(path: &Path) -> Option<Errno> {
+        CALLS.with_borrow_mut(|calls| calls.push(path.to_owned()));
+        FAULTS.with_borrow_mut(|faults| {
+            let (_, errno, times) = faults
+                .iter_mut()
+                .find(|(at, _, times)| at == path && *times > 0)?;
+            *times -= 1;
+            Some(*errno)
+        })
+    }
+}
 
 #[cfg(test)]
 mod tests;

@@ -1,49 +1,16 @@
 //! The lists `include` and `exclude`, read once per invocation.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::base::regular::{error_text, read_regular};
-use crate::model::bids::cohort::{Cohort, CohortSource, Entry, EntryError, ListSource};
+use crate::model::bids::cohort::{Cohort, CohortSource, Entry, ListSource};
 
 /// Why a list cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CohortError {
-    #[error("cannot read the list '{key}', {}: {error}", .file.display())]
-    Unreadable {
-        key: &'static str,
-        file: PathBuf,
-        error: String,
-    },
-    #[error("{}:{line}: {error}", .file.display())]
-    Entry {
-        file: PathBuf,
-        line: u32,
-        error: EntryError,
-    },
-    #[error("the list '{key}', {}, is empty", .file.display())]
-    Empty { key: &'static str, file: PathBuf },
-}
-
-impl CohortError {
-    pub fn hint(&self) -> String {
-        match self {
-            Self::Unreadable { key, .. } => format!(
-                "create a text file with one entry per line, or correct '{key}' in the configuration \
-                 (a single entry begins with 'sub-')"
-            ),
-            Self::Entry { error, .. } => error.hint.to_owned(),
-            Self::Empty { key, .. } => {
-                let content = match *key {
-                    "exclude" => "a comment line if no session is excluded",
-                    _ => "sessions",
-                };
-                format!(
-                    "write {content} into it, or remove '{key}' from the configuration; to change a list, write a new \
-                     file and move it into place"
-                )
-            }
-        }
-    }
+#[error("{problem}")]
+pub struct CohortError {
+    problem: String,
+    pub hint: String,
 }
 
 /// # Errors
@@ -59,25 +26,33 @@ pub fn load(source: &CohortSource) -> Result<Cohort, CohortError> {
 fn read(key: &'static str, list: &ListSource) -> Result<Vec<Entry>, CohortError> {
     match list {
         // The configuration has already checked these.
-        ListSource::Entries(entries) => Ok(entries
-            .iter()
-            .filter_map(|(text, line)| {
-                let entry = Entry::parse(key, text).ok()?;
-                Some(entry.at(None, *line))
-            })
-            .collect()),
+        ListSource::Entries(entries) => {
+            let entry =
+                |(text, line): &(String, u32)| Some(Entry::parse(key, text).ok()?.at(None, *line));
+            Ok(entries.iter().filter_map(entry).collect())
+        }
         ListSource::File(file) => read_file(key, file),
     }
 }
 
 fn read_file(key: &'static str, file: &Path) -> Result<Vec<Entry>, CohortError> {
-    let unreadable = |error: String| CohortError::Unreadable {
-        key,
-        file: file.to_owned(),
-        error,
+    let failed = |problem: String, hint: String| Err(CohortError { problem, hint });
+    let name = file.display();
+    let text = read_regular(file).map_err(|error| error_text(&error));
+    let text =
+        text.and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned()));
+    let text = match text {
+        Ok(text) => text,
+        Err(error) => {
+            return failed(
+                format!("cannot read the list '{key}', {name}: {error}"),
+                format!(
+                    "create a text file with one entry per line, or correct '{key}' in the configuration (a single \
+                     entry begins with 'sub-')"
+                ),
+            );
+        }
     };
-    let bytes = read_regular(file).map_err(|error| unreadable(error_text(&error)))?;
-    let text = String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8".to_owned()))?;
     let mut entries = Vec::new();
     // Editors on Windows write a byte order mark and end lines with `\r\n`.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
@@ -87,17 +62,26 @@ fn read_file(key: &'static str, file: &Path) -> Result<Vec<Entry>, CohortError> 
         if entry.is_empty() {
             continue;
         }
-        let parsed = Entry::parse(key, entry).map_err(|error| CohortError::Entry {
-            file: file.to_owned(),
-            line: number,
-            error,
-        })?;
-        entries.push(parsed.at(Some(file), number));
+        match Entry::parse(key, entry) {
+            Ok(parsed) => entries.push(parsed.at(Some(file), number)),
+            Err(error) => {
+                return failed(format!("{name}:{number}: {error}"), error.hint.to_owned());
+            }
+        }
     }
     // An empty file may be incomplete; with a comment, it excludes no session on purpose.
     if entries.is_empty() && (key == "include" || text.trim().is_empty()) {
-        let file = file.to_owned();
-        return Err(CohortError::Empty { key, file });
+        let content = match key {
+            "exclude" => "a comment line if no session is excluded",
+            _ => "sessions",
+        };
+        return failed(
+            format!("the list '{key}', {name}, is empty"),
+            format!(
+                "write {content} into it, or remove '{key}' from the configuration; to change a list, write a new file \
+                 and move it into place"
+            ),
+        );
     }
     Ok(entries)
 }

@@ -2,5 +2,4 @@
 
 pub mod dicom;
 pub mod discover;
-pub mod late;
 pub mod lists;

@@ -14,8 +14,7 @@ use crate::base::durable::sync_directory_of;
 use crate::base::regular::error_text;
 use crate::base::sys;
 use crate::config::root_above;
-use crate::decide::safety::space;
-use crate::decide::safety::space::Room;
+use crate::decide::safety::{self, Room};
 use crate::model::config::Config;
 use crate::setup::place::{self, Place};
 use crate::store::lock::{Lock, LockError};
@@ -41,8 +40,8 @@ pub(super) fn check(site: &Site, findings: &mut Findings) {
     );
     let mode = place::mode(&state_dir);
     findings.writable_by_all(&state_dir, mode, "replace files in its directory");
-    let rooms = space::observe(config);
-    let stops = space::safety_stops(config, &rooms);
+    let rooms = safety::rooms(config);
+    let stops = safety::space_stops(config, &rooms);
     if stops.is_empty() {
         let remedy = format!("free space there: below {} MB, runs stop", needed >> 20);
         judge_room(rooms[0], needed, &remedy, findings);
@@ -77,7 +76,7 @@ pub(super) fn check(site: &Site, findings: &mut Findings) {
     if let Some(dir) = &config.slurm.log_dir {
         findings.about("log_dir", dir.display());
         written(config, "slurm_log_dir", ("", dir), findings);
-        judge_room(space::of_directory(dir), needed, FEWER_LOGS, findings);
+        judge_room(safety::room_of(dir), needed, FEWER_LOGS, findings);
     } else if site.is_slurm() {
         findings.about("log_dir", "").warning(
             "slurm_log_dir is not set: jobs write their logs to the directory that `run` was started in, and `logs` cannot find them",

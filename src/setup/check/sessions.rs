@@ -105,7 +105,7 @@ fn cohort(source: &CohortSource, found: Option<&Discovery>, findings: &mut Findi
     findings.about(TOPIC, "");
     let cohort = match lists::load(source) {
         Ok(cohort) => cohort,
-        Err(error) => return findings.error(error.to_string(), error.hint()),
+        Err(error) => return findings.error(error.to_string(), error.hint),
     };
     // Unreadable directories may contain the missing sessions.
     let is_complete =

@@ -87,7 +87,7 @@ pub(super) fn next_submission(
             false => Vec::new(),
         },
         changes: prepared.notes.changes,
-        reduced: (prepared.notes.reduced.iter().map(ToString::to_string)).collect(),
+        reduced: prepared.notes.reduced,
         command: shell::join(&line),
         script_problem: script.err().map(|error| error.with_hint()),
     })

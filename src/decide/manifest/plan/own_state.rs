@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use super::{Subject, Target, in_flight};
+use super::{Subject, Target, in_flight, label};
 use crate::decide::manifest::{Blocked, Due, Input, Outlook, Skip, Waiting, retry};
 use crate::gather::completion::Completion;
 use crate::model::bids::{Dicom, Session, SessionLabel};
@@ -16,12 +16,10 @@ use crate::model::state::{CLOCK_SLACK, Reason, TaskKey, TaskRow, TaskStatus};
 /// The state of a task, apart from its dependencies.
 #[derive(Debug, Clone)]
 pub(super) enum OwnState {
-    InFlight(Box<Skip>),
-    Failed(Box<Skip>),
-    /// Failed and due for a retry: its markers are not trusted.
+    /// In flight, failed, or waiting for a job that may be writing its outputs.
+    Recorded(Box<Skip>),
+    /// Due whatever its markers are: failed and to be retried, or forced.
     Retry(Due),
-    /// Complete on disk only, while a dependency may be writing the same files, or left them unfinished.
-    SharedOutputs(Box<Waiting>),
     Disk(Completion),
 }
 
@@ -31,18 +29,11 @@ const DIRECTORY_CACHE: u64 = 60;
 impl Subject<'_> {
     /// True if another host may have verified a row so lately that this one does not see the outputs yet.
     pub(super) fn is_just_verified_elsewhere(&self, row: Option<&TaskRow>) -> bool {
-        let now = self.world.now;
-        let is_recent =
-            |at: DateTime<Utc>| now.timestamp().abs_diff(at.timestamp()) < DIRECTORY_CACHE;
+        let (now, meta) = (self.world.now, &self.world.rows.meta);
         let verified = row.filter(|row| row.reason == Some(Reason::Verified));
-        verified
-            .and_then(|row| row.updated_at)
-            .is_some_and(is_recent)
-            && self
-                .world
-                .rows
-                .meta
-                .has_other_saver(&self.policy.host, now, DIRECTORY_CACHE)
+        let at = verified.and_then(|row| row.updated_at);
+        at.is_some_and(|at| now.timestamp().abs_diff(at.timestamp()) < DIRECTORY_CACHE)
+            && meta.has_other_saver(&self.policy.host, now, DIRECTORY_CACHE)
     }
 
     /// Cached.
@@ -51,25 +42,27 @@ impl Subject<'_> {
         if let Some(state) = self.own_states.borrow().get(&known) {
             return state.clone();
         }
-        let mut state = self
-            .recorded(procedure, session)
-            .unwrap_or_else(|| OwnState::Disk(self.outputs(procedure, session)));
+        let recorded = self.recorded(procedure, session);
+        let mut state = recorded.unwrap_or_else(|| {
+            let is_trusted = self.is_trusted(procedure, self.row(procedure, session));
+            OwnState::Disk(match is_trusted {
+                true => Completion::Complete,
+                false => self.disk.completion(procedure, session),
+            })
+        });
         if matches!(state, OwnState::Disk(Completion::Complete)) {
             if self.is_left_by_failed(procedure, session) {
                 state = OwnState::Retry(Due::FailedBefore { complete: true });
             } else if let Some(waiting) = self.other_writer(procedure, session) {
-                state = OwnState::SharedOutputs(Box::new(waiting));
+                // A dependency may be writing the same files, or left them unfinished.
+                state = match self.is_forced(&self.key(procedure, session)) {
+                    true => OwnState::Retry(Due::Forced { complete: true }),
+                    false => OwnState::Recorded(Box::new(Skip::WaitingFor(Box::new(waiting)))),
+                };
             }
         }
         self.own_states.borrow_mut().insert(known, state.clone());
         state
-    }
-
-    fn outputs(&self, procedure: ProcedureId, session: &SessionLabel) -> Completion {
-        match self.is_trusted(procedure, self.row(procedure, session)) {
-            true => Completion::Complete,
-            false => self.disk.completion(procedure, session),
-        }
     }
 
     /// True if the newest attempt of a task without a row failed, so that its complete outputs are not trusted.
@@ -106,16 +99,16 @@ impl Subject<'_> {
             };
             for session in sessions {
                 let blocked = match self.recorded(one, &session) {
-                    Some(OwnState::InFlight(_) | OwnState::Retry(_)) => None,
-                    Some(OwnState::Failed(skip)) => failure(&skip),
+                    Some(OwnState::Recorded(skip)) => failure(&skip),
+                    Some(OwnState::Retry(_)) => None,
                     None if self.is_left_by_failed(one, &session) => None,
                     _ => continue,
                 };
                 return Some(Waiting {
                     procedure: Arc::clone(&declared.name),
                     session: (own.scope == Scope::Subject).then_some(session),
-                    sessions_missing: 0,
                     blocked,
+                    ..Waiting::default()
                 });
             }
         }
@@ -126,18 +119,27 @@ impl Subject<'_> {
     ///
     /// Markers are trusted only after their writer has ended, so rows in flight and failed rows decide before the disk.
     fn recorded(&self, procedure: ProcedureId, session: &SessionLabel) -> Option<OwnState> {
-        let row = self.row(procedure, session);
-        if let Some(row) = row.filter(|row| row.is_in_flight()) {
-            Some(OwnState::InFlight(Box::new(in_flight(row))))
-        } else if let Some(job) = self.job_without_row(procedure, session) {
-            let skip = Skip::JobWithoutRow(job.clone());
-            Some(OwnState::InFlight(Box::new(skip)))
-        } else if let Some(renamed) = self.renamed(procedure, session) {
-            Some(OwnState::InFlight(Box::new(renamed)))
-        } else {
-            let row = row.filter(|row| is_unproven(row) && !self.is_forced(&row.key))?;
-            Some(self.failed(procedure, session, row))
+        let key = self.key(procedure, session);
+        let row = self.world.rows.get(&key);
+        let in_flight = row.filter(|row| row.is_in_flight()).map(in_flight);
+        let without_row = || (self.world.jobs_without_row.get(&key)).cloned();
+        let skip = in_flight
+            .or_else(|| without_row().map(Skip::JobWithoutRow))
+            .or_else(|| {
+                let mut removed = self.world.removed.all_for(procedure, self.label, session);
+                removed
+                    .next()
+                    .map(|(one, _)| Skip::Renamed(Box::new(one.clone())))
+            });
+        if let Some(skip) = skip {
+            return Some(OwnState::Recorded(Box::new(skip)));
         }
+        // Not just because of the disk.
+        let is_unproven = |row: &TaskRow| {
+            row.status == TaskStatus::Failed || row.reason == Some(Reason::Unverified)
+        };
+        let row = row.filter(|row| is_unproven(row) && !self.is_forced(&key))?;
+        Some(self.failed(procedure, session, row))
     }
 
     /// The state of a task whose newest attempt failed, or ended while its markers were unknown.
@@ -155,7 +157,7 @@ impl Subject<'_> {
         let outlook = retry::outlook(rules.retry.as_ref(), row, own_uid, self.world.now);
         let is_due = self.policy.resubmit_failed || outlook == Outlook::Now;
         let (Some(reason), true) = (row.reason, is_due) else {
-            return OwnState::Failed(Box::new(Skip::Failed {
+            return OwnState::Recorded(Box::new(Skip::Failed {
                 reason: match row.reason {
                     Some(Reason::Unverified) => Some(Reason::NoOutput),
                     reason => reason,
@@ -177,23 +179,18 @@ impl Subject<'_> {
     }
 
     fn is_forced(&self, key: &TaskKey) -> bool {
-        let selection = &self.policy.selection;
-        self.policy.force && selection.contains(&key.subject, &key.session, &key.procedure)
+        self.policy.force && self.policy.selection.contains_key(key)
     }
 }
 
-/// Why a failed task will not become ready automatically; `None` if it is retried.
+/// Why a task will not become ready automatically, if it failed and is not retried.
 pub(super) fn failure(skip: &Skip) -> Option<Blocked> {
     match skip {
-        Skip::Failed { outlook, .. } if outlook.is_retry() => None,
-        Skip::Failed { reason, .. } => Some(Blocked::Failed(*reason)),
-        _ => Some(Blocked::Failed(None)),
+        Skip::Failed {
+            outlook, reason, ..
+        } if !outlook.is_retry() => Some(Blocked::Failed(*reason)),
+        _ => None,
     }
-}
-
-/// True for a row that keeps its task from being complete just because of the disk.
-fn is_unproven(row: &TaskRow) -> bool {
-    row.status == TaskStatus::Failed || row.reason == Some(Reason::Unverified)
 }
 
 impl Subject<'_> {
@@ -225,30 +222,23 @@ impl Subject<'_> {
         if is_left_out {
             return false;
         }
-        let key = (procedure, target.label());
+        let key = (procedure, label(target));
         if let Some(known) = self.late.borrow().get(&key) {
             return *known;
         }
-        let sessions = self.processed_sessions(target, row);
-        let is_late = sessions
-            .into_iter()
-            .any(|session| self.is_late(procedure, session, start));
-        self.late.borrow_mut().insert(key, is_late);
-        is_late
-    }
-
-    /// The sessions that an attempt processed; none for a subject's attempt whose row does not list them.
-    fn processed_sessions(&self, target: Target<'_>, row: &TaskRow) -> Vec<&Session> {
+        // A subject's attempt whose row does not list its sessions is not checked.
         let known = row.input_sessions.as_deref();
-        let is_input = |session: &&&Session| match target {
-            Target::Session(one) => one.session == session.session,
-            Target::Subject => known.is_some_and(|known| {
-                known
-                    .split(' ')
-                    .any(|label| label == session.session.as_str())
+        let was_input = |session: &&Session| match target {
+            Some(_) => true,
+            None => known.is_some_and(|known| {
+                let mut labels = known.split(' ');
+                labels.any(|label| label == session.session.as_str())
             }),
         };
-        self.wanted.iter().filter(is_input).copied().collect()
+        let mut sessions = self.sessions_of(target).filter(was_input);
+        let is_late = sessions.any(|session| self.is_late(procedure, session, start));
+        self.late.borrow_mut().insert(key, is_late);
+        is_late
     }
 
     fn is_late(&self, procedure: ProcedureId, session: &Session, start: DateTime<Utc>) -> bool {
@@ -283,14 +273,10 @@ impl Subject<'_> {
     /// The rows of dependencies that write into the session's directory below `bids_root`.
     fn writers(&self, procedure: ProcedureId, session: &Session) -> Vec<&TaskRow> {
         let dependencies = self.all_dependencies(procedure).into_iter();
-        let rows = dependencies.filter_map(|dependency| {
-            let declared = self.dag.get(dependency);
-            let label = match declared.scope {
-                Scope::Subject => SessionLabel::none(),
-                Scope::Session => session.session.clone(),
-            };
-            self.row(dependency, &label)
-                .filter(|_| declared.is_below_bids())
+        let below_bids = dependencies.filter(|one| self.dag.get(*one).is_below_bids());
+        let rows = below_bids.filter_map(|dependency| match self.dag.get(dependency).scope {
+            Scope::Subject => self.row(dependency, &SessionLabel::none()),
+            Scope::Session => self.row(dependency, &session.session),
         });
         rows.collect()
     }

@@ -19,6 +19,7 @@ use crate::decide::manifest::{
     Blocked, Input, NewestAttempts, Outlook, RemovedProcedure, RemovedProcedures, Selection,
 };
 use crate::gather::disk::Unreadable;
+use crate::model::job::JobId;
 use crate::model::procedure::testing::procedure;
 use crate::model::procedure::{RetryRules, SessionsRule};
 use crate::model::state::testing::{at, row};

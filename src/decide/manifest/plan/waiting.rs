@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::own_state::{OwnState, failure};
-use super::{Subject, Target};
+use super::{Subject, Target, label};
 use crate::decide::manifest::{Blocked, Decision, Skip, Waiting};
 use crate::gather::completion::Completion;
 use crate::gather::sessions::dicom::Hold;
@@ -20,10 +20,16 @@ enum Ready {
 impl Subject<'_> {
     /// The first dependency that is not ready, or a lack of sessions.
     pub(super) fn waits_for(&self, procedure: ProcedureId, target: Target<'_>) -> Option<Skip> {
-        self.missing_dependencies(procedure, target)
-            .next()
-            .map(|waiting| Skip::WaitingFor(Box::new(waiting)))
-            .or_else(|| self.too_few_sessions(procedure, target))
+        if let Some(waiting) = self.missing_dependencies(procedure, target).next() {
+            return Some(Skip::WaitingFor(Box::new(waiting)));
+        }
+        let needed = self.dag.get(procedure).rules.min_sessions;
+        // Dependencies and DICOM files already ensure that there is one.
+        if needed < 2 || target.is_some() {
+            return None;
+        }
+        let ready = self.ready_sessions(procedure, |_| true).len();
+        (ready < needed).then_some(Skip::TooFewSessions { needed, ready })
     }
 
     /// The dependency or the arriving session that may still provide the input of a task without input. `None` if the
@@ -37,13 +43,10 @@ impl Subject<'_> {
         // Dependencies were made from settled sessions, so DICOM directories are not read again.
         let is_made = !self.dag.dependencies(procedure).is_empty()
             && self.sessions.iter().all(|s| s.dicom != Dicom::NotNeeded);
-        let settling = || match is_made {
-            true => None,
-            false => self
-                .held(target)
-                .filter(|held| matches!(held, Skip::Settling { .. })),
-        };
-        self.waits_for(procedure, target).or_else(settling)
+        self.waits_for(procedure, target).or_else(|| {
+            let held = (!is_made).then(|| self.held(target)).flatten();
+            held.filter(|held| matches!(held, Skip::Settling { .. }))
+        })
     }
 
     /// A task in flight that depends on this complete one: its inputs must not be replaced while it runs.
@@ -54,19 +57,17 @@ impl Subject<'_> {
             let is_same = matches!(rule, SessionsRule::Same | SessionsRule::ByScope);
             let sessions: Vec<SessionLabel> = match (declared.scope, target) {
                 (Scope::Subject, _) => vec![SessionLabel::none()],
-                (Scope::Session, Target::Session(one)) if is_same => vec![one.session.clone()],
+                (Scope::Session, Some(one)) if is_same => vec![one.session.clone()],
                 (Scope::Session, _) => self.sessions.iter().map(|s| s.session.clone()).collect(),
             };
-            let is_in_flight = |session: &SessionLabel| {
+            let session = sessions.into_iter().find(|session| {
                 let row = self.row(user, session);
                 row.is_some_and(|row| row.is_in_flight())
-            };
-            let session = sessions.into_iter().find(is_in_flight)?;
+            })?;
             Some(Skip::WaitingFor(Box::new(Waiting {
                 procedure: Arc::clone(&declared.name),
-                session: (session != target.label()).then_some(session),
-                sessions_missing: 0,
-                blocked: None,
+                session: (session != label(target)).then_some(session),
+                ..Waiting::default()
             })))
         })
     }
@@ -79,18 +80,26 @@ impl Subject<'_> {
     ) -> impl Iterator<Item = Waiting> + 'a {
         let dependencies = self.dag.dependencies(procedure).iter();
         dependencies.filter_map(move |(dependency, rule)| {
-            self.missing_dependency(*dependency, *rule, target)
+            let declared = self.dag.get(*dependency);
+            let is_same = matches!(rule, SessionsRule::Same | SessionsRule::ByScope);
+            let ready = match (declared.scope, target) {
+                (Scope::Subject, _) => self.readiness(*dependency, &SessionLabel::none()),
+                (Scope::Session, Some(session)) if is_same => {
+                    self.readiness(*dependency, &session.session)
+                }
+                (Scope::Session, _) => {
+                    return self.missing_sessions(*dependency, *rule, target.is_none());
+                }
+            };
+            match ready {
+                Ready::Yes | Ready::NotApplicable => None,
+                Ready::No(blocked) => Some(Waiting {
+                    procedure: Arc::clone(&declared.name),
+                    blocked,
+                    ..Waiting::default()
+                }),
+            }
         })
-    }
-
-    fn too_few_sessions(&self, procedure: ProcedureId, target: Target<'_>) -> Option<Skip> {
-        let needed = self.dag.get(procedure).rules.min_sessions;
-        // Dependencies and DICOM files already ensure that there is one.
-        if needed < 2 || matches!(target, Target::Session(_)) {
-            return None;
-        }
-        let ready = self.ready_sessions(procedure, |_| true).len();
-        (ready < needed).then_some(Skip::TooFewSessions { needed, ready })
     }
 
     /// The sessions that a task of subject scope processes, among those that are `asked` for: wanted, and complete in its
@@ -117,47 +126,14 @@ impl Subject<'_> {
             }
             let mut is_complete = false;
             let none_missing = dependencies.iter().all(|dependency| {
-                match self.readiness(*dependency, &session.session) {
-                    Ready::Yes => {
-                        is_complete = true;
-                        true
-                    }
-                    Ready::NotApplicable => true,
-                    Ready::No(_) => false,
-                }
+                let ready = self.readiness(*dependency, &session.session);
+                is_complete |= matches!(ready, Ready::Yes);
+                !matches!(ready, Ready::No(_))
             });
             none_missing && is_complete
         };
         let ready = self.wanted.iter().filter(is_ready);
         ready.map(|session| session.session.clone()).collect()
-    }
-
-    fn missing_dependency(
-        &self,
-        dependency: ProcedureId,
-        rule: SessionsRule,
-        target: Target<'_>,
-    ) -> Option<Waiting> {
-        let declared = self.dag.get(dependency);
-        let one = |session: &SessionLabel| match self.readiness(dependency, session) {
-            Ready::Yes | Ready::NotApplicable => None,
-            Ready::No(blocked) => Some(Waiting {
-                procedure: Arc::clone(&declared.name),
-                session: None,
-                sessions_missing: 0,
-                blocked,
-            }),
-        };
-        match (declared.scope, target) {
-            (Scope::Subject, _) => one(&SessionLabel::none()),
-            (Scope::Session, Target::Session(session)) => match rule {
-                SessionsRule::Same | SessionsRule::ByScope => one(&session.session),
-                SessionsRule::All | SessionsRule::Any => {
-                    self.missing_sessions(dependency, rule, false)
-                }
-            },
-            (Scope::Session, Target::Subject) => self.missing_sessions(dependency, rule, true),
-        }
     }
 
     /// Checks a session-scoped dependency in all wanted sessions, whatever is selected on the command line. A session
@@ -190,11 +166,8 @@ impl Subject<'_> {
         let is_nowhere = missing.is_empty() && excused > 0 && too_small == 0;
         let sessions_missing = missing.len();
         // A blocked session is named first.
-        let named = missing
-            .iter()
-            .position(|(_, blocked)| blocked.is_some())
-            .unwrap_or(0);
-        let (session, blocked) = missing.into_iter().nth(named).unzip();
+        missing.sort_by_key(|(_, blocked)| blocked.is_none());
+        let (session, blocked) = missing.into_iter().next().unzip();
         Some(Waiting {
             procedure: Arc::clone(&self.dag.get(dependency).name),
             session,
@@ -225,11 +198,8 @@ impl Subject<'_> {
             OwnState::Disk(Completion::Unreadable(what)) => {
                 Ready::No(Some(Blocked::Unreadable(what.path.clone())))
             }
-            OwnState::Disk(_)
-            | OwnState::InFlight(_)
-            | OwnState::Retry(_)
-            | OwnState::SharedOutputs(_) => Ready::No(None),
-            OwnState::Failed(skip) => Ready::No(failure(&skip)),
+            OwnState::Recorded(skip) => Ready::No(failure(&skip)),
+            _ => Ready::No(None),
         }
     }
 

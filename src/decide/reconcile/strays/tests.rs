@@ -56,11 +56,11 @@ fn strays_with(
         dicom: Dicom::NotNeeded,
     }];
     let listing = |array: &str| match array {
-        "array-0123456789abcdef" | "array-01234567" => TaskListing::Tasks(Arc::from([
+        "array-0123456789abcdef" | "array-01234567" => Some(Arc::from([
             TaskKey::new("sub-09", "ses-01", "a"),
             TaskKey::new("sub-01", "ses-01", "a"),
         ])),
-        _ => TaskListing::Gone,
+        _ => None,
     };
     let records = Records {
         task_of,
@@ -232,7 +232,7 @@ fn a_new_study_waits_for_another_studys_jobs_with_its_tasks_names() {
         true,
     );
     assert_eq!(found.other_project.as_deref(), Some("q"));
-    assert_eq!(found.waiting(), HashMap::from([(task, JobId::new("1"))]));
+    assert_eq!(found.waiting, HashMap::from([(task, JobId::new("1"))]));
     assert!(found.adopt.is_empty());
     // Its own jobs it takes; other names do not matter.
     let own = strays_of(
@@ -296,7 +296,7 @@ fn a_task_of_an_array_is_known_by_its_list() {
     let found = strays(&queue, &State::default(), &[]);
     let task = TaskKey::new("sub-01", "ses-01", "a");
     assert_eq!(found.adopt, [(task.clone(), queue[0].clone())]);
-    assert_eq!(found.waiting(), HashMap::new());
+    assert_eq!(found.waiting, HashMap::new());
 
     let mut rows = State::default();
     let mut own = row("a", TaskStatus::Running, Reason::Running);
@@ -319,7 +319,7 @@ fn the_tasks_of_an_array_shown_as_a_whole_wait() {
     let found = strays(&[part("7", ARRAY)], &State::default(), &[]);
     assert!(found.adopt.is_empty() && found.unknown.is_empty());
     let task = TaskKey::new("sub-01", "ses-01", "a");
-    assert_eq!(found.waiting().get(&task), Some(&JobId::new("7")));
+    assert_eq!(found.waiting.get(&task), Some(&JobId::new("7")));
 }
 
 #[test]
@@ -331,7 +331,7 @@ fn without_the_task_list_all_tasks_of_the_procedure_wait() {
     ];
     let found = strays(&queue, &State::default(), &[]);
     let waiting = HashMap::from([(TaskKey::new("sub-01", "ses-01", "a"), JobId::new("7_0"))]);
-    assert_eq!(found.waiting(), waiting);
+    assert_eq!(found.waiting, waiting);
     let expected = BTreeMap::from([(Some("a".into()), (2, queue[0].job()))]);
     assert_eq!(found.unknown, expected);
     // A row knows whose task it is.
@@ -349,7 +349,7 @@ fn without_the_task_list_all_tasks_of_the_procedure_wait() {
         &[],
     );
     assert_eq!(
-        beyond.waiting(),
+        beyond.waiting,
         HashMap::from([(TaskKey::new("sub-01", "ses-01", "a"), JobId::new("7_2"),)])
     );
     // Another study's array is not ours; one of a procedure that is gone is shown.

@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::gather::completion::probe::SubjectProbe;
-use crate::gather::disk::listing::{Dir, EntryKind, Listing};
+use crate::gather::disk::{Dir, EntryKind};
 use crate::model::procedure::marker::{Component, Pattern};
 
 /// At most this many names are compared with the wanted one.
@@ -29,22 +29,28 @@ pub struct Nearest {
     pub names: Vec<String>,
 }
 
-/// Follows `pattern` below `output` as far as it matches. Without a pattern, `output` must not be empty.
+/// Follows `pattern` below `output` as far as it matches. Without a pattern, `output` must not be empty. If `output` does
+/// not exist, the first existing directory above it is the nearest.
 pub(super) fn nearest(
     subject: &SubjectProbe<'_>,
     output: &Path,
     pattern: Option<&Pattern>,
     names: usize,
 ) -> Option<Nearest> {
-    match (&*listing_of(subject, output), pattern) {
-        (Dir::There(listing), None) => Some(describe(output, listing, "", names)),
-        (Dir::There(_), Some(pattern)) => {
-            let parts = parts(pattern);
-            deepest(subject, output, pattern.components(), &parts, names).map(|(_, found)| found)
+    let mut missing = None;
+    for dir in output.ancestors().take(1 + ABOVE) {
+        match (&*listing_of(subject, dir), missing, pattern) {
+            (Dir::There(_), Some(name), _) => {
+                let name = Path::new(name).to_string_lossy();
+                return describe(subject, dir, &name, names);
+            }
+            (Dir::There(_), None, Some(pattern)) => return deepest(subject, dir, pattern, names),
+            (Dir::There(_), None, None) => return describe(subject, dir, "", names),
+            (Dir::Absent, ..) => missing = dir.file_name(),
+            (Dir::Failed(_), ..) => return None,
         }
-        (Dir::Absent, _) => above(subject, output, names),
-        (Dir::Failed(_), _) => None,
     }
+    None
 }
 
 /// Reads a directory that is not the subject's own once for all subjects: it may hold the outputs of many thousands.
@@ -55,59 +61,57 @@ fn listing_of(subject: &SubjectProbe<'_>, dir: &Path) -> Arc<Dir> {
     }
 }
 
-/// Finds the first existing directory above a missing one.
-fn above(subject: &SubjectProbe<'_>, missing: &Path, names: usize) -> Option<Nearest> {
-    let mut below = missing;
-    for dir in missing.ancestors().skip(1).take(ABOVE) {
-        match &*listing_of(subject, dir) {
-            Dir::There(listing) => {
-                let name = below.file_name()?.to_string_lossy();
-                return Some(describe(dir, listing, &name, names));
+/// Follows a pattern level by level, as long as directories match it.
+fn deepest(
+    subject: &SubjectProbe<'_>,
+    output: &Path,
+    pattern: &Pattern,
+    names: usize,
+) -> Option<Nearest> {
+    // The text of each component.
+    let parts = pattern.as_str().split('/');
+    let mut parts: Vec<&str> = parts
+        .filter(|part| !part.is_empty() && *part != ".")
+        .collect();
+    parts.dedup_by(|a, b| *a == "**" && *b == "**");
+    let mut dirs = vec![output.to_owned()];
+    for (at, component) in pattern.components().iter().enumerate() {
+        let (wanted, below) = parts.split_at_checked(at)?.1.split_first()?;
+        let mut next: Vec<PathBuf> = Vec::new();
+        match component {
+            Component::AnyDepth if !below.is_empty() => {
+                return describe(subject, dirs.first()?, &below.join("/"), names);
             }
-            Dir::Absent => below = dir,
-            Dir::Failed(_) => return None,
+            Component::AnyDepth => {}
+            _ if below.is_empty() => {}
+            Component::Literal(name) => next.extend(dirs.iter().map(|dir| dir.join(name))),
+            Component::Glob(glob) => {
+                for dir in &dirs {
+                    if let Dir::There(listing) = &*listing_of(subject, dir) {
+                        let is_dir = |kind| matches!(kind, EntryKind::Directory | EntryKind::Link);
+                        let matching = listing.iter().filter(|entry| glob.matches(entry.name));
+                        let matching = matching.filter(|entry| is_dir(entry.kind));
+                        next.extend(matching.map(|entry| dir.join(entry.name)));
+                    }
+                }
+            }
         }
+        next.truncate(FOLLOWED);
+        next.retain(|dir| matches!(*listing_of(subject, dir), Dir::There(_)));
+        if next.is_empty() {
+            return describe(subject, dirs.first()?, wanted, names);
+        }
+        dirs = next;
     }
     None
 }
 
-/// Follows the pattern; returns the number of matching components, and the last directory.
-fn deepest(
-    subject: &SubjectProbe<'_>,
-    dir: &Path,
-    components: &[Component],
-    parts: &[&str],
-    names: usize,
-) -> Option<(usize, Nearest)> {
-    let dir_there = listing_of(subject, dir);
-    let Dir::There(listing) = &*dir_there else {
+/// `names` is the number of similar names to find, which takes a comparison with each entry.
+fn describe(subject: &SubjectProbe<'_>, dir: &Path, wanted: &str, names: usize) -> Option<Nearest> {
+    let there = listing_of(subject, dir);
+    let Dir::There(listing) = &*there else {
         return None;
     };
-    let (first, rest) = components.split_first()?;
-    let (part, parts_below) = parts.split_first()?;
-    let below = match first {
-        _ if rest.is_empty() => None,
-        Component::AnyDepth => {
-            let wanted = parts_below.join("/");
-            return Some((0, describe(dir, listing, &wanted, names)));
-        }
-        Component::Literal(name) => deepest(subject, &dir.join(name), rest, parts_below, names),
-        Component::Glob(glob) => listing
-            .iter()
-            .filter(|entry| matches!(entry.kind, EntryKind::Directory | EntryKind::Link))
-            .filter(|entry| glob.matches(entry.name))
-            .take(FOLLOWED)
-            .filter_map(|entry| deepest(subject, &dir.join(entry.name), rest, parts_below, names))
-            .max_by_key(|(depth, _)| *depth),
-    };
-    Some(match below {
-        Some((depth, found)) => (depth + 1, found),
-        None => (0, describe(dir, listing, part, names)),
-    })
-}
-
-/// `names` is the number of similar names to find, which takes a comparison with each entry.
-fn describe(dir: &Path, listing: &Listing, wanted: &str, names: usize) -> Nearest {
     let plain: String = wanted
         .chars()
         .filter(|c| !matches!(c, '*' | '?' | '[' | ']'))
@@ -117,12 +121,12 @@ fn describe(dir: &Path, listing: &Listing, wanted: &str, names: usize) -> Neares
     let mut all: Vec<Cow<'_, str>> = all.map(|entry| entry.name.to_string_lossy()).collect();
     all.sort_by_cached_key(|name| Reverse(common_end(name, &plain)));
     all.truncate(names);
-    Nearest {
+    Some(Nearest {
         directory: dir.to_string_lossy().into_owned(),
         fails_at: wanted.to_owned(),
         entries: listing.len(),
         names: all.into_iter().map(Cow::into_owned).collect(),
-    }
+    })
 }
 
 /// The length of the longer of common prefix and common suffix: files of one kind share one of them.
@@ -131,15 +135,4 @@ fn common_end(a: &str, b: &str) -> usize {
     let end = end.take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count();
     let start = a.chars().zip(b.chars());
     end.max(start.take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count())
-}
-
-/// The text of each component.
-fn parts(pattern: &Pattern) -> Vec<&str> {
-    let mut parts: Vec<&str> = pattern
-        .as_str()
-        .split('/')
-        .filter(|part| !part.is_empty() && *part != ".")
-        .collect();
-    parts.dedup_by(|a, b| *a == "**" && *b == "**");
-    parts
 }

@@ -15,8 +15,7 @@ use rustix::io::Errno;
 
 use super::{File, Reader, attempt, classify, list, unreadable};
 use crate::gather::disk::{Unreadable, is_absence};
-use crate::model::annex;
-use crate::model::annex::{Annex, Elsewhere};
+use crate::model::annex::{self, Annex, Elsewhere};
 
 /// Bounds a `.gitmodules`: some 100,000 subdatasets.
 const MAX_MODULES: usize = 32 << 20;
@@ -33,22 +32,33 @@ pub(super) struct Hidden {
 type Modules = HashSet<PathBuf>;
 
 impl Reader {
-    /// Confirms that a path is absent after a call found nothing. `Some` for a file of git-annex.
+    /// Confirms that a path is absent after a call found nothing, or that nothing below a directory exists. `Some` for a
+    /// file of git-annex.
     ///
     /// # Errors
     /// The path may exist: a link on the way is dangling, or a subdataset is not installed.
-    pub(super) fn confirm_absent(&self, path: &Path) -> Result<Option<Elsewhere>, Unreadable> {
+    pub(super) fn confirm_absent(
+        &self,
+        path: &Path,
+        is_above: bool,
+    ) -> Result<Option<Elsewhere>, Unreadable> {
         match readlinkat(CWD, path, Vec::new()) {
             Ok(target) => match annex::elsewhere(target.as_bytes()) {
                 Some(file) => Ok(Some(file)),
                 None => leads_somewhere(path, target.as_bytes()).map(|()| None),
             },
             // Not a link.
+            Err(Errno::INVAL) if is_above => self.check_installed(path).map(|()| None),
             Err(Errno::INVAL) => Ok(None),
-            Err(errno) if is_absence(errno) => match path.parent() {
-                Some(parent) => self.confirm_below(parent).map(|()| None),
-                None => Ok(None),
-            },
+            Err(errno) if is_absence(errno) => {
+                let Some(parent) = path.parent() else {
+                    return Ok(None);
+                };
+                cached(&self.hidden.directories, parent, || {
+                    Ok(self.confirm_absent(parent, true).map(drop))
+                })?
+                .map(|()| None)
+            }
             Err(errno) => Err(unreadable(path, errno)),
         }
     }
@@ -59,24 +69,6 @@ impl Reader {
             return Err(not_installed(dir));
         }
         Ok(())
-    }
-
-    /// Confirms that paths missing below a directory are really absent.
-    fn confirm_below(&self, dir: &Path) -> Result<(), Unreadable> {
-        cached(&self.hidden.directories, dir, || {
-            let answer = match readlinkat(CWD, dir, Vec::new()) {
-                // A file of git-annex contains no directories.
-                Ok(target) if annex::elsewhere(target.as_bytes()).is_some() => Ok(()),
-                Ok(target) => leads_somewhere(dir, target.as_bytes()),
-                Err(Errno::INVAL) => self.check_installed(dir),
-                Err(errno) if is_absence(errno) => match dir.parent() {
-                    Some(parent) => self.confirm_below(parent),
-                    None => Ok(()),
-                },
-                Err(errno) => Err(unreadable(dir, errno)),
-            };
-            Ok(answer)
-        })?
     }
 
     fn check_installed(&self, dir: &Path) -> Result<(), Unreadable> {
@@ -132,7 +124,7 @@ impl Reader {
         text: Result<T, Errno>,
     ) -> Result<Option<T>, Unreadable> {
         match text {
-            Err(errno) if is_absence(errno) => match self.confirm_absent(path)? {
+            Err(errno) if is_absence(errno) => match self.confirm_absent(path, false)? {
                 Some(_) if self.annex == Annex::Present => Err(Unreadable {
                     path: path.to_owned(),
                     error: "its content is not on this machine (git-annex)".to_owned(),

@@ -9,11 +9,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::base::regular::{error_text, read_regular};
-use crate::base::text::plural;
+use crate::base::text::{few, plural};
 use crate::gather::sessions::discover::Discovery;
 use crate::model::bids::labels::{LONGEST, have_room};
 use crate::model::bids::session::{Dicom, Search, Session};
 use crate::model::bids::{SessionLabel, SubjectLabel};
+use lines::{Problem, table};
 
 /// Column of the DICOM directories.
 const DICOM_COL: &str = "dicom_path";
@@ -70,33 +71,35 @@ fn from_bytes(
     bytes: &[u8],
     cols: [&str; 2],
 ) -> Result<Discovery, CsvError> {
-    let failed = |(problem, hint): (String, &str)| CsvError {
+    let failed = |(problem, hint): Problem| CsvError {
         file: file.to_owned(),
         problem,
         hint: hint.to_owned(),
     };
     let is_tsv = file.extension().is_some_and(|end| end == "tsv");
-    let table = lines::read(bytes, is_tsv).map_err(failed)?;
-    let columns = Columns::find(&table.header, cols).map_err(failed)?;
-    let values = |column: Option<usize>| {
-        let records = table.records.iter();
-        records.map(move |(_, values)| {
-            let value = column.and_then(|column| values.get(column));
-            value.map_or("", String::as_str)
-        })
+    let (header, records) = table(bytes, is_tsv).map_err(failed)?;
+    let columns = Columns::find(&header, cols).map_err(failed)?;
+    let value_at = |record: usize, column: Option<usize>| {
+        let values = records.get(record).map(|(_, values)| values);
+        let value = column.and_then(|column| values?.get(column));
+        value.map_or("", String::as_str)
     };
-    let (subjects, sessions) = (|| values(Some(columns.subject)), || values(columns.session));
-    let padding = |width, is_number| search.pad_ids.then_some((width, is_number));
+    // The Python program also decided by column.
+    let padding = |width, column: Option<usize>| {
+        let mut ids = (0..records.len()).filter_map(|record| value(value_at(record, column)));
+        let is_number = ids.all(|id| whole_number(id).is_some());
+        search.pad_ids.then_some((width, is_number))
+    };
     let mut rows = Rows {
-        subject_padding: padding(SUBJECT_WIDTH, are_numbers(subjects())),
-        session_padding: padding(SESSION_WIDTH, are_numbers(sessions())),
+        subject_padding: padding(SUBJECT_WIDTH, Some(columns.subject)),
+        session_padding: padding(SESSION_WIDTH, columns.session),
         has_plans: columns.has_plans,
         ..Rows::default()
     };
-    let ids = subjects().zip(sessions()).zip(values(columns.dicom));
-    for (((subject, session), dicom), (line, _)) in ids.zip(&table.records) {
-        let session = columns.session.map(|_| session);
-        rows.add(*line, subject, session, dicom);
+    for (record, (line, _)) in records.iter().enumerate() {
+        let subject = value_at(record, Some(columns.subject));
+        let session = columns.session.map(|_| value_at(record, columns.session));
+        rows.add(*line, subject, session, value_at(record, columns.dicom));
     }
     let root = columns.dicom.is_none().then_some(search.dicom_root);
     rows.finish(file, root)
@@ -115,39 +118,38 @@ struct Columns {
 
 impl Columns {
     /// Columns of BIDS only replace the defaults: a column that the configuration names must exist.
-    fn find(
-        header: &[String],
-        [subject_col, session_col]: [&str; 2],
-    ) -> Result<Self, (String, &'static str)> {
+    fn find(header: &[String], [subject_col, session_col]: [&str; 2]) -> Result<Self, Problem> {
         let place = |wanted: &str| header.iter().position(|name| name == wanted);
-        let is_missing = |wanted: &&str| place(wanted).is_none();
-        let may_be_other = |wanted, default| wanted == default && is_missing(&wanted);
-        let subject_col = match may_be_other(subject_col, SUBJECT_COL) {
-            true if !is_missing(&PARTICIPANT_COL) => PARTICIPANT_COL,
-            _ => subject_col,
+        let has = |name: &str| place(name).is_some();
+        let may_be_other = |wanted, default| wanted == default && !has(wanted);
+        let subject_col = match may_be_other(subject_col, SUBJECT_COL) && has(PARTICIPANT_COL) {
+            true => PARTICIPANT_COL,
+            false => subject_col,
         };
         let is_bids = subject_col == PARTICIPANT_COL;
         let session_col = match is_bids && may_be_other(session_col, SESSION_COL) {
             true => [SESSION_ID_COL, VISIT_COL]
                 .into_iter()
-                .find(|name| !is_missing(name)),
+                .find(|name| has(name)),
             false => Some(session_col),
         };
-        let dicom_col = Some(DICOM_COL).filter(|name| !is_bids || !is_missing(name));
-        let wanted = [Some(subject_col), session_col, dicom_col];
-        let mut missing = wanted.into_iter().flatten().filter(is_missing).peekable();
-        match (place(subject_col), missing.peek().is_none()) {
-            (Some(subject), true) => Ok(Self {
+        let dicom_col = Some(DICOM_COL).filter(|name| !is_bids || has(name));
+        let wanted = [Some(subject_col), session_col, dicom_col]
+            .into_iter()
+            .flatten();
+        let missing: Vec<&str> = wanted.filter(|name| !has(name)).collect();
+        match place(subject_col).filter(|_| missing.is_empty()) {
+            Some(subject) => Ok(Self {
                 subject,
                 session: session_col.and_then(place),
                 dicom: dicom_col.and_then(place),
-                has_plans: session_col == Some(SESSION_ID_COL) && !is_missing(&VISIT_COL),
+                has_plans: session_col == Some(SESSION_ID_COL) && has(VISIT_COL),
             }),
-            _ => Err((
+            None => Err((
                 format!(
-                    " has no column {} (found: {})",
-                    quoted(missing),
-                    quoted(header.iter().map(String::as_str))
+                    " has no column '{}' (found: '{}')",
+                    missing.join("', '"),
+                    header.join("', '")
                 ),
                 "separate columns by commas, in a .tsv file by tabs; 'subject_col' and 'session_col' of the \
                  configuration name two of them",
@@ -177,11 +179,11 @@ struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     fn add(&mut self, line: usize, subject: &'a str, session: Option<&'a str>, dicom: &'a str) {
-        let is_planned = self.has_plans && value(subject).is_some();
         let ids = (value(subject), session.map_or(Some(""), value));
         let (Some(subject_id), Some(session_id)) = ids else {
-            self.without_id
-                .extend((!is_planned).then(|| line.to_string()));
+            if !self.has_plans || value(subject).is_none() {
+                self.without_id.push(line.to_string());
+            }
             return;
         };
         let subject = label(subject_id, SubjectLabel::PREFIX, self.subject_padding);
@@ -190,29 +192,29 @@ impl<'a> Rows<'a> {
             "" => Ok(SessionLabel::none()),
             id => SessionLabel::new(&label(id, SessionLabel::PREFIX, self.session_padding)),
         };
+        let mut problem = |text: String| self.problems.push(format!("line {line}: {text}"));
         let (subject, session) = match (subject, session) {
             (Ok(subject), Ok(session)) => (subject, session),
             (subject, session) => {
-                let bad = |what, id| format!("line {line}: {id:?} is not a valid {what} label");
-                self.problems
-                    .extend(subject.err().map(|_| bad("subject", subject_id)));
-                self.problems
-                    .extend(session.err().map(|_| bad("session", session_id)));
+                let bad = |what, id| format!("{id:?} is not a valid {what} label");
+                if subject.is_err() {
+                    problem(bad("subject", subject_id));
+                }
+                if session.is_err() {
+                    problem(bad("session", session_id));
+                }
                 return;
             }
         };
         if !have_room(subject.as_str(), session.as_str()) {
-            self.problems.push(format!(
-                "line {line}: {subject} and {session} together have more than {LONGEST} letters, which is too long \
-                 for the names of jobs and logs"
+            return problem(format!(
+                "{subject} and {session} together have more than {LONGEST} letters, which is too long for the names of \
+                 jobs and logs"
             ));
-            return;
         }
         let dicom = value(dicom).map(|_| dicom);
         if dicom.is_some_and(|path| path.contains('\0')) {
-            self.problems
-                .push(format!("line {line}: {DICOM_COL} contains a NUL"));
-            return;
+            return problem(format!("{DICOM_COL} contains a NUL"));
         }
         let written = (subject_id, line);
         let first = *self.subjects.entry(subject.clone()).or_insert(written);
@@ -249,7 +251,7 @@ impl<'a> Rows<'a> {
         if !self.problems.is_empty() {
             return Err(CsvError {
                 file: file.to_owned(),
-                problem: format!(": {}", first(&self.problems, "; ")),
+                problem: format!(": {}", few(&self.problems, SHOWN)),
                 hint: format!(
                     "use letters, digits and '+', at most {LONGEST} for subject and session together (spaces, '-' and \
                      '_' are removed unless the id has a prefix or 'pad_ids: no' is set)"
@@ -260,20 +262,22 @@ impl<'a> Rows<'a> {
         let (without_id, other_paths) = (rows(&self.without_id), rows(&self.other_paths));
         let notes = [
             (
-                format!("skipped {without_id} without subject or session: line "),
-                first(&self.without_id, ", "),
+                format!("skipped {without_id} without subject or session: line"),
+                &self.without_id,
             ),
             (
-                "different ids for the same label: ".to_owned(),
-                first(&self.other_ids, "; "),
+                "different ids for the same label:".to_owned(),
+                &self.other_ids,
             ),
             (
-                format!("ignored {other_paths} with another dicom_path: "),
-                first(&self.other_paths, "; "),
+                format!("ignored {other_paths} with another dicom_path:"),
+                &self.other_paths,
             ),
         ];
         let notes = notes.into_iter().filter(|(_, list)| !list.is_empty());
-        let notes = notes.map(|(what, list)| format!("{}: {what}{list}", file.display()));
+        let notes = notes
+            .map(|(what, list)| format!("{}: {what} {}", file.display(), few(list, SHOWN)))
+            .collect();
         let sessions = self.sessions.into_iter();
         Ok(Discovery {
             sessions: sessions
@@ -288,9 +292,8 @@ impl<'a> Rows<'a> {
                     session,
                 })
                 .collect(),
-            notes: notes.collect(),
-            misspelt: Vec::new(),
-            unreadable: Vec::new(),
+            notes,
+            ..Discovery::default()
         })
     }
 }
@@ -301,13 +304,6 @@ fn value(text: &str) -> Option<&str> {
     (!text.is_empty() && !NA_WORDS.contains(&text)).then_some(text)
 }
 
-/// True if a column contains only numbers. The Python program also decided by column.
-fn are_numbers<'a>(column: impl Iterator<Item = &'a str>) -> bool {
-    column
-        .filter_map(value)
-        .all(|id| whole_number(id).is_some())
-}
-
 /// A number's digits without a zero fraction (`12.0`).
 fn whole_number(id: &str) -> Option<&str> {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -316,38 +312,21 @@ fn whole_number(id: &str) -> Option<&str> {
 }
 
 /// The label of an id, which may be invalid. An id with the prefix already is a label.
+///
+/// Padding removes spaces, `-` and `_`, which labels cannot contain. In a column of numbers, an id loses its leading
+/// zeros; in a column of texts they are part of the id.
 fn label(id: &str, prefix: &str, padding: Option<(usize, bool)>) -> String {
-    match padding {
-        _ if id.starts_with(prefix) => id.to_owned(),
-        Some((width, is_number)) => format!("{prefix}{:0>width$}", bare(id, is_number)),
-        None => format!("{prefix}{id}"),
-    }
-}
-
-/// An id without spaces, `-` and `_`, which labels cannot contain. A number loses its leading zeros; in a column of
-/// texts they are part of the id.
-fn bare(id: &str, is_number: bool) -> String {
-    match whole_number(id).filter(|_| is_number) {
+    let Some((width, is_number)) = padding.filter(|_| !id.starts_with(prefix)) else {
+        return format!("{}{id}", if id.starts_with(prefix) { "" } else { prefix });
+    };
+    let bare: String = match whole_number(id).filter(|_| is_number) {
         Some(whole) => whole.trim_start_matches('0').to_owned(),
         None => id
             .chars()
             .filter(|c| !matches!(c, '-' | '_') && !c.is_whitespace())
             .collect(),
-    }
-}
-
-fn quoted<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    let names: Vec<String> = names.map(|name| format!("'{name}'")).collect();
-    names.join(", ")
-}
-
-fn first<T: ToString>(items: &[T], separator: &str) -> String {
-    let shown: Vec<String> = items.iter().take(SHOWN).map(T::to_string).collect();
-    let shown = shown.join(separator);
-    match items.len().checked_sub(SHOWN) {
-        Some(more @ 1..) => format!("{shown}{separator}and {more} more"),
-        _ => shown,
-    }
+    };
+    format!("{prefix}{bare:0>width$}")
 }
 
 #[cfg(test)]

@@ -1,22 +1,22 @@
 //! Sessions from directories: `sub-*/ses-*` below a root.
 
 use std::ffi::OsStr;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::notes::{Problem, Problems, is_archive_alone, is_joined, no_sessions};
-use super::{DiscoverError, Discovery};
+use super::{DiscoverError, Discovery, Problem, Problems, is_archive_alone, no_sessions};
 use crate::base::parallel;
 use crate::base::printable::printable;
 use crate::base::regular::error_text;
-use crate::gather::disk::Unreadable;
-use crate::gather::disk::listing::{Dir, EntryKind};
 use crate::gather::disk::reader::{Reader, is_directory};
-use crate::model::bids::labels::have_room;
-use crate::model::bids::{Dicom, Session, SessionLabel, SubjectLabel, suggest};
+use crate::gather::disk::{Dir, EntryKind, Unreadable};
+use crate::model::bids::labels::{LabelError, have_room};
+use crate::model::bids::{
+    Dicom, Search, Session, SessionLabel, SessionSource, SubjectLabel, suggest,
+};
 
 /// Directories of a subject that hold data of one kind (BIDS specification 1.10, "Datatypes").
 const DATATYPES: [&str; 14] = [
@@ -24,41 +24,30 @@ const DATATYPES: [&str; 14] = [
     "mrs", "nirs",
 ];
 
-/// At most this many directories are searched for misplaced subjects.
-const MOST_OPENED: usize = 3;
-
 /// A tree to scan.
-pub(super) struct Tree<'a> {
-    /// The root's key in the configuration, for messages.
-    pub key: &'static str,
-    pub root: &'a Path,
-    pub level: SessionLevel,
+struct Tree<'a> {
+    reader: &'a Reader,
+    root: &'a Path,
     /// The session directories contain the DICOM files.
-    pub is_source: bool,
-    pub threads: usize,
-    pub reader: &'a Reader,
+    is_source: bool,
+    /// Each subject is one session.
+    sessionless: bool,
 }
 
-/// The meaning of a subject without `ses-*`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SessionLevel {
-    /// No session yet.
-    Required,
-    /// One session with the empty label, unless its directory is empty.
-    Optional,
-    /// The same, if it has datatype directories.
-    OrDatatypes,
-}
-
-/// Scans the root, then the subjects in parallel.
-pub(super) fn scan(tree: &Tree<'_>) -> Result<Discovery, DiscoverError> {
-    let (key, path) = (tree.key, tree.root.to_owned());
-    match tree.reader.raw_stat(tree.root) {
-        Ok(root) if is_directory(&root) => {}
+/// Scans the root, then the subjects in parallel. `key` is the root's key in the configuration, for messages.
+pub(super) fn scan(
+    reader: &Reader,
+    search: &Search<'_>,
+    key: &'static str,
+    root: &Path,
+) -> Result<Discovery, DiscoverError> {
+    let path = root.to_owned();
+    match reader.raw_stat(root) {
+        Ok(stat) if is_directory(&stat) => {}
         Ok(_) => return Err(root_error(key, path, Errno::NOTDIR)),
         Err(errno) => return Err(root_error(key, path, errno)),
     }
-    let top = match children(tree.reader, tree.root, SubjectLabel::PREFIX, &[tree.root]) {
+    let mut top = match children(reader, root, SubjectLabel::PREFIX, &[root]) {
         Ok(Some(children)) => children,
         Ok(None) => return Err(DiscoverError::RootMissing { key, path }),
         Err(what) => {
@@ -66,53 +55,42 @@ pub(super) fn scan(tree: &Tree<'_>) -> Result<Discovery, DiscoverError> {
             return Err(DiscoverError::Root { key, path, problem });
         }
     };
-    let mut problems = top.problems;
-    let mut subjects = Vec::new();
-    for name in top.directories {
-        match SubjectLabel::new(&name) {
-            Ok(label) if have_room(label.as_str(), "") => subjects.push(label),
-            Ok(_) => problems.add(Problem::TooLong, name),
-            Err(_) if is_joined(&name) => problems.add(Problem::Joined, name),
-            Err(_) => problems.add(Problem::Invalid, name),
-        }
-    }
-    subjects.sort_unstable();
-    problems.add_twins(subjects.iter().map(SubjectLabel::as_str));
-    let (first, misspelt) = session_first(tree, top.misspelt);
-    for name in first {
-        problems.add(Problem::SessionFirst, name);
-    }
-
+    let has_room = |label: &SubjectLabel| have_room(label.as_str(), "");
+    let subjects = top.labels(SubjectLabel::new, has_room);
+    let problems = top.problems;
     let mut discovery = Discovery {
         unreadable: top.unreadable,
-        misspelt,
+        misspelt: top.misspelt,
         ..Discovery::default()
+    };
+    let tree = Tree {
+        reader,
+        root,
+        is_source: *search.source == SessionSource::Dicom,
+        sessionless: search.sessionless,
     };
     let mut session_problems = Problems::default();
     let mut without_sessions = Vec::new();
-    let found = parallel::map(&subjects, tree.threads, |subject| sessions(tree, subject));
-    for (subject, found) in subjects.iter().zip(found) {
+    let found = parallel::map(&subjects, search.threads, |subject| {
+        sessions(&tree, subject)
+    });
+    for found in found {
         discovery.sessions.extend(found.sessions);
         discovery.unreadable.extend(found.unreadable);
         discovery.misspelt.extend(found.misspelt);
         session_problems.extend(found.problems);
-        if found.is_empty {
-            problems.add(Problem::Hollow, subject.to_string());
-        }
         without_sessions.extend(found.without_sessions);
     }
-    // Archives and empty directories of both levels share one note.
-    problems.take(Problem::Hollow, &mut session_problems);
-    let mut notes = problems.notes(tree.root, "subject");
-    notes.extend(session_problems.notes(tree.root, "session"));
+    let mut notes = problems.notes(root, "subject");
+    notes.extend(session_problems.notes(root, "session"));
     if subjects.is_empty() && top.has_others {
         notes.push(format!(
             "nothing below {} is named sub-<label>, so there are no subjects",
-            tree.root.display()
+            root.display()
         ));
     }
     if !without_sessions.is_empty() {
-        notes.push(no_sessions(tree.root, &without_sessions));
+        notes.push(no_sessions(root, &without_sessions));
     }
     Ok(Discovery { notes, ..discovery })
 }
@@ -131,7 +109,6 @@ fn root_error(key: &'static str, path: PathBuf, errno: Errno) -> DiscoverError {
 struct SubjectDir {
     sessions: Vec<Session>,
     problems: Problems,
-    is_empty: bool,
     unreadable: Vec<Unreadable>,
     misspelt: Vec<(String, String)>,
     /// The subject, if it has data but no session.
@@ -141,7 +118,7 @@ struct SubjectDir {
 fn sessions(tree: &Tree<'_>, subject: &SubjectLabel) -> SubjectDir {
     let dir = tree.root.join(subject);
     let mut found = SubjectDir::default();
-    let children = match children(tree.reader, &dir, SessionLabel::PREFIX, &[tree.root, &dir]) {
+    let mut children = match children(tree.reader, &dir, SessionLabel::PREFIX, &[tree.root, &dir]) {
         Ok(Some(children)) => children,
         // Removed since the root was read.
         Ok(None) => return found,
@@ -150,41 +127,33 @@ fn sessions(tree: &Tree<'_>, subject: &SubjectLabel) -> SubjectDir {
             return found;
         }
     };
+    let has_room = |label: &SessionLabel| have_room(subject.as_str(), label.as_str());
+    let mut labels = children.labels(SessionLabel::new, has_room);
     let mut problems = children.problems;
-    found.is_empty = children.is_empty;
-    found.unreadable = children.unreadable;
-    let has_misspelt = !children.misspelt.is_empty();
-    let misspelt = children.misspelt.into_iter();
-    let misspelt = misspelt.map(|(name, meant)| (format!("{subject}/{name}"), meant));
-    found.misspelt = misspelt.collect();
-    let mut labels = Vec::new();
-    for name in children.directories {
-        match SessionLabel::new(&name) {
-            Ok(label) if have_room(subject.as_str(), label.as_str()) => labels.push(label),
-            Ok(_) => problems.add(Problem::TooLong, name),
-            Err(_) => problems.add(Problem::Invalid, name),
-        }
-    }
-    labels.sort_unstable();
-    problems.add_twins(labels.iter().map(SessionLabel::as_str));
     if children.has_level
         && let Some(datatype) = children.datatype
     {
         problems.add(Problem::Beside, datatype.to_owned());
     }
-    let has_hollow = problems.has(Problem::Hollow);
+    // A misspelt or packed session is reported instead.
+    let is_bare = children.misspelt.is_empty() && !problems.0.contains_key(&Problem::Hollow);
     found.problems = problems.below(subject.as_str());
-    let is_one_session = match tree.level {
-        SessionLevel::Required => false,
-        SessionLevel::Optional => children.has_others,
-        SessionLevel::OrDatatypes => children.datatype.is_some(),
+    if children.is_empty {
+        found.problems.add(Problem::Hollow, subject.to_string());
+    }
+    found.unreadable = children.unreadable;
+    let misspelt = children.misspelt.into_iter();
+    let misspelt = misspelt.map(|(name, meant)| (format!("{subject}/{name}"), meant));
+    found.misspelt = misspelt.collect();
+    let is_one_session = match tree.is_source {
+        true => tree.sessionless && children.has_others,
+        false => children.datatype.is_some(),
     };
     if is_one_session && !children.has_level {
         labels.push(SessionLabel::none());
     }
-    // A misspelt or packed session is reported instead.
-    let has_none = !children.has_level && !has_misspelt && !has_hollow && children.has_others;
-    if tree.level == SessionLevel::Required && has_none {
+    if tree.is_source && !tree.sessionless && is_bare && !children.has_level && children.has_others
+    {
         found.without_sessions = Some(subject.clone());
     }
     found.sessions = labels
@@ -255,117 +224,67 @@ fn children(
         }
         let path = dir.join(name);
         let found = match entry.kind {
-            EntryKind::Directory => Entry::Directory,
+            EntryKind::Directory => Ok(None),
             EntryKind::Link => follow(reader, &path, above),
             EntryKind::File if text.is_some_and(|name| is_archive_alone(name, listing)) => {
-                Entry::Problem(Problem::Hollow)
+                Ok(Some(Problem::Hollow))
             }
-            EntryKind::File | EntryKind::Other => Entry::Problem(Problem::NotADirectory),
+            EntryKind::File | EntryKind::Other => Ok(Some(Problem::NotADirectory)),
         };
+        let is_file = matches!(found, Ok(Some(Problem::NotADirectory | Problem::Hollow)));
         match (datatype, found) {
-            (Some(datatype), Entry::Directory | Entry::Copy) => {
+            (Some(datatype), Ok(None)) => {
                 children.datatype.get_or_insert(datatype);
+                continue;
             }
-            (Some(_), Entry::Problem(_)) => {}
-            (_, found) => children.add(&path, found),
+            (Some(_), Ok(Some(_))) => continue,
+            (None, Ok(None)) => children.directories.push(shown(name)),
+            (None, Ok(Some(kind))) => children.problems.add(kind, shown(name)),
+            (_, Err(what)) => children.unreadable.push(what),
         }
+        children.has_level |= !is_file;
     }
     children.misspelt.sort_unstable();
     Ok(Some(children))
 }
 
-enum Entry {
-    Directory,
-    /// A link to a directory of the same tree.
-    Copy,
-    Problem(Problem),
-    Unreadable(Unreadable),
-}
-
 impl Children {
-    fn add(&mut self, path: &Path, entry: Entry) {
-        let name = shown(path.file_name().unwrap_or_default());
-        self.has_level |= !matches!(
-            entry,
-            Entry::Problem(Problem::NotADirectory | Problem::Hollow)
-        );
-        match entry {
-            Entry::Directory => self.directories.push(name),
-            Entry::Copy => {
-                self.problems.add(Problem::Copy, name.clone());
-                self.directories.push(name);
+    /// The sorted labels of the directories; the others become problems.
+    fn labels<L: Ord + ToString>(
+        &mut self,
+        new: impl Fn(&str) -> Result<L, LabelError>,
+        has_room: impl Fn(&L) -> bool,
+    ) -> Vec<L> {
+        let mut labels = Vec::new();
+        for name in std::mem::take(&mut self.directories) {
+            match new(&name) {
+                Ok(label) if has_room(&label) => labels.push(label),
+                Ok(_) => self.problems.add(Problem::TooLong, name),
+                Err(_) => self.problems.add(Problem::Invalid, name),
             }
-            Entry::Problem(kind) => self.problems.add(kind, name),
-            Entry::Unreadable(what) => self.unreadable.push(what),
         }
+        labels.sort_unstable();
+        self.problems
+            .add_twins(labels.iter().map(ToString::to_string));
+        labels
     }
 }
 
-/// Separates sessions above subjects (a date that contains `sub-*`) from misspelt subjects.
-fn session_first(
-    tree: &Tree<'_>,
-    misspelt: Vec<(String, String)>,
-) -> (Vec<String>, Vec<(String, String)>) {
-    let mut opened = 0;
-    let (first, misspelt): (Vec<_>, Vec<_>) = misspelt.into_iter().partition(|(name, _)| {
-        let is_date = name.bytes().all(|b| b.is_ascii_digit());
-        opened += usize::from(is_date);
-        if opened > MOST_OPENED || !is_date {
-            return false;
-        }
-        match tree.reader.dir(&tree.root.join(name)) {
-            Dir::There(listing) => listing
-                .beginning_with(SubjectLabel::PREFIX)
-                .next()
-                .is_some(),
-            _ => false,
-        }
-    });
-    (first.into_iter().map(|(name, _)| name).collect(), misspelt)
-}
-
-/// The kind of a link's target. The first of the directories `above` is the root.
-fn follow(reader: &Reader, link: &Path, above: &[&Path]) -> Entry {
+/// Why a link does not lead to a directory.
+fn follow(reader: &Reader, link: &Path, above: &[&Path]) -> Result<Option<Problem>, Unreadable> {
     let identity = |stat: &Stat| (stat.st_dev, stat.st_ino);
     match reader.raw_stat(link) {
-        Ok(target) if !is_directory(&target) => Entry::Problem(Problem::NotADirectory),
+        Ok(target) if !is_directory(&target) => Ok(Some(Problem::NotADirectory)),
         Ok(target) => {
             let is_target = |dir: &Stat| identity(dir) == identity(&target);
             let mut all = above.iter();
             let leads_back = all.any(|dir| reader.raw_stat(dir).is_ok_and(|dir| is_target(&dir)));
-            match above.first() {
-                _ if leads_back => Entry::Problem(Problem::Loop),
-                Some(root) if leads_to_subject(link, root) => Entry::Copy,
-                _ => Entry::Directory,
-            }
+            Ok(leads_back.then_some(Problem::Loop))
         }
-        Err(Errno::LOOP) => Entry::Problem(Problem::Loop),
-        Err(_) => match reader.stat(link) {
-            // A file of git-annex, or removed meanwhile.
-            Ok(_) => Entry::Problem(Problem::NotADirectory),
-            Err(what) => Entry::Unreadable(what),
-        },
+        Err(Errno::LOOP) => Ok(Some(Problem::Loop)),
+        // A file of git-annex, or removed meanwhile.
+        Err(_) => reader.stat(link).map(|_| Some(Problem::NotADirectory)),
     }
-}
-
-/// True if the text of a link leads to a subject of `root` or below one.
-fn leads_to_subject(link: &Path, root: &Path) -> bool {
-    let Ok(target) = link.read_link() else {
-        return false;
-    };
-    let mut path = link.parent().unwrap_or(root).to_owned();
-    for component in target.components() {
-        match component {
-            Component::ParentDir => {
-                path.pop();
-            }
-            Component::CurDir => {}
-            other => path.push(other),
-        }
-    }
-    let below = path.strip_prefix(root).ok();
-    let first = below.and_then(|below| below.iter().next()?.to_str());
-    first.is_some_and(|name| SubjectLabel::new(name).is_ok())
 }
 
 /// A name as printable text.

@@ -22,14 +22,14 @@ fn attack_a_renamed_job_is_found_in_the_audit_log_or_all_tasks_wait() {
         let found = strays(&[job("1", name, Some("p"), 0)], &none, &[]);
         let held =
             [task.clone(), TaskKey::new("sub-01", "", "a_b")].map(|key| (key, JobId::new("1")));
-        assert_eq!(found.waiting(), HashMap::from(held), "{name}");
+        assert_eq!(found.waiting, HashMap::from(held), "{name}");
         assert_eq!(found.unknown.len(), 1, "{name}");
         assert!(found.orphans.is_empty() && found.adopt.is_empty(), "{name}");
     }
     // Of a task that no longer exists.
     let gone = |_: &JobReport| Some(TaskKey::new("sub-01", "ses-01", "gone"));
     let found = strays_with(&[job("1", "x", Some("p"), 0)], &none, &gone, false);
-    assert_eq!((found.orphans.len(), found.waiting().len()), (1, 0));
+    assert_eq!((found.orphans.len(), found.waiting.len()), (1, 0));
     // A user's own job, by its command line: the id was recycled.
     let mut notebook = job("1", "notebook", None, 0);
     notebook.has_submit_line = true;

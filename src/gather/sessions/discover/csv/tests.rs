@@ -157,8 +157,8 @@ fn invalid_labels_are_errors_with_their_lines() {
     let error = parse("UID,ScanID,dicom_path\n1,1,\n.,1,\n.,.,\n?,1,\n").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "sessions_file s.csv: line 3: \".\" is not a valid subject label; line 4: \".\" is not a valid subject label; \
-         line 4: \".\" is not a valid session label; and 1 more"
+        "sessions_file s.csv: line 3: \".\" is not a valid subject label, line 4: \".\" is not a valid subject label, \
+         line 4: \".\" is not a valid session label and 1 more"
     );
 }
 
@@ -214,7 +214,7 @@ fn rows_without_ids_are_left_out_and_counted() {
     );
     assert_eq!(
         found.notes,
-        ["s.csv: skipped 4 rows without subject or session: line 2, 3, 4, and 1 more"]
+        ["s.csv: skipped 4 rows without subject or session: line 2, 3, 4 and 1 more"]
     );
 }
 
@@ -244,7 +244,7 @@ fn ids_with_equal_labels_are_reported_with_both_lines() {
     assert_eq!(
         found.notes,
         [
-            "s.csv: different ids for the same label: '1-2' (line 2) and '12' (line 3) are both sub-0012; \
+            "s.csv: different ids for the same label: '1-2' (line 2) and '12' (line 3) are both sub-0012, \
              '0-1' (line 4) and '01' (line 5) are both ses-000000000001 of sub-0003"
         ]
     );
@@ -326,7 +326,7 @@ proptest! {
     fn any_bytes_are_sessions_or_an_error(bytes in prop::collection::vec(prop::sample::select(b"a1,\"\n\r \xff.-".to_vec()), 0..60)) {
         let mut text = b"UID,ScanID,dicom_path\n".to_vec();
         text.extend(bytes);
-        let records = lines::read(&text, false).map(|table| table.records.len());
+        let records = table(&text, false).map(|(_, records)| records.len());
         if let Ok(found) = parse(&text) {
             prop_assert!(found.sessions.len() <= records.unwrap());
         }

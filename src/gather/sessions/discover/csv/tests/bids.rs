@@ -23,7 +23,7 @@ fn ids_with_a_prefix_are_labels_already() {
     let error = parse("UID,ScanID,dicom_path\nsub-1_2,ses-,/d\n").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "sessions_file s.csv: line 2: \"sub-1_2\" is not a valid subject label; line 2: \"ses-\" is not a valid session label"
+        "sessions_file s.csv: line 2: \"sub-1_2\" is not a valid subject label, line 2: \"ses-\" is not a valid session label"
     );
     // One label, written with and without prefix.
     let found = parse("UID,ScanID,dicom_path\nsub-0001,1,/d\n0001,2,/d\n").unwrap();

@@ -2,9 +2,7 @@
 
 use super::*;
 use crate::model::procedure::testing::procedure;
-use crate::model::procedure::{RetryRule, RetryRules, Scope};
-use crate::model::state::testing::row;
-use crate::model::state::{Reason, TaskStatus};
+use crate::model::procedure::{RetryRule, RetryRules};
 
 fn step(mem: Option<&str>, time: Option<&str>, arguments: &[&str]) -> Procedure {
     let mut step = procedure("a", Scope::Session, &[]);
@@ -32,24 +30,24 @@ fn ceiling(mem: Option<&str>, time: Option<&str>, cpus: Option<u32>) -> Ceiling 
 }
 
 /// The options in one line, and what is said of them.
-fn text(asked: &Asked) -> (String, String) {
+fn text((resources, notes): &(Resources, RequestNotes)) -> (String, String) {
     let Resources {
         mem,
         time,
         cpus_per_task,
         sbatch_args,
         ..
-    } = &asked.resources;
+    } = resources;
     let mut options: Vec<String> = Vec::new();
     options.extend(mem.as_ref().map(|mem| format!("--mem={mem}")));
     options.extend(cpus_per_task.map(|cpus| format!("--cpus-per-task={cpus}")));
     options.extend(time.as_ref().map(|time| format!("--time={time}")));
     options.extend(sbatch_args.words().cloned());
-    let changes: Vec<String> = asked
+    let changes: Vec<String> = notes
         .changes
         .iter()
+        .chain(&notes.reduced)
         .cloned()
-        .chain(asked.reduced.iter().map(ToString::to_string))
         .collect();
     (options.join(" "), changes.join("; "))
 }
@@ -116,8 +114,8 @@ fn requests_are_reduced_to_the_ceiling() {
         let asked = ask(&step(mem, time, &arguments), &all, None);
         assert_eq!(text(&asked), (options.to_owned(), said.to_owned()));
         let free = ask(&step(mem, time, &arguments), &Ceiling::default(), None);
-        assert_eq!(free.resources, step(mem, time, &arguments).resources);
-        assert_eq!((free.changes.len(), free.reduced.len()), (0, 0));
+        assert_eq!(free.0, step(mem, time, &arguments).resources);
+        assert_eq!((free.1.changes.len(), free.1.reduced.len()), (0, 0));
     }
     let none = ceiling(Some("0"), Some("UNLIMITED"), None);
     let asked = ask(&step(Some("0"), Some("UNLIMITED"), &[]), &none, None);
@@ -251,10 +249,10 @@ fn a_retry_requests_and_reports_more() {
         };
         let failed = RetryBase {
             row: &row,
-            state: &state,
+            state: state.clone(),
             script: &Arguments::default(),
         };
-        let asked = ask(&step, &ceiling(most, None, None), Some(failed));
+        let asked = ask(&step, &ceiling(most, None, None), Some(&failed));
         assert_eq!(text(&asked), (options.to_owned(), said.to_owned()));
     }
 }
@@ -287,10 +285,10 @@ fn a_retry_excludes_nodes_in_addition_to_the_sites() {
         let step = with_rule(step(None, None, &arguments), Reason::NodeFail, rule.clone());
         let failed = RetryBase {
             row: &row,
-            state: &state,
+            state: state.clone(),
             script: &Arguments::from_iter(["-xold".to_owned()]),
         };
-        let asked = ask(&step, &Ceiling::default(), Some(failed));
+        let asked = ask(&step, &Ceiling::default(), Some(&failed));
         assert_eq!(text(&asked), (options.to_owned(), said.to_owned()));
     }
 }
@@ -319,10 +317,10 @@ fn memory_per_cpu_of_a_script_cannot_be_raised() {
         let step = with_rule(step(mem, None, &[]), Reason::OutOfMemory, rule.clone());
         let failed = RetryBase {
             row: &row,
-            state: &state,
+            state: state.clone(),
             script: &Arguments::from_iter([script.to_owned()]),
         };
-        let asked = ask(&step, &Ceiling::default(), Some(failed));
+        let asked = ask(&step, &Ceiling::default(), Some(&failed));
         assert_eq!(text(&asked), (options.to_owned(), said.to_owned()));
     }
 }
