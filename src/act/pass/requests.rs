@@ -79,14 +79,13 @@ impl Pass<'_> {
 
     /// Groups tasks that can be submitted together into arrays, if configured.
     pub(super) fn group(&mut self, tasks: Vec<Prepared>, dir: &Path) -> Vec<Batch> {
-        let takes_arrays = self.executor.takes_arrays();
         let procedures = &self.config.procedures;
         let mode = |name: &str| match procedures.find(name) {
-            Some(id) if takes_arrays => {
+            Some(id) => {
                 let rules = &procedures.get(id).rules;
                 (rules.array, rules.array_throttle)
             }
-            _ => (ArrayMode::Never, None),
+            None => (ArrayMode::Never, None),
         };
         batch::group(tasks, &mode, &mut || self.executor.array_limit(), dir)
     }

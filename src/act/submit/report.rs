@@ -24,11 +24,7 @@ impl Submitter<'_> {
         out: &mut Submitted,
     ) {
         let requests: Vec<&JobRequest> = batch.tasks.iter().map(|task| &task.request).collect();
-        let argv = match (&batch.array, requests.as_slice()) {
-            (Some(array), tasks) => self.executor.array_command_line(array, tasks),
-            (None, [task, ..]) => self.executor.command_line(task),
-            (None, []) => Vec::new(),
-        };
+        let argv = self.executor.command_line(&requests, batch.array.as_ref());
         let at = (self.clock)();
         let mut events = Vec::new();
         for (index, task) in batch.tasks.iter().enumerate() {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::progress::MAX_DOUBTS;
 use super::*;
 use crate::decide::request::batch::testing::prepared;
-use crate::executor::{ExecutorError, Observation};
+use crate::executor::{ArrayJob, ExecutorError, Observation};
 use crate::model::job::JobRef;
 use crate::model::state::testing::at;
 use crate::store::state_file::Store;
@@ -25,7 +25,7 @@ impl Executor for Slow<'_> {
         Ok(())
     }
 
-    fn command_line(&self, _: &JobRequest) -> Vec<String> {
+    fn command_line(&self, _: &[&JobRequest], _: Option<&ArrayJob>) -> Vec<String> {
         Vec::new()
     }
 

@@ -6,12 +6,9 @@
 //! Memory and time limits are not enforced, and `#SBATCH` lines are not read.
 #![expect(clippy::disallowed_methods, reason = "starts the supervisors of jobs")]
 
-mod cancel;
 mod job;
-pub mod process;
 pub mod record;
-mod report;
-mod submit;
+mod requests;
 mod supervise;
 
 use std::collections::BTreeMap;
@@ -21,18 +18,18 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use crate::base::process::{Host, Place};
 use crate::base::regular::FileError;
 use crate::base::sys;
 use crate::executor::script::find_script;
 use crate::executor::{
-    Answer, Executor, ExecutorError, JobReport, JobRequest, Observation, Question, Refusal,
-    Submission,
+    Answer, ArrayJob, Executor, ExecutorError, JobReport, JobRequest, Observation, Question,
+    Refusal, Submission,
 };
 use crate::model::config::Config;
 use crate::model::job::{ExecutorKind, JobRef, is_same_study};
 use crate::model::state::table::Metadata;
-use job::{Claim, End, Ending, Job};
-use process::{Host, Place, ProcessId};
+use job::{End, Ending, Job, JobStatus};
 use record::Records;
 pub use supervise::supervise;
 
@@ -65,23 +62,9 @@ pub struct LocalExecutor {
     settings: LocalSettings,
     records: Records,
     host: Host,
-    loaded: bool,
     /// Supervisors that this process started, kept only to reap them.
     children: Vec<Child>,
     warnings: Vec<String>,
-}
-
-/// The status of a job, as seen from this host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum JobStatus {
-    Queued,
-    /// `here` is true on this host, where its processes are visible.
-    Running {
-        here: bool,
-    },
-    /// No process is left, but no result was written.
-    Lost,
-    Over,
 }
 
 impl LocalSettings {
@@ -107,7 +90,6 @@ impl LocalExecutor {
             records: Records::at(&settings.records),
             settings,
             host: Host::current().map_err(proc_error)?,
-            loaded: false,
             children: Vec::new(),
             warnings: Vec::new(),
         })
@@ -119,12 +101,12 @@ impl LocalExecutor {
         if self.settings.read_only {
             return Ok(());
         }
-        self.load()?;
+        self.records.load()?;
         let started: Vec<u64> = self.numbers(|job| !job.is_over() && job.claim.is_some());
         let mut running = 0;
         for number in started {
             self.records.reload(number)?;
-            if self.status_of(number)? == (JobStatus::Running { here: true }) {
+            if self.status_of(number)? == JobStatus::Running {
                 running += 1;
             }
         }
@@ -142,7 +124,7 @@ impl LocalExecutor {
                 break;
             }
             self.records.reload(number)?;
-            if self.status_of(number)? == (JobStatus::Running { here: true }) {
+            if self.status_of(number)? == JobStatus::Running {
                 running += 1;
             }
         }
@@ -172,18 +154,10 @@ impl LocalExecutor {
         });
         self.children.push(child);
         match answer.as_deref() {
-            Some(supervise::STARTED | supervise::TAKEN) => Ok(()),
+            Some("") => Ok(()),
             Some(error) => Err(error.to_owned()),
             None => Err("its supervisor ended at once".to_owned()),
         }
-    }
-
-    fn load(&mut self) -> Result<(), ExecutorError> {
-        if !self.loaded {
-            self.records.refresh()?;
-            self.loaded = true;
-        }
-        Ok(())
     }
 
     fn numbers(&self, which: impl Fn(&Job) -> bool) -> Vec<u64> {
@@ -229,28 +203,23 @@ impl LocalExecutor {
         if job.is_over() {
             return Ok(JobStatus::Over);
         }
-        let Some(Claim::Supervisor { process, host, .. }) = &job.claim else {
+        let Some((process, host, _)) = job.supervisor() else {
             return Ok(JobStatus::Queued);
         };
         Ok(match self.host.place(host) {
-            Place::Elsewhere => JobStatus::Running { here: false },
+            Place::Elsewhere => JobStatus::Elsewhere,
             Place::BeforeReboot => JobStatus::Lost,
-            Place::Here => {
-                // The job is running as long as its script is, even if its supervisor was killed.
-                let alive = is_alive(*process)? || !followers(*process)?.is_empty();
-                if alive {
-                    JobStatus::Running { here: true }
-                } else {
-                    JobStatus::Lost
-                }
-            }
+            // The job is running as long as its script is, even if its supervisor was killed.
+            Place::Here => match process.has_any_left().map_err(proc_error)? {
+                true => JobStatus::Running,
+                false => JobStatus::Lost,
+            },
         })
     }
 
     /// Reads all records, kills overdue jobs, starts queued ones, and reports every job.
     fn look(&mut self) -> Result<Vec<JobReport>, ExecutorError> {
         self.records.refresh()?;
-        self.loaded = true;
         self.children
             .retain_mut(|child| !matches!(child.try_wait(), Ok(Some(_))));
         if !self.settings.read_only {
@@ -269,22 +238,11 @@ impl LocalExecutor {
             statuses.insert(number, self.status_of(number)?);
         }
         let now = sys::now();
-        let status = |job: &Job| {
-            let known = statuses.get(&job.record.number).copied();
-            known.unwrap_or(JobStatus::Over)
+        let report = |job: &Job| {
+            let status = statuses.get(&job.record.number).copied();
+            job.report(status.unwrap_or(JobStatus::Over), now)
         };
-        let elsewhere = |job: &&Job| status(job) == (JobStatus::Running { here: false });
-        self.warnings.extend(
-            self.records
-                .live()
-                .filter(elsewhere)
-                .filter_map(|job| report::elsewhere(job, &self.host)),
-        );
-        Ok(self
-            .records
-            .all()
-            .map(|job| report::report(job, status(job), now))
-            .collect())
+        Ok(self.records.all().map(report).collect())
     }
 }
 
@@ -294,14 +252,13 @@ impl Executor for LocalExecutor {
     }
 
     /// The script and its arguments; the `#!` line has the interpreter.
-    fn command_line(&self, request: &JobRequest) -> Vec<String> {
-        let script = self.find_script(&request.script).map_or_else(
-            |_| request.script.clone(),
-            |path| path.display().to_string(),
-        );
-        std::iter::once(script)
-            .chain(request.arguments.iter().cloned())
-            .collect()
+    fn command_line(&self, tasks: &[&JobRequest], _: Option<&ArrayJob>) -> Vec<String> {
+        let Some(task) = tasks.first() else {
+            return Vec::new();
+        };
+        let path = self.find_script(&task.script);
+        let script = path.map_or_else(|_| task.script.clone(), |path| path.display().to_string());
+        [vec![script], task.arguments.clone()].concat()
     }
 
     fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError> {
@@ -319,21 +276,14 @@ impl Executor for LocalExecutor {
 
     /// Reports every recorded job, including ended ones, as answer of both queue and accounting.
     fn observe(&mut self, question: &Question) -> Observation {
-        let reports = self.look();
-        let (queue, accounting) = match reports {
-            Ok(reports) => (Answer::Got(reports.clone()), Answer::Got(reports)),
-            Err(error) => {
-                let text = error.to_string();
-                (Answer::Failed(text.clone()), Answer::Failed(text))
-            }
-        };
+        let reports = self.look().map_err(|error| error.to_string());
+        let answer: Answer<Vec<JobReport>> = reports.into();
         Observation {
-            queue,
-            accounting,
+            queue: answer.clone(),
+            accounting: answer,
             of_other_executor: question.of_other_executor(ExecutorKind::Local),
-            unnamed: Vec::new(),
-            cluster: None,
             warnings: std::mem::take(&mut self.warnings),
+            ..Observation::default()
         }
     }
 
@@ -342,14 +292,6 @@ impl Executor for LocalExecutor {
     fn cancel(&mut self, jobs: &[JobRef]) -> Result<(), ExecutorError> {
         self.cancel_all(jobs)
     }
-}
-
-fn is_alive(process: ProcessId) -> Result<bool, ExecutorError> {
-    process.is_alive().map_err(proc_error)
-}
-
-fn followers(process: ProcessId) -> Result<Vec<ProcessId>, ExecutorError> {
-    process.followers().map_err(proc_error)
 }
 
 fn proc_error(source: std::io::Error) -> ExecutorError {

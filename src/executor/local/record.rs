@@ -17,17 +17,17 @@
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::job::{Cancel, Claim, End, Job, JobRecord, Payload};
-use crate::base::durable::{self, sync_directory_of};
+use crate::base::durable::{self, make_directory_of, sync_directory_of};
 use crate::base::regular::{FileError, if_exists, open_for_appending};
 use crate::executor::ExecutorError;
 
@@ -42,7 +42,7 @@ pub struct Records {
     /// Bytes of [`FINISHED`] that have been read.
     finished_len: u64,
     highest: u64,
-    created: bool,
+    is_read: bool,
 }
 
 impl Records {
@@ -53,7 +53,7 @@ impl Records {
             finished: BTreeMap::new(),
             finished_len: 0,
             highest: 0,
-            created: false,
+            is_read: false,
         }
     }
 
@@ -85,15 +85,18 @@ impl Records {
         self.dir.join(format!("{number}.{kind}"))
     }
 
-    /// Creates the directory, once.
-    pub fn create(&mut self) -> Result<(), ExecutorError> {
-        if !self.created {
-            std::fs::create_dir_all(&self.dir)
-                .and_then(|()| sync_directory_of(&self.dir))
-                .map_err(FileError::of("make", &self.dir))?;
-            self.created = true;
+    /// Creates the directory.
+    pub fn create(&self) -> Result<(), ExecutorError> {
+        let made = make_directory_of(&self.dir.join(FINISHED));
+        Ok(made.map_err(FileError::of("make", &self.dir))?)
+    }
+
+    /// Reads everything, once.
+    pub fn load(&mut self) -> Result<(), ExecutorError> {
+        match self.is_read {
+            true => Ok(()),
+            false => self.refresh(),
         }
-        Ok(())
     }
 
     /// Reads everything again. A missing directory has no jobs; an unreadable or invalid file is an error,
@@ -124,6 +127,7 @@ impl Records {
         self.read_finished()?;
         let finished = &self.finished;
         self.live.retain(|number, _| !finished.contains_key(number));
+        self.is_read = true;
         Ok(())
     }
 
@@ -149,13 +153,9 @@ impl Records {
         let environment = environment
             .split(|byte| *byte == 0)
             .filter_map(|variable| {
-                let equals = variable.iter().position(|byte| *byte == b'=')?;
-                let (name, value) = variable.split_at_checked(equals)?;
-                let value = value.get(1..)?;
-                Some((
-                    OsString::from_vec(name.to_vec()),
-                    OsString::from_vec(value.to_vec()),
-                ))
+                let at = variable.iter().position(|byte| *byte == b'=')?;
+                let text = |part: &[u8]| OsStr::from_bytes(part).to_owned();
+                Some((text(variable.get(..at)?), text(variable.get(at + 1..)?)))
             })
             .collect();
         let payload = Payload {
@@ -165,12 +165,13 @@ impl Records {
         Ok((header.record, payload))
     }
 
-    /// Adds a job with the next free number, completely or not at all. `make` gets the number.
+    /// Adds a job with the next free number, completely or not at all. `make` gets the number. Also returns whether
+    /// the job certainly survives a power cut.
     pub fn add(
         &mut self,
         payload: &Payload,
         make: impl Fn(u64) -> JobRecord,
-    ) -> Result<(u64, Written), ExecutorError> {
+    ) -> Result<(u64, io::Result<()>), ExecutorError> {
         self.read_finished()?;
         let mut environment = Vec::new();
         for (name, value) in &payload.environment {
@@ -190,10 +191,10 @@ impl Records {
             let mut bytes = to_line(&header, &path)?;
             bytes.extend_from_slice(&environment);
             bytes.extend_from_slice(&payload.script);
-            let written =
-                write_once(&path, &bytes, 0o600).map_err(FileError::of("write", &path))?;
+            let is_new = durable::create(&path, &bytes, 0o600);
+            let is_new = is_new.map_err(FileError::of("write", &path))?;
             self.highest = number;
-            if !matches!(written, Written::Taken) {
+            if is_new {
                 let job = Job {
                     record: header.record,
                     claim: None,
@@ -201,7 +202,7 @@ impl Records {
                     end: None,
                 };
                 self.live.insert(number, job);
-                return Ok((number, written));
+                return Ok((number, sync_directory_of(&path)));
             }
         }
     }
@@ -233,11 +234,15 @@ impl Records {
             return Ok(());
         }
         let path = self.dir.join(FINISHED);
-        let mut bytes = Vec::new();
+        // The first line must not be appended to an unfinished one.
+        let mut bytes = vec![b'\n'];
         for job in &over {
             bytes.extend(to_line(job, &path)?);
         }
-        append(&path, &bytes).map_err(FileError::of("write", &path))?;
+        open_for_appending(&path)
+            .and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_all()))
+            .and_then(|()| sync_directory_of(&path))
+            .map_err(FileError::of("write", &path))?;
         for job in over {
             // The list counts from now on, so files that cannot be removed do no harm. The job file
             // is removed last, so that a number never has only some of its files.
@@ -258,10 +263,11 @@ impl Records {
     ) -> Result<bool, ExecutorError> {
         let path = self.file(number, kind);
         let bytes = to_line(value, &path)?;
-        match write_once(&path, &bytes, 0o644).map_err(FileError::of("write", &path))? {
-            Written::Yes | Written::Unsynced(_) => Ok(true),
-            Written::Taken => Ok(false),
-        }
+        let is_new = durable::create(&path, &bytes, 0o644);
+        let is_new = is_new.map_err(FileError::of("write", &path))?;
+        // Without it, the file may not survive a power cut, and neither do the processes.
+        let _ = sync_directory_of(&path);
+        Ok(is_new)
     }
 
     fn read_job(&self, number: u64) -> Result<Option<Job>, ExecutorError> {
@@ -335,43 +341,6 @@ fn to_line(value: &impl Serialize, path: &Path) -> Result<Vec<u8>, ExecutorError
         serde_json::to_vec(value).map_err(|error| FileError::of("write", path)(error.into()))?;
     line.push(b'\n');
     Ok(line)
-}
-
-/// How far the writing of a file came.
-#[derive(Debug)]
-pub enum Written {
-    /// Written, and survives a power cut.
-    Yes,
-    /// Another process's file has this name.
-    Taken,
-    /// Written, but may not survive a power cut.
-    Unsynced(io::Error),
-}
-
-/// Writes a file completely or not at all, unless the name is taken.
-fn write_once(path: &Path, bytes: &[u8], mode: u32) -> io::Result<Written> {
-    let is_new = durable::create(path, bytes, mode)?;
-    Ok(match sync_directory_of(path) {
-        _ if !is_new => Written::Taken,
-        Ok(()) => Written::Yes,
-        Err(error) => Written::Unsynced(error),
-    })
-}
-
-fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = open_for_appending(path)?;
-    // The next line must not be appended to an unfinished one.
-    let mut last = [b'\n'];
-    if file.metadata()?.len() > 0 {
-        file.seek(SeekFrom::End(-1))?;
-        file.read_exact(&mut last)?;
-    }
-    if last != [b'\n'] {
-        file.write_all(b"\n")?;
-    }
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    sync_directory_of(path)
 }
 
 fn damaged(path: &Path, what: &str) -> ExecutorError {

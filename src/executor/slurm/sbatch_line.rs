@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use crate::executor::JobRequest;
+use crate::base::text::maybe;
+use crate::executor::{ArrayJob, JobRequest};
 use crate::model::job::JobTag;
 use crate::model::procedure::options::{self, Arguments};
 
@@ -29,6 +30,18 @@ impl<'a> Line<'a> {
             log_symbols: "%j",
             array: None,
             arguments: &request.arguments,
+        }
+    }
+
+    /// The line for an array of `count` tasks.
+    pub(super) fn of_array(array: &'a ArrayJob, count: usize) -> Self {
+        let last = count.saturating_sub(1);
+        Self {
+            submission_id: &array.submission_id,
+            job_name: &array.job_name,
+            log_symbols: "%A_%a",
+            array: Some(format!("0-{last}{}", maybe("%", array.throttle, ""))),
+            arguments: &[],
         }
     }
 

@@ -60,16 +60,12 @@ impl Executor for Hand<'_> {
         Ok(())
     }
 
-    fn command_line(&self, request: &JobRequest) -> Vec<String> {
-        vec!["sbatch".to_owned(), request.script.clone()]
+    fn command_line(&self, tasks: &[&JobRequest], _: Option<&ArrayJob>) -> Vec<String> {
+        vec!["sbatch".to_owned(), tasks[0].script.clone()]
     }
 
     fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError> {
         Ok(script.into())
-    }
-
-    fn takes_arrays(&self) -> bool {
-        self.arrays.is_some()
     }
 
     fn array_limit(&mut self) -> usize {

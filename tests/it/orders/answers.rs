@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use snbb_scheduler::executor::slurm::parse;
 use snbb_scheduler::executor::slurm::parse::SEPARATOR;
 use snbb_scheduler::executor::{
-    Answer, Executor, ExecutorError, JobRequest, Observation, Question, Submission,
+    Answer, ArrayJob, Executor, ExecutorError, JobRequest, Observation, Question, Submission,
 };
 use snbb_scheduler::model::job::JobRef;
 
@@ -249,7 +249,7 @@ impl Executor for Hand {
         Ok(())
     }
 
-    fn command_line(&self, _: &JobRequest) -> Vec<String> {
+    fn command_line(&self, _: &[&JobRequest], _: Option<&ArrayJob>) -> Vec<String> {
         Vec::new()
     }
 

@@ -5,8 +5,7 @@ use crate::base::sys;
 use crate::cli::args::ExecutorWord;
 use crate::cli::error::Result;
 use crate::cli::init::ask::picked;
-use crate::executor::slurm::offers;
-use crate::executor::slurm::offers::Offers;
+use crate::executor::slurm::inspect::{Offers, ask_offers};
 use crate::model::bids::suggest;
 use crate::setup::init::{InitError, Jobs};
 use crate::setup::place;
@@ -32,7 +31,7 @@ impl Gatherer<'_> {
         if self.args.executor == Some(ExecutorWord::Local) {
             return Ok(Jobs::Local);
         }
-        let offers = offers::ask(std::env::vars_os().collect(), &sys::user_name());
+        let offers = ask_offers(std::env::vars_os().collect(), &sys::user_name());
         if !self.wants_slurm(&offers)? {
             return Ok(Jobs::Local);
         }

@@ -1,3 +1,4 @@
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
 use chrono::{DateTime, Utc};
