@@ -1,16 +1,25 @@
-//! Selects what is old and no longer needed: rows of tasks that no longer exist, logs of complete tasks.
+//! Selects what is old and no longer needed (rows of tasks that no longer exist, logs of complete tasks, directories of
+//! job arrays), and removes such files. Old events are selected and archived in [`crate::store::audit_log::archive`].
 //!
-//! The selection is pure; [`logs`] reads the log directory and removes files. Old events are selected and
-//! archived in [`crate::store::audit_log::archive`].
-
-pub mod logs;
+//! Only logs with given names directly in `<log dir>/<procedure>` are removed. No links are followed, and nothing is
+//! removed below the data roots.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 
+use crate::base::regular::FileError;
+use crate::executor::array::files;
+use crate::executor::{Answer, Observation};
 use crate::gather::logs::log_path;
 use crate::model::bids::Session;
+use crate::model::job::array::split_task_id;
 use crate::model::procedure::{ProcedureDag, Scope};
 use crate::model::state::{State, TaskKey, TaskRow, TaskStatus};
 
@@ -92,6 +101,157 @@ fn is_older(row: &TaskRow, before: DateTime<Utc>) -> bool {
         .flatten()
         .max()
         .is_some_and(|newest| newest < before)
+}
+
+/// Removes old array directories that no row in flight and no live job can need.
+pub fn clean_arrays(arrays: &Path, state: &State, observation: &Observation, now: DateTime<Utc>) {
+    let Answer::Got(queue) = &observation.queue else {
+        return;
+    };
+    let of_rows = state
+        .rows()
+        .iter()
+        .filter(|row| row.is_in_flight())
+        .filter_map(|row| row.submission_id.as_deref());
+    let of_jobs = queue
+        .iter()
+        .filter(|job| job.phase.is_live())
+        .filter_map(|job| Some(job.tag.as_ref()?.submission_id.as_str()));
+    let needed: HashSet<String> = of_rows
+        .chain(of_jobs)
+        .map(|id| split_task_id(id).map_or(id, |(array, _)| array).to_owned())
+        .collect();
+    let is_old = |metadata: &std::fs::Metadata| {
+        metadata.modified().is_ok_and(|modified| {
+            let age = (now - DateTime::<Utc>::from(modified)).to_std();
+            age.is_ok_and(|age| age > files::KEPT_FOR)
+        })
+    };
+    for (path, error) in files::clean(arrays, &needed, &is_old) {
+        tracing::debug!("cannot remove {}: {error}", path.display());
+    }
+}
+
+/// The old logs of one directory, which is held open so that a link cannot take its place.
+#[derive(Debug)]
+pub struct OldLogs {
+    pub directory: PathBuf,
+    opened: OwnedFd,
+    /// Sorted, with sizes.
+    pub files: Vec<(String, u64)>,
+}
+
+/// Why logs are not removed.
+#[derive(Debug, thiserror::Error)]
+pub enum LogsError {
+    #[error("{} is inside {root} ({}), where nothing is ever removed", .directory.display(), .path.display())]
+    BelowData {
+        directory: PathBuf,
+        root: &'static str,
+        path: PathBuf,
+    },
+    #[error(transparent)]
+    Io(#[from] FileError),
+}
+
+/// Finds logs by name that were not written since `before`; none in a directory that is missing or a
+/// link.
+pub fn find_logs(
+    log_dir: &Path,
+    names: &BTreeMap<String, HashSet<String>>,
+    roots: &[(&'static str, &Path)],
+    before: DateTime<Utc>,
+) -> Result<Vec<OldLogs>, LogsError> {
+    let log_dir = match std::fs::canonicalize(log_dir) {
+        Ok(real) => real,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(failed("follow", log_dir, source)),
+    };
+    let roots: Vec<(&'static str, PathBuf)> = roots
+        .iter()
+        .filter_map(|(name, path)| Some((*name, std::fs::canonicalize(path).ok()?)))
+        .collect();
+    let mut found = Vec::new();
+    for (procedure, names) in names {
+        // Rows that other programs wrote may contain any text.
+        if procedure.contains('/') || ["", ".", ".."].contains(&procedure.as_str()) {
+            continue;
+        }
+        let directory = log_dir.join(procedure);
+        if let Some((root, path)) = roots.iter().find(|(_, root)| directory.starts_with(root)) {
+            return Err(LogsError::BelowData {
+                directory,
+                root,
+                path: path.clone(),
+            });
+        }
+        if let Some(old) = old_of(directory, names, before)? {
+            found.push(old);
+        }
+    }
+    Ok(found)
+}
+
+impl OldLogs {
+    /// Removes the files; one that is already gone is no error.
+    pub fn remove(&self) -> Result<(), LogsError> {
+        for (name, _) in &self.files {
+            match rustix::fs::unlinkat(&self.opened, name, AtFlags::empty()) {
+                Ok(()) | Err(rustix::io::Errno::NOENT) => {}
+                Err(errno) => {
+                    return Err(failed("remove", &self.directory.join(name), errno.into()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Total bytes.
+    pub fn size(&self) -> u64 {
+        self.files.iter().map(|(_, size)| size).sum()
+    }
+}
+
+fn old_of(
+    directory: PathBuf,
+    names: &HashSet<String>,
+    before: DateTime<Utc>,
+) -> Result<Option<OldLogs>, LogsError> {
+    use rustix::io::Errno;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = match rustix::fs::openat(CWD, &directory, flags, Mode::empty()) {
+        Ok(opened) => opened,
+        Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => return Ok(None),
+        Err(errno) => return Err(failed("read", &directory, errno.into())),
+    };
+    let read = |errno: Errno| failed("read", &directory, errno.into());
+    let mut files = Vec::new();
+    for entry in Dir::read_from(&opened).map_err(read)? {
+        let entry = entry.map_err(read)?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        let Some(name) = name.to_str().filter(|name| names.contains(*name)) else {
+            continue;
+        };
+        let stat = match rustix::fs::statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => continue,
+            Err(errno) => return Err(read(errno)),
+        };
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        if is_file && stat.st_mtime < before.timestamp() {
+            files.push((name.to_owned(), u64::try_from(stat.st_size).unwrap_or(0)));
+        }
+    }
+    files.sort();
+    Ok(Some(OldLogs {
+        directory,
+        opened,
+        files,
+    }))
+}
+
+fn failed(action: &'static str, path: &Path, source: io::Error) -> LogsError {
+    FileError::of(action, path)(source).into()
 }
 
 #[cfg(test)]

@@ -6,29 +6,18 @@
 //! fails. Only [`Pass::save`], [`Pass::stop`] and [`Pass::carry_out`] write.
 
 mod adopt;
-mod arrays;
 pub mod decide;
-mod disk;
 mod look;
-mod lost;
-pub mod pauses;
-mod requests;
-mod submissions;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Duration, Utc};
 
-pub use adopt::{AttemptNumbers, adopt};
-pub use arrays::{clean as clean_arrays, listings};
+pub use adopt::{AttemptNumbers, adopt, listings, logged_tasks, newest_submission};
 use decide::{Basis, Queue};
-pub use disk::Disk;
-pub use look::{Looked, look, queue_question};
-pub use lost::newest_submission;
-pub use pauses::Pauses;
-pub use requests::MissingScripts;
-pub use submissions::logged_tasks;
+pub use decide::{MissingScripts, Pauses};
+pub use look::{Disk, Looked, look, queue_question};
 
 use crate::act::submit::{Submitted, Submitter};
 use crate::decide::manifest::{Limits, Manifest, Policy};
@@ -149,8 +138,8 @@ impl Pass<'_> {
         tick: &(dyn Fn() + Sync),
     ) -> Result<Decided, PassError> {
         let config = self.config;
-        if lost::may_lack_rows(config, state) {
-            lost::restore(config, store, state);
+        if adopt::may_lack_rows(config, state) {
+            adopt::restore(config, store, state);
         }
         let strays = strays::compare(
             queue(looked)?,

@@ -112,7 +112,7 @@ mod files {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    use super::super::logs::{LogsError, find};
+    use super::super::{LogsError, find_logs as find};
     use super::*;
 
     fn names(procedures: &[&str]) -> BTreeMap<String, HashSet<String>> {
