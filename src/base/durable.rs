@@ -15,11 +15,9 @@ use rustix::io::Errno;
 
 use super::regular::{FileError, if_exists, open_regular, require_regular};
 
-mod leftovers;
 mod temporary;
 
-pub use leftovers::{LEFTOVER_AGE, keep, list_leftovers, remove_leftovers};
-pub use temporary::Temporary;
+pub use temporary::{LEFTOVER_AGE, Temporary, keep, list_leftovers, remove_leftovers};
 
 /// A replacement. `I` identifies a content of the file.
 pub struct Replacement<'a, I> {
@@ -184,14 +182,7 @@ pub fn replace(target: &Path, bytes: &[u8], before: Option<&Vec<u8>>) -> Result<
 /// Reads a whole regular file; `None` if it does not exist.
 pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let read = |file: File| require_regular(&file).and_then(|()| content(&file));
-    let mut tries = 1;
-    loop {
-        match open_again(path).and_then(read) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) if is_stale(&error) && tries < TRIES => tries += 1,
-            outcome => return outcome.map(Some),
-        }
-    }
+    if_exists(again_if(is_stale, || open_again(path).and_then(read)))
 }
 
 /// Reads an open file from its current position to its end.
@@ -266,10 +257,19 @@ pub fn foreign() -> io::Error {
 /// a pipe.
 pub fn open_again(path: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let open = || OpenOptions::new().read(true).custom_flags(flags).open(path);
+    again_if(is_stale, open)
+}
+
+/// Tries up to three times, while the error is of one kind.
+fn again_if<T>(
+    is_worth_it: impl Fn(&io::Error) -> bool,
+    mut work: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
     let mut tries = 1;
     loop {
-        match OpenOptions::new().read(true).custom_flags(flags).open(path) {
-            Err(error) if is_stale(&error) && tries < TRIES => tries += 1,
+        match work() {
+            Err(error) if tries < TRIES && is_worth_it(&error) => tries += 1,
             outcome => return outcome,
         }
     }

@@ -8,11 +8,8 @@
 )]
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::hash::{BuildHasher as _, RandomState};
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::process::CommandExt as _;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
@@ -22,37 +19,6 @@ use chrono::{DateTime, Local, SubsecRound, Utc};
 pub fn now() -> DateTime<Utc> {
     Utc::now().trunc_subsecs(6)
 }
-
-/// Restarts the program without `TZ` if that names anything but a small regular file: reading a zone from a pipe or a
-/// device would never end, here and in Slurm's programs.
-pub fn leave_unusable_zone() {
-    // Where the C library looks for zones (tzset(3)); joining an absolute path gives that path itself.
-    let Some(zone) = env("TZ") else { return };
-    let name = zone.as_bytes();
-    let name = OsStr::from_bytes(name.strip_prefix(b":").unwrap_or(name));
-    let is_unusable = ZONES.iter().any(|dir| {
-        let found = std::fs::metadata(Path::new(dir).join(name));
-        found.is_ok_and(|found| !found.is_file() || found.len() > LARGEST_ZONE)
-    });
-    let mut words = std::env::args_os();
-    if is_unusable && let (Some(called), Ok(program)) = (words.next(), std::env::current_exe()) {
-        // If this fails, the program continues as it was started.
-        let _ = std::process::Command::new(program)
-            .arg0(called)
-            .args(words)
-            .env_remove("TZ")
-            .exec();
-    }
-}
-
-const ZONES: [&str; 4] = [
-    "/usr/share/zoneinfo",
-    "/share/zoneinfo",
-    "/etc/zoneinfo",
-    "/usr/share/lib/zoneinfo",
-];
-/// In bytes; real zone files have a few thousand.
-const LARGEST_ZONE: u64 = 1 << 20;
 
 /// A time for people, in their time zone: `2026-01-02 04:04 +01:00`. Files, CSV and JSON have UTC. No decision
 /// depends on the zone, so pure modules may call this for their texts.
