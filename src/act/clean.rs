@@ -15,7 +15,7 @@ use chrono::{DateTime, Utc};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 
 use crate::base::regular::FileError;
-use crate::executor::array::files;
+use crate::executor::array;
 use crate::executor::{Answer, Observation};
 use crate::gather::logs::log_path;
 use crate::model::bids::Session;
@@ -121,15 +121,7 @@ pub fn clean_arrays(arrays: &Path, state: &State, observation: &Observation, now
         .chain(of_jobs)
         .map(|id| split_task_id(id).map_or(id, |(array, _)| array).to_owned())
         .collect();
-    let is_old = |metadata: &std::fs::Metadata| {
-        metadata.modified().is_ok_and(|modified| {
-            let age = (now - DateTime::<Utc>::from(modified)).to_std();
-            age.is_ok_and(|age| age > files::KEPT_FOR)
-        })
-    };
-    for (path, error) in files::clean(arrays, &needed, &is_old) {
-        tracing::debug!("cannot remove {}: {error}", path.display());
-    }
+    array::clean(arrays, &needed, now);
 }
 
 /// The old logs of one directory, which is held open so that a link cannot take its place.

@@ -85,11 +85,11 @@ pub fn find_script(
 pub fn check_header(path: &Path) -> Result<(), ExecutorError> {
     match beginning(path).and_then(|text| header::unfit(&text)) {
         None => Ok(()),
-        Some(unfit) => Err(ExecutorError::ScriptUnfit {
+        Some((line, option, why)) => Err(ExecutorError::ScriptUnfit {
             path: path.to_owned(),
-            line: unfit.line,
-            option: unfit.option,
-            why: unfit.why,
+            line,
+            option,
+            why,
         }),
     }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::decide::reconcile::strays::TaskListing;
 use crate::decide::request::study_word;
-use crate::executor::array::files;
+use crate::executor::array;
 use crate::executor::{JobReport, OtherExecutor, Phase, SUBMIT_TIME_WINDOW};
 use crate::model::config::Config;
 use crate::model::job::array::is_array_id;
@@ -183,9 +183,9 @@ pub fn listings(arrays: &Path) -> impl Fn(&str) -> TaskListing {
         }
         let id = match is_array_id(name) {
             true => Some(name.to_owned()),
-            false => files::find(arrays, name),
+            false => array::find(arrays, name),
         };
-        let listing = match id.map(|id| files::read(arrays, &id)) {
+        let listing = match id.map(|id| array::read(arrays, &id)) {
             Some(Ok(Some(tasks))) => TaskListing::Tasks(Arc::from(tasks)),
             Some(Err(error)) => {
                 tracing::warn!("{error}");

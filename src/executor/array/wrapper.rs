@@ -8,29 +8,16 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use super::list::{self, NAME, NEWLINE};
+use super::{File, LIST, NAME, NEWLINE, SCRIPT, SHELL_LIST, WRAPPER, json, quote, shell_list};
 use crate::base::hex::hex;
 use crate::executor::script::{Script, header};
 use crate::executor::{ArrayJob, JobRequest};
-
-/// Names of the files in an array's directory.
-pub const LIST: &str = "tasks.json";
-pub const SHELL_LIST: &str = "tasks.sh";
-pub const SCRIPT: &str = "script";
-pub const WRAPPER: &str = "wrapper.sh";
 
 /// Exit codes of the wrapper itself, from `sysexits.h`.
 pub const NO_SUCH_TASK: i32 = 64;
 pub const CHANGED: i32 = 65;
 pub const UNREADABLE: i32 = 66;
 pub const NO_PROGRAM: i32 = 69;
-
-/// One file to write.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct File {
-    pub name: &'static str,
-    pub bytes: Vec<u8>,
-}
 
 /// The files of an array, or why the tasks cannot be an array. `common` is true for variables that sbatch passes on.
 pub fn files(
@@ -51,7 +38,7 @@ pub fn files(
             "the script requests a heterogeneous job, which cannot be an array in Slurm".to_owned(),
         );
     }
-    let shell_list = list::shell(tasks, common);
+    let shell_list = shell_list(tasks, common);
     let mut wrapper = b"#!/bin/sh\n".to_vec();
     for line in directives {
         wrapper.extend_from_slice(line);
@@ -59,12 +46,11 @@ pub fn files(
     }
     let body = body(array, tasks.first().copied(), script, &shell_list)?;
     wrapper.extend_from_slice(body.as_bytes());
-    let file = |name, bytes| File { name, bytes };
     Ok(vec![
-        file(LIST, list::json(array, tasks)),
-        file(SHELL_LIST, shell_list),
-        file(SCRIPT, script.text.clone()),
-        file(WRAPPER, wrapper),
+        (LIST, json(array, tasks)),
+        (SHELL_LIST, shell_list),
+        (SCRIPT, script.text.clone()),
+        (WRAPPER, wrapper),
     ])
 }
 
@@ -94,7 +80,7 @@ fn body(
 ) -> Result<String, String> {
     let mut text = HEAD.replace("@NEWLINE@", NEWLINE);
     let mut set = |name: &str, value: &str| {
-        let _ = writeln!(text, "{name}={}", list::quote(value));
+        let _ = writeln!(text, "{name}={}", quote(value));
     };
     set("snbb_array_dir", path_text(&array.dir)?);
     let log_dir = first.and_then(|task| task.log_dir.as_deref());
@@ -102,11 +88,8 @@ fn body(
     set("snbb_array_job", &array.job_name);
     set("snbb_array_list_sum", &sum(shell_list));
     set("snbb_array_script_sum", &sum(&script.text));
-    let interpreter: Vec<String> = script
-        .interpreter
-        .iter()
-        .map(|word| list::quote(word))
-        .collect();
+    let words = script.interpreter.iter();
+    let interpreter: Vec<String> = words.map(|word| quote(word)).collect();
     let body = BODY
         .replace("@LIST@", SHELL_LIST)
         .replace("@SCRIPT@", SCRIPT)

@@ -3,37 +3,9 @@
 //! sbatch takes options from lines that begin with `#SBATCH`, up to the first line that is neither
 //! blank nor a comment. Words are split at white space; `'`, `"` and `\` quote, `#` begins a comment.
 
-use std::borrow::Cow;
-
 use crate::model::procedure::options::{Arguments, Class};
 
-/// One `#SBATCH` line.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line<'a> {
-    /// Counted from 1.
-    pub number: usize,
-    /// Without the line break.
-    pub text: Cow<'a, str>,
-}
-
-/// An option that a script must not have.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unfit {
-    pub line: usize,
-    /// As written.
-    pub option: String,
-    pub why: &'static str,
-}
-
-/// The lines from which sbatch takes options.
-pub fn lines(script: &[u8]) -> impl Iterator<Item = Line<'_>> {
-    header(script)
-        .filter(|(_, line)| line.starts_with(MAGIC.as_bytes()))
-        .map(|(at, line)| Line {
-            number: at + 1,
-            text: String::from_utf8_lossy(line),
-        })
-}
+const MAGIC: &[u8] = b"#SBATCH";
 
 /// The lines before the first one that is neither blank nor a comment.
 pub fn header(script: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
@@ -41,52 +13,44 @@ pub fn header(script: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     lines.take_while(|(_, line)| matches!(line.trim_ascii_start().first(), None | Some(b'#')))
 }
 
-const MAGIC: &str = "#SBATCH";
-
-impl Line<'_> {
-    /// The words as sbatch sees them. A quotation without end extends to the end of the line (sbatch
-    /// refuses the script).
-    pub fn words(&self) -> Vec<String> {
-        let mut words = Vec::new();
-        let mut word: Option<String> = None;
-        let mut quote = None;
-        let mut chars = self.text.strip_prefix(MAGIC).unwrap_or_default().chars();
-        while let Some(c) = chars.next() {
-            match c {
-                '\\' => word.get_or_insert_default().extend(chars.next()),
-                _ if quote == Some(c) => quote = None,
-                _ if quote.is_some() => word.get_or_insert_default().push(c),
-                '"' | '\'' => quote = Some(c),
-                '#' => break,
-                _ if c.is_ascii_whitespace() => words.extend(word.take()),
-                _ => word.get_or_insert_default().push(c),
-            }
+/// The words after `#SBATCH` as sbatch sees them. A quotation without end extends to the end of the line (sbatch
+/// refuses the script).
+fn words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => word.get_or_insert_default().extend(chars.next()),
+            _ if quote == Some(c) => quote = None,
+            _ if quote.is_some() => word.get_or_insert_default().push(c),
+            '"' | '\'' => quote = Some(c),
+            '#' => break,
+            _ if c.is_ascii_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(c),
         }
-        words.extend(word);
-        words
     }
+    words.extend(word);
+    words
 }
 
-/// The options that sbatch takes from a script, with line numbers.
+/// The options that sbatch takes from a script, with line numbers from 1.
 pub fn options(script: &[u8]) -> Arguments {
-    let words = |line: Line<'_>| {
-        line.words()
-            .into_iter()
-            .map(move |word| (line.number, word))
-    };
-    Arguments::parse(lines(script).flat_map(words))
+    let lines = header(script).filter_map(|(at, line)| {
+        let text = String::from_utf8_lossy(line.strip_prefix(MAGIC)?);
+        Some(words(&text).into_iter().map(move |word| (at + 1, word)))
+    });
+    Arguments::parse(lines.flatten())
 }
 
-/// The first option that changes how sbatch answers or keeps its job from being found, if any.
-pub fn unfit(script: &[u8]) -> Option<Unfit> {
+/// The first option that changes how sbatch answers or keeps its job from being found, if any: its line, its text and
+/// the reason.
+pub fn unfit(script: &[u8]) -> Option<(usize, String, &'static str)> {
     options(script)
         .iter()
         .find_map(|argument| match argument.option?.class {
-            Class::Unfit(why) => Some(Unfit {
-                line: argument.at,
-                option: argument.word.clone(),
-                why,
-            }),
+            Class::Unfit(why) => Some((argument.at, argument.word.clone(), why)),
             _ => None,
         })
 }
@@ -100,16 +64,11 @@ mod tests {
     #[test]
     fn lines_after_the_first_command_are_ignored() {
         let script = "#!/bin/bash\n#SBATCH --mem=4G\n\n  # a comment\n ##SBATCH -x\n#SBATCH -t 10\n\t\nset -e\n#SBATCH --wait\n";
-        let found: Vec<(usize, String)> = lines(script.as_bytes())
-            .map(|line| (line.number, line.text.into_owned()))
+        let found: Vec<(usize, String)> = options(script.as_bytes())
+            .iter()
+            .map(|argument| (argument.at, argument.word.clone()))
             .collect();
-        assert_eq!(
-            found,
-            [
-                (2, "#SBATCH --mem=4G".to_owned()),
-                (6, "#SBATCH -t 10".to_owned())
-            ]
-        );
+        assert_eq!(found, [(2, "--mem=4G".to_owned()), (6, "-t".to_owned())]);
     }
 
     #[test]
@@ -129,11 +88,8 @@ mod tests {
             ("#SBATCH --comment='open  end", &["--comment=open  end"]),
             ("#SBATCH -o ''", &["-o"]),
         ] {
-            let line = Line {
-                number: 1,
-                text: line.into(),
-            };
-            assert_eq!(line.words(), words, "{}", line.text);
+            let text = line.strip_prefix("#SBATCH").unwrap();
+            assert_eq!(super::words(text), words, "{line}");
         }
     }
 
@@ -165,11 +121,11 @@ mod tests {
             let script = format!("#!/bin/sh\n#SBATCH {options}\ntrue\n");
             let unfit = unfit(script.as_bytes());
             assert_eq!(
-                unfit.as_ref().map(|unfit| unfit.option.as_str()),
+                unfit.as_ref().map(|(_, option, _)| option.as_str()),
                 found,
                 "{options}"
             );
-            assert!(unfit.is_none_or(|unfit| unfit.line == 2));
+            assert!(unfit.is_none_or(|(line, ..)| line == 2));
         }
         assert_eq!(unfit(b"#!/bin/sh\necho\n#SBATCH --wait\n"), None);
     }
@@ -213,7 +169,6 @@ mod tests {
             let mut script = b"#SBATCH ".to_vec();
             script.extend(bytes);
             let _ = unfit(&script);
-            let _: Vec<_> = lines(&script).map(|line| line.words()).collect();
         }
     }
 }

@@ -16,7 +16,7 @@ use super::command::{Commands, TimeLeft};
 use super::sbatch_line::Line;
 use super::{identity, parse, sbatch_answer};
 use crate::base::sys;
-use crate::executor::array::{files, wrapper};
+use crate::executor::array::{self, wrapper};
 use crate::executor::script::{Script, check_header, find_script, header_of};
 use crate::executor::slurm::client::query::{Home, IDS_PER_CALL, cluster_option, setting};
 use crate::executor::{
@@ -126,7 +126,7 @@ impl SlurmExecutor {
         match array {
             None => Line::of(first).argv(first, sbatch, script, &header),
             Some(array) => {
-                let wrapper = array.dir.join(wrapper::WRAPPER);
+                let wrapper = array.dir.join(array::WRAPPER);
                 Line::of_array(array, tasks.len()).argv(first, sbatch, wrapper, &header)
             }
         }
@@ -153,10 +153,10 @@ impl SlurmExecutor {
         let is_common = |name: &str| common.contains_key(name);
         let files = wrapper::files(array, tasks, &script, &is_common)
             .map_err(|error| format!("{}: {error}", path.display()))?;
-        files::write(&array.dir, &files).map_err(|error| error.to_string())?;
+        array::write(&array.dir, &files).map_err(|error| error.to_string())?;
         let sent = self.send(&argv, &common);
         if matches!(sent, Ok(Submission::Refused { .. }) | Err(_)) {
-            files::remove(&array.dir);
+            array::remove(&array.dir);
         }
         sent
     }

@@ -124,8 +124,7 @@ fn directives(
     findings: &mut Findings,
 ) {
     let shown = path.display();
-    if let Some(unfit) = script::header::unfit(text) {
-        let (option, line, why) = (unfit.option, unfit.line, unfit.why);
+    if let Some((line, option, why)) = script::header::unfit(text) {
         findings.error(
             format!("{shown} has '#SBATCH {option}' in line {line}: {why}"),
             format!("remove it from line {line}; until then, this procedure is not submitted"),

@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 use super::*;
 use crate::decide::request::batch::testing::prepared;
-use crate::executor::array::files;
+use crate::executor::array;
 
 /// Values that careless quoting would change.
 const HOSTILE: &[&str] = &[
@@ -90,7 +90,7 @@ impl Lab {
         let list: Vec<&JobRequest> = tasks.iter().collect();
         let common = |name: &str| name == "SNBB_BIDS_ROOT";
         let files = files_of(&array, &list, &script, &common);
-        files::write(&array.dir, &files).unwrap();
+        array::write(&array.dir, &files).unwrap();
         Self { home, array, tasks }
     }
 
