@@ -3,18 +3,15 @@
 //!
 //! Only logs with given names directly in `<log dir>/<procedure>` are removed. No links are followed, and nothing is
 //! removed below the data roots.
+#![expect(clippy::disallowed_methods, reason = "lists the directories of logs")]
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::ffi::OsStr;
-use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 
-use crate::base::regular::FileError;
+use crate::base::regular::{FileError, if_exists};
 use crate::executor::array;
 use crate::executor::{Answer, Observation};
 use crate::gather::logs::log_path;
@@ -124,11 +121,10 @@ pub fn clean_arrays(arrays: &Path, state: &State, observation: &Observation, now
     array::clean(arrays, &needed, now);
 }
 
-/// The old logs of one directory, which is held open so that a link cannot take its place.
+/// The old logs of one directory.
 #[derive(Debug)]
 pub struct OldLogs {
     pub directory: PathBuf,
-    opened: OwnedFd,
     /// Sorted, with sizes.
     pub files: Vec<(String, u64)>,
 }
@@ -154,10 +150,9 @@ pub fn find_logs(
     roots: &[(&'static str, &Path)],
     before: DateTime<Utc>,
 ) -> Result<Vec<OldLogs>, LogsError> {
-    let log_dir = match std::fs::canonicalize(log_dir) {
-        Ok(real) => real,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(source) => return Err(failed("follow", log_dir, source)),
+    let real = if_exists(std::fs::canonicalize(log_dir));
+    let Some(log_dir) = real.map_err(FileError::of("follow", log_dir))? else {
+        return Ok(Vec::new());
     };
     let roots: Vec<(&'static str, PathBuf)> = roots
         .iter()
@@ -177,7 +172,7 @@ pub fn find_logs(
                 path: path.clone(),
             });
         }
-        if let Some(old) = old_of(directory, names, before)? {
+        if let Some(old) = old_of(&directory, names, before)? {
             found.push(old);
         }
     }
@@ -187,13 +182,13 @@ pub fn find_logs(
 impl OldLogs {
     /// Removes the files; one that is already gone is no error.
     pub fn remove(&self) -> Result<(), LogsError> {
+        // A link may have taken its place.
+        if !is_directory(&self.directory)? {
+            return Ok(());
+        }
         for (name, _) in &self.files {
-            match rustix::fs::unlinkat(&self.opened, name, AtFlags::empty()) {
-                Ok(()) | Err(rustix::io::Errno::NOENT) => {}
-                Err(errno) => {
-                    return Err(failed("remove", &self.directory.join(name), errno.into()));
-                }
-            }
+            let path = self.directory.join(name);
+            if_exists(std::fs::remove_file(&path)).map_err(FileError::of("remove", &path))?;
         }
         Ok(())
     }
@@ -205,45 +200,37 @@ impl OldLogs {
 }
 
 fn old_of(
-    directory: PathBuf,
+    directory: &Path,
     names: &HashSet<String>,
     before: DateTime<Utc>,
 ) -> Result<Option<OldLogs>, LogsError> {
-    use rustix::io::Errno;
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let opened = match rustix::fs::openat(CWD, &directory, flags, Mode::empty()) {
-        Ok(opened) => opened,
-        Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => return Ok(None),
-        Err(errno) => return Err(failed("read", &directory, errno.into())),
-    };
-    let read = |errno: Errno| failed("read", &directory, errno.into());
+    if !is_directory(directory)? {
+        return Ok(None);
+    }
+    let read = FileError::of("read", directory);
     let mut files = Vec::new();
-    for entry in Dir::read_from(&opened).map_err(read)? {
-        let entry = entry.map_err(read)?;
-        let name = OsStr::from_bytes(entry.file_name().to_bytes());
-        let Some(name) = name.to_str().filter(|name| names.contains(*name)) else {
+    for entry in std::fs::read_dir(directory).map_err(&read)? {
+        let entry = entry.map_err(&read)?;
+        let Ok(name) = entry.file_name().into_string() else {
             continue;
         };
-        let stat = match rustix::fs::statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => stat,
-            Err(Errno::NOENT) => continue,
-            Err(errno) => return Err(read(errno)),
-        };
-        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-        if is_file && stat.st_mtime < before.timestamp() {
-            files.push((name.to_owned(), u64::try_from(stat.st_size).unwrap_or(0)));
+        if names.contains(&name)
+            && let Some(stat) = if_exists(entry.metadata()).map_err(&read)?
+            && stat.is_file()
+            && stat.mtime() < before.timestamp()
+        {
+            files.push((name, stat.len()));
         }
     }
     files.sort();
-    Ok(Some(OldLogs {
-        directory,
-        opened,
-        files,
-    }))
+    let directory = directory.to_owned();
+    Ok(Some(OldLogs { directory, files }))
 }
 
-fn failed(action: &'static str, path: &Path, source: io::Error) -> LogsError {
-    FileError::of(action, path)(source).into()
+/// False for a link.
+fn is_directory(path: &Path) -> Result<bool, FileError> {
+    let found = if_exists(std::fs::symlink_metadata(path)).map_err(FileError::of("read", path))?;
+    Ok(found.is_some_and(|found| found.is_dir()))
 }
 
 #[cfg(test)]

@@ -7,11 +7,10 @@
     reason = "the one module that reads time and environment"
 )]
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 use chrono::{DateTime, Local, SubsecRound, Utc};
 
@@ -57,18 +56,10 @@ pub fn user_name() -> String {
 
 /// A user id for people, with the name if the system knows one: `alice (uid 1000)`.
 pub fn user(uid: u32) -> String {
-    // A table may show a user in each row, and the system may look names up over the network.
-    static KNOWN: Mutex<BTreeMap<u32, String>> = Mutex::new(BTreeMap::new());
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let text = known.entry(uid).or_insert_with(|| {
-        let found = uzers::get_user_by_uid(uid);
-        let name = found.map(|user| user.name().to_string_lossy().into_owned());
-        name.map_or_else(
-            || format!("uid {uid}"),
-            |name| format!("{name} (uid {uid})"),
-        )
-    });
-    text.clone()
+    match uzers::get_user_by_uid(uid) {
+        Some(user) => format!("{} (uid {uid})", user.name().to_string_lossy()),
+        None => format!("uid {uid}"),
+    }
 }
 
 /// Turns a write above the file size limit (`ulimit -f`) into an ordinary error: otherwise SIGXFSZ ends the process

@@ -179,6 +179,7 @@ mod files {
         left.sort();
         let expected = [
             "a_sub-1_7.err",
+            "a_sub-1_7.out",
             "a_sub-1_7.out.gz",
             "a_sub-1_8.out",
             "a_sub-1_9.out",

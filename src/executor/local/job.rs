@@ -1,6 +1,5 @@
 //! The records of a local job, and the report that follows from them: plain values.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -19,17 +18,11 @@ pub struct JobRecord {
     pub job_name: String,
     pub submission_id: String,
     pub project: String,
-    pub subject: String,
-    pub session: String,
-    pub procedure: String,
-    pub attempt: i32,
     pub submitted_at: DateTime<Utc>,
     /// The script's path; the job runs a copy made at submission.
     pub script: PathBuf,
     pub interpreter: Vec<String>,
     pub arguments: Vec<String>,
-    /// The scheduler's variables.
-    pub env: BTreeMap<String, String>,
     pub directory: PathBuf,
     /// Octal, as `/proc/self/status` shows it.
     pub umask: Option<String>,
@@ -129,7 +122,7 @@ impl Job {
         }
     }
 
-    fn ended_at(&self) -> Option<DateTime<Utc>> {
+    pub fn ended_at(&self) -> Option<DateTime<Utc>> {
         match (&self.end, &self.claim) {
             (Some(end), _) => Some(end.at),
             (None, Some(Claim::Cancelled { at, .. })) => Some(*at),

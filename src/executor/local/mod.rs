@@ -11,12 +11,14 @@ pub mod record;
 mod requests;
 mod supervise;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+
+use chrono::TimeDelta;
 
 use crate::base::process::{Host, Place};
 use crate::base::regular::FileError;
@@ -27,14 +29,14 @@ use crate::executor::{
     Refusal, Submission,
 };
 use crate::model::config::Config;
-use crate::model::job::{ExecutorKind, JobRef, is_same_study};
+use crate::model::job::{ExecutorKind, JobId, JobRef, is_same_study};
 use crate::model::state::table::Metadata;
 use job::{End, Ending, Job, JobStatus};
 use record::Records;
 pub use supervise::supervise;
 
-/// This many ended jobs keep their own files before they move to the list.
-const COMPACT_FROM: usize = 100;
+/// The records of ended jobs are removed after this time, unless a row still waits for them.
+const KEPT_FOR: TimeDelta = TimeDelta::days(14);
 
 /// The settings of the local executor.
 #[derive(Debug, Clone)]
@@ -162,7 +164,7 @@ impl LocalExecutor {
 
     fn numbers(&self, which: impl Fn(&Job) -> bool) -> Vec<u64> {
         self.records
-            .live()
+            .all()
             .filter(|job| which(job))
             .map(|job| job.record.number)
             .collect()
@@ -218,16 +220,13 @@ impl LocalExecutor {
     }
 
     /// Reads all records, kills overdue jobs, starts queued ones, and reports every job.
-    fn look(&mut self) -> Result<Vec<JobReport>, ExecutorError> {
+    fn look(&mut self, question: &Question) -> Result<Vec<JobReport>, ExecutorError> {
         self.records.refresh()?;
         self.children
             .retain_mut(|child| !matches!(child.try_wait(), Ok(Some(_))));
         if !self.settings.read_only {
             // Even if one of them fails (a full disk), the jobs can be reported.
-            let steps = [Self::kill_overdue, Self::fill_slots, |this: &mut Self| {
-                this.records.compact(COMPACT_FROM)
-            }];
-            for step in steps {
+            for step in [Self::kill_overdue, Self::fill_slots] {
                 if let Err(error) = step(self) {
                     self.warnings.push(error.to_string());
                 }
@@ -242,7 +241,14 @@ impl LocalExecutor {
             let status = statuses.get(&job.record.number).copied();
             job.report(status.unwrap_or(JobStatus::Over), now)
         };
-        Ok(self.records.all().map(report).collect())
+        let reports = self.records.all().map(report).collect();
+        // Only a question about rows shows which jobs they need.
+        if question.since.is_some() && !self.settings.read_only {
+            let needed: HashSet<&JobId> = question.jobs.iter().map(|job| &job.id).collect();
+            let is_needed = |job: &Job| needed.contains(&job.id());
+            self.records.remove_old(now - KEPT_FOR, is_needed);
+        }
+        Ok(reports)
     }
 }
 
@@ -276,7 +282,7 @@ impl Executor for LocalExecutor {
 
     /// Reports every recorded job, including ended ones, as answer of both queue and accounting.
     fn observe(&mut self, question: &Question) -> Observation {
-        let reports = self.look().map_err(|error| error.to_string());
+        let reports = self.look(question).map_err(|error| error.to_string());
         let answer: Answer<Vec<JobReport>> = reports.into();
         Observation {
             queue: answer.clone(),

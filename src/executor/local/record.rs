@@ -7,7 +7,6 @@
 //! | `7.cancel` | cancel | [`Cancel`]: the request to end it |
 //! | `7.end` | the supervisor, or the first process that finds it missing | [`End`] |
 //! | `7.script` | the supervisor | what the interpreter reads |
-//! | `finished.jsonl` | [`Records::compact`] | ended [`Job`]s, one per line |
 //!
 //! Every file appears complete or not at all (written, synced, linked), and the first writer wins, so that
 //! concurrent processes do everything only once.
@@ -16,31 +15,27 @@
     reason = "lists the directory of its own records"
 )]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufReader, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use chrono::{DateTime, Utc};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::job::{Cancel, Claim, End, Job, JobRecord, Payload};
 use crate::base::durable::{self, make_directory_of, sync_directory_of};
-use crate::base::regular::{FileError, if_exists, open_for_appending};
+use crate::base::regular::{FileError, if_exists};
 use crate::executor::ExecutorError;
-
-const FINISHED: &str = "finished.jsonl";
 
 /// The directory of records, with a cache of what was read.
 #[derive(Debug)]
 pub struct Records {
     dir: PathBuf,
-    live: BTreeMap<u64, Job>,
-    finished: BTreeMap<u64, Job>,
-    /// Bytes of [`FINISHED`] that have been read.
-    finished_len: u64,
+    jobs: BTreeMap<u64, Job>,
     highest: u64,
     is_read: bool,
 }
@@ -49,28 +44,19 @@ impl Records {
     pub fn at(dir: &Path) -> Self {
         Self {
             dir: dir.to_owned(),
-            live: BTreeMap::new(),
-            finished: BTreeMap::new(),
-            finished_len: 0,
+            jobs: BTreeMap::new(),
             highest: 0,
             is_read: false,
         }
     }
 
-    /// Queued, running and recently ended jobs, in order of submission.
-    pub fn live(&self) -> impl Iterator<Item = &Job> {
-        self.live.values()
-    }
-
-    /// All jobs ever, in order of submission.
+    /// All jobs, in order of submission.
     pub fn all(&self) -> impl Iterator<Item = &Job> {
-        self.finished.values().chain(self.live.values())
+        self.jobs.values()
     }
 
     pub fn get(&self, number: u64) -> Option<&Job> {
-        self.live
-            .get(&number)
-            .or_else(|| self.finished.get(&number))
+        self.jobs.get(&number)
     }
 
     pub fn log_dir(&self) -> PathBuf {
@@ -87,7 +73,7 @@ impl Records {
 
     /// Creates the directory.
     pub fn create(&self) -> Result<(), ExecutorError> {
-        let made = make_directory_of(&self.dir.join(FINISHED));
+        let made = make_directory_of(&self.file(0, "job"));
         Ok(made.map_err(FileError::of("make", &self.dir))?)
     }
 
@@ -102,9 +88,9 @@ impl Records {
     /// Reads everything again. A missing directory has no jobs; an unreadable or invalid file is an error,
     /// never a missing job.
     pub fn refresh(&mut self) -> Result<(), ExecutorError> {
-        let mut numbers = BTreeSet::new();
         let list = || FileError::of("list", &self.dir);
         let entries = if_exists(std::fs::read_dir(&self.dir)).map_err(list())?;
+        let mut jobs = BTreeMap::new();
         for entry in entries.into_iter().flatten() {
             let name = entry.map_err(list())?.file_name();
             let Some((number, kind)) = name.to_str().and_then(|n| n.split_once('.')) else {
@@ -112,21 +98,13 @@ impl Records {
             };
             let Ok(number) = number.parse() else { continue };
             self.highest = self.highest.max(number);
-            if kind == "job" {
-                numbers.insert(number);
+            if kind == "job"
+                && let Some(job) = self.read_job(number)?
+            {
+                jobs.insert(number, job);
             }
         }
-        let mut live = BTreeMap::new();
-        for number in numbers.difference(&self.finished.keys().copied().collect()) {
-            if let Some(job) = self.read_job(*number)? {
-                live.insert(*number, job);
-            }
-        }
-        self.live = live;
-        // Read last, so that a job that moves to the list meanwhile is found in one of the two.
-        self.read_finished()?;
-        let finished = &self.finished;
-        self.live.retain(|number, _| !finished.contains_key(number));
+        self.jobs = jobs;
         self.is_read = true;
         Ok(())
     }
@@ -134,7 +112,7 @@ impl Records {
     /// Reads one job again.
     pub fn reload(&mut self, number: u64) -> Result<(), ExecutorError> {
         if let Some(job) = self.read_job(number)? {
-            self.live.insert(number, job);
+            self.jobs.insert(number, job);
         }
         Ok(())
     }
@@ -172,7 +150,6 @@ impl Records {
         payload: &Payload,
         make: impl Fn(u64) -> JobRecord,
     ) -> Result<(u64, io::Result<()>), ExecutorError> {
-        self.read_finished()?;
         let mut environment = Vec::new();
         for (name, value) in &payload.environment {
             environment.extend_from_slice(name.as_bytes());
@@ -201,7 +178,7 @@ impl Records {
                     cancel: None,
                     end: None,
                 };
-                self.live.insert(number, job);
+                self.jobs.insert(number, job);
                 return Ok((number, sync_directory_of(&path)));
             }
         }
@@ -227,32 +204,18 @@ impl Records {
         self.write(number, "end", end)
     }
 
-    /// Moves ended jobs to the list, so that reading stays fast.
-    pub fn compact(&mut self, from: usize) -> Result<(), ExecutorError> {
-        let over: Vec<Job> = self.live().filter(|job| job.is_over()).cloned().collect();
-        if over.len() < from {
-            return Ok(());
-        }
-        let path = self.dir.join(FINISHED);
-        // The first line must not be appended to an unfinished one.
-        let mut bytes = vec![b'\n'];
-        for job in &over {
-            bytes.extend(to_line(job, &path)?);
-        }
-        open_for_appending(&path)
-            .and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_all()))
-            .and_then(|()| sync_directory_of(&path))
-            .map_err(FileError::of("write", &path))?;
-        for job in over {
-            // The list counts from now on, so files that cannot be removed do no harm. The job file
-            // is removed last, so that a number never has only some of its files.
-            for kind in ["script", "cancel", "claim", "end", "job"] {
-                let _ = std::fs::remove_file(self.file(job.record.number, kind));
+    /// Removes the files of jobs that ended before this time, unless they are needed. The last number stays, so that
+    /// none is used twice. A file that cannot be removed does no harm; the job file is removed last, so that a number
+    /// never has only some of its files.
+    pub fn remove_old(&self, before: DateTime<Utc>, is_needed: impl Fn(&Job) -> bool) {
+        for (number, job) in &self.jobs {
+            let is_old = job.ended_at().is_some_and(|at| at < before);
+            if is_old && *number != self.highest && !is_needed(job) {
+                for kind in ["script", "cancel", "claim", "end", "job"] {
+                    let _ = std::fs::remove_file(self.file(*number, kind));
+                }
             }
-            self.live.remove(&job.record.number);
-            self.finished.insert(job.record.number, job);
         }
-        Ok(())
     }
 
     fn write(
@@ -294,29 +257,6 @@ impl Records {
             .map(|bytes| serde_json::from_slice(&bytes))
             .transpose()
             .map_err(|error| damaged(&path, &error.to_string()))
-    }
-
-    /// Reads new lines of the list. A cut or repeated line loses nothing: the job's own files are
-    /// removed only after its line is safe.
-    fn read_finished(&mut self) -> Result<(), ExecutorError> {
-        let path = self.dir.join(FINISHED);
-        let file = if_exists(File::open(&path)).map_err(FileError::of("read", &path))?;
-        let Some(mut file) = file else { return Ok(()) };
-        let mut bytes = Vec::new();
-        file.seek(SeekFrom::Start(self.finished_len))
-            .and_then(|_| file.read_to_end(&mut bytes))
-            .map_err(FileError::of("read", &path))?;
-        let end = bytes.iter().rposition(|byte| *byte == b'\n');
-        let complete = end.map_or(0, |at| at + 1);
-        bytes.truncate(complete);
-        for line in bytes.split(|byte| *byte == b'\n') {
-            if let Ok(job) = serde_json::from_slice::<Job>(line) {
-                self.highest = self.highest.max(job.record.number);
-                self.finished.entry(job.record.number).or_insert(job);
-            }
-        }
-        self.finished_len += complete as u64;
-        Ok(())
     }
 }
 

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::command::{Commands, TimeLeft};
-use super::sbatch_line::Line;
+use super::sbatch_line::argv;
 use super::{identity, parse, sbatch_answer};
 use crate::base::sys;
 use crate::executor::array::{self, wrapper};
@@ -111,27 +111,6 @@ impl SlurmExecutor {
         Self::new(SlurmSettings::from_config(config, state))
     }
 
-    /// An array is submitted with a wrapper that runs a copy of the script.
-    fn argv(
-        &self,
-        tasks: &[&JobRequest],
-        array: Option<&ArrayJob>,
-        sbatch: PathBuf,
-        script: PathBuf,
-    ) -> Vec<OsString> {
-        let Some(first) = tasks.first() else {
-            return Vec::new();
-        };
-        let header = header_of(&script);
-        match array {
-            None => Line::of(first).argv(first, sbatch, script, &header),
-            Some(array) => {
-                let wrapper = array.dir.join(array::WRAPPER);
-                Line::of_array(array, tasks.len()).argv(first, sbatch, wrapper, &header)
-            }
-        }
-    }
-
     fn try_submit(
         &self,
         tasks: &[&JobRequest],
@@ -142,7 +121,9 @@ impl SlurmExecutor {
         let sbatch = self.commands.find("sbatch").map_err(explain)?;
         let path = self.find_script(&first.script).map_err(explain)?;
         make_log_dir(first)?;
-        let argv = self.argv(tasks, array, sbatch, path.clone());
+        let header = header_of(&path);
+        let count = array.map(|array| (array, tasks.len()));
+        let argv = argv(first, count, sbatch, path.clone(), &header);
         let Some(array) = array else {
             return self.send(&argv, &first.env);
         };
@@ -208,13 +189,11 @@ impl Executor for SlurmExecutor {
         // For display, even if one of them is missing.
         let sbatch = self.commands.find("sbatch");
         let script = self.find_script(&first.script);
-        let argv = self.argv(
-            tasks,
-            array,
-            sbatch.unwrap_or_else(|_| PathBuf::from("sbatch")),
-            script.unwrap_or_else(|_| PathBuf::from(&first.script)),
-        );
-        let texts = argv.into_iter();
+        let sbatch = sbatch.unwrap_or_else(|_| PathBuf::from("sbatch"));
+        let script = script.unwrap_or_else(|_| PathBuf::from(&first.script));
+        let header = header_of(&script);
+        let count = array.map(|array| (array, tasks.len()));
+        let texts = argv(first, count, sbatch, script, &header).into_iter();
         texts
             .map(|part| part.to_string_lossy().into_owned())
             .collect()

@@ -13,7 +13,7 @@ use chrono::{DateTime, Utc};
 use super::client::SlurmExecutor;
 use super::command::{self, Commands, is_without_accounting, one_line};
 use super::sbatch_answer;
-use super::sbatch_line::Line;
+use super::sbatch_line::argv;
 use crate::base::run::End;
 use crate::base::sys;
 use crate::executor::script::header_of;
@@ -154,7 +154,7 @@ impl SlurmExecutor {
             Err(error) => return Tried::Unclear(error.to_string()),
         };
         let header = header_of(&script);
-        let mut argv = Line::of(request).argv(request, sbatch, script, &header);
+        let mut argv = argv(request, None, sbatch, script, &header);
         argv.insert(1, OsString::from("--test-only"));
         let Some(limit) = self.time.for_submission() else {
             return Tried::Unclear("no time left to ask".to_owned());

@@ -20,18 +20,6 @@ use crate::model::job::{ExecutorKind, JobRef};
 impl SlurmExecutor {
     pub(crate) fn ask_everything(&mut self, question: &Question) -> Observation {
         let clusters = clusters(question);
-        let invalid: Vec<&str> = question
-            .jobs
-            .iter()
-            .filter(|job| !parse::is_askable(&job.id) && job.id.executor() == ExecutorKind::Slurm)
-            .map(|job| job.id.as_str())
-            .collect();
-        if !invalid.is_empty() {
-            self.warnings.push(format!(
-                "sacct was not asked about invalid job ids: {}",
-                invalid.join(", ")
-            ));
-        }
         // The queue first: jobs that end between the two queries are then found in the second.
         let mut queue = self.queue_of(question, &clusters).into();
         // Without the queue nothing can change, and waiting once for an unreachable Slurm is enough.
