@@ -30,7 +30,9 @@ pub const ACCOUNTING_LAG: TimeDelta = TimeDelta::seconds(60);
 /// Submits, observes and cancels jobs.
 pub trait Executor {
     /// Checks that jobs can be submitted at all (the programs exist). Starts nothing.
-    fn preflight(&self) -> Result<(), ExecutorError>;
+    fn preflight(&self) -> Result<(), ExecutorError> {
+        Ok(())
+    }
 
     /// The exact command line that [`Self::submit`] or [`Self::submit_array`] would run, for people and the audit log.
     fn command_line(&self, tasks: &[&JobRequest], array: Option<&ArrayJob>) -> Vec<String>;

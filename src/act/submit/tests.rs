@@ -21,10 +21,6 @@ struct Slow<'a> {
 }
 
 impl Executor for Slow<'_> {
-    fn preflight(&self) -> Result<(), ExecutorError> {
-        Ok(())
-    }
-
     fn command_line(&self, _: &[&JobRequest], _: Option<&ArrayJob>) -> Vec<String> {
         Vec::new()
     }

@@ -10,7 +10,8 @@ use sha2::{Digest, Sha256};
 
 use super::{File, LIST, NAME, NEWLINE, SCRIPT, SHELL_LIST, WRAPPER, json, quote, shell_list};
 use crate::base::hex::hex;
-use crate::executor::script::{Script, header};
+use crate::executor::script;
+use crate::executor::script::Script;
 use crate::executor::{ArrayJob, JobRequest};
 
 /// Exit codes of the wrapper itself, from `sysexits.h`.
@@ -57,7 +58,7 @@ pub fn files(
 /// The lines from which sbatch reads options. Options on sbatch's command line take precedence, as with any script.
 fn directives(script: &[u8]) -> Vec<&[u8]> {
     let words: [&[u8]; 3] = [b"#SBATCH", b"#PBS", b"#BSUB"];
-    let lines = header::header(script).map(|(_, line)| line);
+    let lines = script::header(script).map(|(_, line)| line);
     lines
         .filter(|line| words.iter().any(|word| line.starts_with(word)))
         .collect()

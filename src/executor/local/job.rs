@@ -24,8 +24,6 @@ pub struct JobRecord {
     pub interpreter: Vec<String>,
     pub arguments: Vec<String>,
     pub directory: PathBuf,
-    /// Octal, as `/proc/self/status` shows it.
-    pub umask: Option<String>,
     pub output: PathBuf,
     pub error: PathBuf,
 }

@@ -253,10 +253,6 @@ impl LocalExecutor {
 }
 
 impl Executor for LocalExecutor {
-    fn preflight(&self) -> Result<(), ExecutorError> {
-        Ok(())
-    }
-
     /// The script and its arguments; the `#!` line has the interpreter.
     fn command_line(&self, tasks: &[&JobRequest], _: Option<&ArrayJob>) -> Vec<String> {
         let Some(task) = tasks.first() else {

@@ -39,7 +39,7 @@ impl LocalExecutor {
             Err(message) => return refused(message),
         };
         let now = sys::now();
-        let (umask, directory) = (umask(), std::env::current_dir().unwrap_or_default());
+        let directory = std::env::current_dir().unwrap_or_default();
         let make = |number: u64| {
             let log =
                 |end: &str| log_dir.join(format!("{}_local-{number}.{end}", request.job_name));
@@ -53,7 +53,6 @@ impl LocalExecutor {
                 interpreter: script.interpreter.clone(),
                 arguments: request.arguments.clone(),
                 directory: directory.clone(),
-                umask: umask.clone(),
                 output: log("out"),
                 error: log("err"),
             }
@@ -175,12 +174,4 @@ fn accepted(number: u64) -> Submission {
         job_id: JobId::local(number),
         cluster: None,
     }
-}
-
-/// This process's umask. The system call would change it for a moment.
-fn umask() -> Option<String> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let mut lines = status.lines();
-    let mask = lines.find_map(|line| line.strip_prefix("Umask:"))?;
-    Some(mask.trim().to_owned())
 }

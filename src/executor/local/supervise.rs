@@ -13,7 +13,6 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use rustix::fs::Mode;
 use rustix::process::{Signal, WaitOptions};
 
 use super::job::{Claim, End, Ending, JobRecord, Payload};
@@ -102,11 +101,6 @@ fn run(records: &Records, number: u64, own: ProcessId) -> Ending {
 
 fn start(records: &Records, number: u64) -> Result<Child, Box<dyn std::error::Error>> {
     let (record, payload) = records.payload(number)?;
-    if let Some(mask) = record.umask.as_deref()
-        && let Ok(mask) = u32::from_str_radix(mask, 8)
-    {
-        rustix::process::umask(Mode::from_raw_mode(mask));
-    }
     let create = |path: &Path| File::create(path).map_err(FileError::of("write", path));
     let output = create(&record.output)?;
     let mut error = create(&record.error)?;

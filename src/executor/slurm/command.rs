@@ -100,10 +100,9 @@ impl Commands {
             .find(|path| is_executable(path))
             .ok_or_else(|| ExecutorError::ProgramMissing {
                 program: program.to_owned(),
-                searched: match (&self.bin_dir, dirs) {
-                    (None, []) => "an empty PATH".to_owned(),
-                    (Some(dir), _) | (None, [dir]) => dir.display().to_string(),
-                    (None, dirs) => format!("the {} directories of PATH", dirs.len()),
+                searched: match &self.bin_dir {
+                    Some(dir) => dir.display().to_string(),
+                    None => "the directories of PATH".to_owned(),
                 },
             })
     }

@@ -124,7 +124,7 @@ fn directives(
     findings: &mut Findings,
 ) {
     let shown = path.display();
-    if let Some((line, option, why)) = script::header::unfit(text) {
+    if let Some((line, option, why)) = script::unfit(text) {
         findings.error(
             format!("{shown} has '#SBATCH {option}' in line {line}: {why}"),
             format!("remove it from line {line}; until then, this procedure is not submitted"),
@@ -141,7 +141,7 @@ fn directives(
             "move them to the top of the script, right below the #! line",
         );
     }
-    let options = script::header::options(text);
+    let options = script::options(text);
     header::compare(config, procedure, path, &options, findings);
     header::memory(&procedure.resources, path, &options, findings);
 }

@@ -54,10 +54,6 @@ pub struct Hand<'a> {
 }
 
 impl Executor for Hand<'_> {
-    fn preflight(&self) -> Result<(), ExecutorError> {
-        Ok(())
-    }
-
     fn command_line(&self, tasks: &[&JobRequest], _: Option<&ArrayJob>) -> Vec<String> {
         vec!["sbatch".to_owned(), tasks[0].script.clone()]
     }

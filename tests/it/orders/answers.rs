@@ -245,10 +245,6 @@ fn record(id: &str, word: &str, run: &Run, name: &str) -> String {
 }
 
 impl Executor for Hand {
-    fn preflight(&self) -> Result<(), ExecutorError> {
-        Ok(())
-    }
-
     fn command_line(&self, _: &[&JobRequest], _: Option<&ArrayJob>) -> Vec<String> {
         Vec::new()
     }

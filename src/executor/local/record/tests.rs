@@ -21,7 +21,6 @@ fn record(number: u64) -> JobRecord {
         interpreter: vec!["/bin/bash".to_owned()],
         arguments: vec![format!("sub-{number:04}")],
         directory: PathBuf::from("/"),
-        umask: None,
         output: PathBuf::from("/logs/a.out"),
         error: PathBuf::from("/logs/a.err"),
     }

@@ -157,7 +157,7 @@ mod tests {
                 ..Resources::default()
             };
             let script = format!("#!/bin/sh\n{script}\n");
-            let asked = script::header::options(script.as_bytes());
+            let asked = script::options(script.as_bytes());
             let findings = testing::judged(|out| {
                 memory(&resources, Path::new("/s"), &asked, out);
             });
@@ -186,7 +186,7 @@ mod tests {
             );
             let (_, procedure) = config.procedures.iter().next().unwrap();
             let script = format!("#!/bin/sh\n{script}\n");
-            let asked = script::header::options(script.as_bytes());
+            let asked = script::options(script.as_bytes());
             let path = Path::new("/s");
             let findings = testing::judged(|out| compare(&config, procedure, path, &asked, out));
             findings.into_iter().map(|f| (f.level, f.text)).collect()
