@@ -172,6 +172,9 @@ impl Pass<'_> {
             fair: config.fair,
         };
         let waiting = strays.waiting();
+        // Of any program, on all queried clusters; array tasks count one by one.
+        let jobs = looked.observation.queue.got().into_iter().flatten();
+        let live_jobs = jobs.filter(|job| job.phase.is_live());
         let basis = Basis {
             config,
             store,
@@ -182,7 +185,7 @@ impl Pass<'_> {
             control: &options.control,
             queue: Some(Queue {
                 jobs_without_row: &waiting,
-                live_jobs: live_jobs(looked),
+                live_jobs: live_jobs.count(),
                 limits: &limits,
             }),
             now: (self.clock)(),
@@ -234,6 +237,8 @@ impl Pass<'_> {
         let left = deadline - (self.clock)();
         self.executor
             .set_deadline(left.to_std().unwrap_or_default());
+        // The last part of a pass, in which no submission starts, so that the rows can be saved in time.
+        let reserve = (self.config.deadline / 10).min(std::time::Duration::from_secs(30));
         let mut audit = self.open_audit()?;
         let submitter = Submitter {
             store: locked,
@@ -243,7 +248,7 @@ impl Pass<'_> {
             clock: self.clock,
             pause: self.pause,
             tick,
-            deadline: deadline - chrono_duration(reserve(self.config.deadline)),
+            deadline: deadline - chrono_duration(reserve),
         };
         Ok(submitter.submit(&decided.batches))
     }
@@ -286,11 +291,6 @@ impl Pass<'_> {
     }
 }
 
-/// The last part of a pass, in which no submission starts, so that the rows can be saved in time.
-fn reserve(deadline: std::time::Duration) -> std::time::Duration {
-    (deadline / 10).min(std::time::Duration::from_secs(30))
-}
-
 fn stop_event(at: DateTime<Utc>, words: String) -> Event {
     Event {
         detail: Some(words),
@@ -304,13 +304,6 @@ fn queue(looked: &Looked) -> Result<&[JobReport], PassError> {
         Answer::Failed(message) => Err(PassError::QueueUnknown(message.clone())),
         Answer::Off => Err(PassError::QueueUnknown("this executor has none".to_owned())),
     }
-}
-
-/// The number of the user's pending and running jobs, of any program, on all queried clusters; array
-/// tasks count one by one.
-fn live_jobs(looked: &Looked) -> usize {
-    let jobs = looked.observation.queue.got().into_iter().flatten();
-    jobs.filter(|job| job.phase.is_live()).count()
 }
 
 /// Slurm does not create log directories: a job whose output cannot be opened fails without a trace.

@@ -88,7 +88,7 @@ impl<I: PartialEq> Replacement<'_, I> {
             }
             None => None,
         };
-        let temporary = Temporary::write(self.target, self.bytes, old.as_ref())?;
+        let temporary = Temporary::new(self.target, self.bytes, 0o666, old.as_ref())?;
         let is_put = match old {
             Some(old) => self.swap(temporary, &old).map(|()| true)?,
             None => temporary
@@ -135,7 +135,7 @@ impl<I: PartialEq> Replacement<'_, I> {
             Err(error) if has_no_links(&error.source) => {
                 let bytes = open_again(self.target).and_then(|file| content(&file));
                 let bytes = bytes.map_err(FileError::of("read", self.target))?;
-                Temporary::write(backup, &bytes, Some(old))
+                Temporary::new(backup, &bytes, 0o666, Some(old))
             }
             outcome => outcome
                 .map(|(link, ())| link)
@@ -199,7 +199,7 @@ pub fn content(mut file: &File) -> io::Result<Vec<u8>> {
 
 /// Creates a complete file at once; false if the name is taken. Does not sync the directory.
 pub fn create(target: &Path, bytes: &[u8], mode: u32) -> io::Result<bool> {
-    Temporary::new(target, bytes, mode)?.put(target)
+    Temporary::new(target, bytes, mode, None)?.put(target)
 }
 
 /// Adds a second name to a file that has one; false if that name is taken.
@@ -224,7 +224,7 @@ pub fn link(from: &Path, to: &Path) -> io::Result<bool> {
 pub fn overwrite(target: &Path, bytes: &[u8], mark: &str) -> Result<(), FileError> {
     make_directory_of(target).map_err(FileError::of("make the directory of", target))?;
     let old = refuse_foreign(target, mark).map_err(FileError::of("replace", target))?;
-    Temporary::write(target, bytes, old.as_ref())?.rename(target, || false)?;
+    Temporary::new(target, bytes, 0o666, old.as_ref())?.rename(target, || false)?;
     remove_leftovers(&[target], LEFTOVER_AGE);
     Ok(())
 }

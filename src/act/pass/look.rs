@@ -75,12 +75,8 @@ impl Looked {
         !is_known
             && row
                 .submitted_at
-                .is_none_or(|at| now - at >= settle_time(config))
+                .is_none_or(|at| now - at >= chrono_duration(config.settle_time))
     }
-}
-
-fn settle_time(config: &Config) -> Duration {
-    chrono_duration(config.settle_time)
 }
 
 /// Asks the executor about the rows in flight and updates them, in memory.
@@ -102,7 +98,7 @@ pub fn look(
     let patience = Patience {
         lost_grace: chrono_duration(config.lost_grace),
         absence_grace: chrono_duration(config.absence_grace),
-        settle_time: settle_time(config),
+        settle_time: chrono_duration(config.settle_time),
     };
     let judge = |outputs: &dyn OutputSource| {
         reconcile::reconcile(state, &looked.observation, outputs, &patience, asked_at)

@@ -55,27 +55,15 @@ impl Temporary {
         target.with_file_name(name)
     }
 
-    /// Writes and syncs the file that will become `target`, with the access rights of `mode`, umask and directory.
-    pub fn new(target: &Path, bytes: &[u8], mode: u32) -> io::Result<Self> {
-        Ok(Self::filled(target, bytes, mode, None)?)
-    }
-
-    /// Writes and syncs a file, with the access rights of `old`, or else those given by umask and directory.
-    pub(super) fn write(
-        target: &Path,
-        bytes: &[u8],
-        old: Option<&File>,
-    ) -> Result<Self, FileError> {
-        let mode = if old.is_some() { 0o600 } else { 0o666 };
-        Self::filled(target, bytes, mode, old)
-    }
-
-    fn filled(
+    /// Writes and syncs the file that will become `target`, with the access rights of `old`, or else those given by
+    /// `mode`, umask and directory.
+    pub fn new(
         target: &Path,
         bytes: &[u8],
         mode: u32,
         old: Option<&File>,
     ) -> Result<Self, FileError> {
+        let mode = if old.is_some() { 0o600 } else { mode };
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(mode);
         let (temporary, mut file) = Self::made(target, |path| options.open(path))?;
@@ -236,7 +224,7 @@ pub fn keep(path: &Path, stamp: &str) -> io::Result<PathBuf> {
         let is_kept = match std::fs::hard_link(path, &kept) {
             Err(error) if has_no_links(&error) => {
                 let old = open_again(path)?;
-                Temporary::write(&kept, &content(&old)?, Some(&old))?.put(&kept)?
+                Temporary::new(&kept, &content(&old)?, 0o600, Some(&old))?.put(&kept)?
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
             outcome => outcome.map(|()| true)?,

@@ -14,12 +14,6 @@ use crate::executor::script;
 use crate::executor::script::Script;
 use crate::executor::{ArrayJob, JobRequest};
 
-/// Exit codes of the wrapper itself, from `sysexits.h`.
-pub const NO_SUCH_TASK: i32 = 64;
-pub const CHANGED: i32 = 65;
-pub const UNREADABLE: i32 = 66;
-pub const NO_PROGRAM: i32 = 69;
-
 /// The files of an array, or why the tasks cannot be an array. `common` is true for variables that sbatch passes on.
 pub fn files(
     array: &ArrayJob,
@@ -92,13 +86,7 @@ fn body(
     let words = script.interpreter.iter();
     let interpreter: Vec<String> = words.map(|word| quote(word)).collect();
     let body = BODY
-        .replace("@LIST@", SHELL_LIST)
-        .replace("@SCRIPT@", SCRIPT)
         .replace("@NAME@", NAME)
-        .replace("@NO_SUCH_TASK@", &NO_SUCH_TASK.to_string())
-        .replace("@CHANGED@", &CHANGED.to_string())
-        .replace("@UNREADABLE@", &UNREADABLE.to_string())
-        .replace("@NO_PROGRAM@", &NO_PROGRAM.to_string())
         .replace("@INTERPRETER@", &interpreter.join(" "));
     text.push_str(&body);
     Ok(text)
@@ -120,7 +108,7 @@ const HEAD: &str = r#"# Written by snbb-scheduler; do not change. Runs one task 
 '
 "#;
 
-/// Every name begins with `snbb_array`, and none is exported to the script.
+/// Every name begins with `snbb_array`, and none is exported to the script. Exit codes are those of `sysexits.h`.
 const BODY: &str = r#"@NAME@=''
 
 snbb_array_stop() { # EXIT_CODE MESSAGE
@@ -134,26 +122,26 @@ snbb_array_check() { # FILE SHA256
   until [ -r "$1" ]; do
     snbb_array_tries=$((snbb_array_tries + 1))
     if [ "$snbb_array_tries" -gt 12 ]; then
-      snbb_array_stop @UNREADABLE@ "cannot read $1; the directory of the state file must be visible on compute nodes"
+      snbb_array_stop 66 "cannot read $1; the directory of the state file must be visible on compute nodes"
     fi
     sleep 5
     ls "$snbb_array_dir" >/dev/null 2>&1
   done
-  snbb_array_found=$(sha256sum <"$1") || snbb_array_stop @UNREADABLE@ "cannot read $1"
+  snbb_array_found=$(sha256sum <"$1") || snbb_array_stop 66 "cannot read $1"
   if [ "${snbb_array_found%% *}" != "$2" ]; then
-    snbb_array_stop @CHANGED@ "$1 has changed since this array was submitted"
+    snbb_array_stop 65 "$1 has changed since this array was submitted"
   fi
 }
 
 case ${SLURM_ARRAY_TASK_ID:-} in
-'' | *[!0-9]*) snbb_array_stop @NO_SUCH_TASK@ "this is not a task of a job array" ;;
+'' | *[!0-9]*) snbb_array_stop 64 "this is not a task of a job array" ;;
 esac
-command -v sha256sum >/dev/null || snbb_array_stop @NO_PROGRAM@ "sha256sum is missing, so the task list cannot be checked"
-snbb_array_check "$snbb_array_dir/@LIST@" "$snbb_array_list_sum"
-snbb_array_check "$snbb_array_dir/@SCRIPT@" "$snbb_array_script_sum"
-snbb_array_line=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$snbb_array_dir/@LIST@")
+command -v sha256sum >/dev/null || snbb_array_stop 69 "sha256sum is missing, so the task list cannot be checked"
+snbb_array_check "$snbb_array_dir/tasks.sh" "$snbb_array_list_sum"
+snbb_array_check "$snbb_array_dir/script" "$snbb_array_script_sum"
+snbb_array_line=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$snbb_array_dir/tasks.sh")
 if [ -z "$snbb_array_line" ]; then
-  snbb_array_stop @NO_SUCH_TASK@ "$snbb_array_dir/@LIST@ has no task $SLURM_ARRAY_TASK_ID"
+  snbb_array_stop 64 "$snbb_array_dir/tasks.sh has no task $SLURM_ARRAY_TASK_ID"
 fi
 eval "$snbb_array_line"
 
@@ -171,7 +159,7 @@ fi
 # As if the task had been submitted alone.
 SLURM_JOB_NAME=$@NAME@
 export SLURM_JOB_NAME
-exec @INTERPRETER@ "$snbb_array_dir/@SCRIPT@" "$@"
+exec @INTERPRETER@ "$snbb_array_dir/script" "$@"
 "#;
 
 #[cfg(test)]

@@ -172,18 +172,13 @@ impl LocalExecutor {
 
     /// The current status of a job. Records the end of a job that is lost.
     fn status_of(&mut self, number: u64) -> Result<JobStatus, ExecutorError> {
-        let job = self.records.get(number);
-        let first = job.map_or(Ok(JobStatus::Over), |job| self.status(job))?;
-        if first != JobStatus::Lost {
-            return Ok(first);
+        if self.status(number)? == JobStatus::Lost {
+            // The end may have been written between reading the record and the process list.
+            self.records.reload(number)?;
         }
-        // The end may have been written between reading the record and the process list.
-        self.records.reload(number)?;
-        if self.is_over(number) {
-            return Ok(JobStatus::Over);
-        }
-        if self.settings.read_only {
-            return Ok(JobStatus::Lost);
+        let status = self.status(number)?;
+        if status != JobStatus::Lost || self.settings.read_only {
+            return Ok(status);
         }
         let end = End {
             at: sys::now(),
@@ -197,14 +192,11 @@ impl LocalExecutor {
         Ok(JobStatus::Over)
     }
 
-    fn is_over(&self, number: u64) -> bool {
-        self.records.get(number).is_none_or(Job::is_over)
-    }
-
-    fn status(&self, job: &Job) -> Result<JobStatus, ExecutorError> {
-        if job.is_over() {
+    fn status(&self, number: u64) -> Result<JobStatus, ExecutorError> {
+        let job = self.records.get(number).filter(|job| !job.is_over());
+        let Some(job) = job else {
             return Ok(JobStatus::Over);
-        }
+        };
         let Some((process, host, _)) = job.supervisor() else {
             return Ok(JobStatus::Queued);
         };

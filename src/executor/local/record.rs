@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `7.job` | submit | [`JobRecord`] as one JSON line, then environment and script |
 //! | `7.claim` | the job's supervisor, or cancel | [`Claim`]: who took it from the queue |
-//! | `7.cancel` | cancel | [`Cancel`]: the request to end it |
+//! | `7.cancel` | cancel | `Cancel`: the request to end it |
 //! | `7.end` | the supervisor, or the first process that finds it missing | [`End`] |
 //! | `7.script` | the supervisor | what the interpreter reads |
 //!
@@ -26,7 +26,7 @@ use chrono::{DateTime, Utc};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::job::{Cancel, Claim, End, Job, JobRecord, Payload};
+use super::job::{Claim, End, Job, JobRecord, Payload};
 use crate::base::durable::{self, make_directory_of, sync_directory_of};
 use crate::base::regular::{FileError, if_exists};
 use crate::executor::ExecutorError;
@@ -63,11 +63,7 @@ impl Records {
         self.dir.join("logs")
     }
 
-    pub fn script_path(&self, number: u64) -> PathBuf {
-        self.file(number, "script")
-    }
-
-    fn file(&self, number: u64, kind: &str) -> PathBuf {
+    pub fn file(&self, number: u64, kind: &str) -> PathBuf {
         self.dir.join(format!("{number}.{kind}"))
     }
 
@@ -189,16 +185,6 @@ impl Records {
         self.write(number, "claim", claim)
     }
 
-    /// Requests the end of a running job.
-    pub fn ask_cancel(&self, number: u64, cancel: &Cancel) -> Result<bool, ExecutorError> {
-        self.write(number, "cancel", cancel)
-    }
-
-    pub fn is_cancelled(&self, number: u64) -> Result<bool, ExecutorError> {
-        let path = self.file(number, "cancel");
-        Ok(path.try_exists().map_err(FileError::of("read", &path))?)
-    }
-
     /// Records the end of a job, unless it is already recorded.
     pub fn end(&self, number: u64, end: &End) -> Result<bool, ExecutorError> {
         self.write(number, "end", end)
@@ -218,7 +204,8 @@ impl Records {
         }
     }
 
-    fn write(
+    /// Writes a file of a job; false if it exists.
+    pub fn write(
         &self,
         number: u64,
         kind: &str,

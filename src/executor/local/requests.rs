@@ -131,7 +131,7 @@ impl LocalExecutor {
         }
         match self.status_of(number)? {
             JobStatus::Running => {
-                if self.records.ask_cancel(number, &Cancel { at, uid })? {
+                if self.records.write(number, "cancel", &Cancel { at, uid })? {
                     self.signal(number, Signal::TERM)?;
                 }
                 Ok(self.records.reload(number)?)

@@ -84,7 +84,7 @@ fn run(records: &Records, number: u64, own: ProcessId) -> Ending {
         }
     };
     // `cancel` writes the request before it sends signals, so one of the two is noticed.
-    if records.is_cancelled(number).unwrap_or(false) {
+    if records.file(number, "cancel").try_exists().unwrap_or(false) {
         let _ = own.signal_followers(Signal::TERM);
     }
     let ending = match child.wait() {
@@ -104,7 +104,7 @@ fn start(records: &Records, number: u64) -> Result<Child, Box<dyn std::error::Er
     let create = |path: &Path| File::create(path).map_err(FileError::of("write", path));
     let output = create(&record.output)?;
     let mut error = create(&record.error)?;
-    let script = records.script_path(number);
+    let script = records.file(number, "script");
     let started = command(&record, &payload, &script)
         .and_then(|mut command| {
             command

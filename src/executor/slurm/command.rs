@@ -165,7 +165,10 @@ fn is_executable(path: &Path) -> bool {
 /// The output of a query, or an error text for people.
 pub(super) fn answer(program: &str, ended: Ended) -> Result<String, String> {
     // squeue ends with 0 even if it cannot query a user whose name is unknown at the moment.
-    if ended.end == End::Exit(0) && !is_incomplete(&ended.stdout, &ended.stderr) {
+    let stderr = ended.stderr.to_lowercase();
+    let is_incomplete = stderr.contains("invalid user")
+        || ended.stdout.trim().is_empty() && stderr.contains("error:");
+    if ended.end == End::Exit(0) && !is_incomplete {
         return Ok(ended.stdout);
     }
     let what = ended.end.text(program);
@@ -173,12 +176,6 @@ pub(super) fn answer(program: &str, ended: Ended) -> Result<String, String> {
         message if message.is_empty() => what,
         message => format!("{what}: {message}"),
     })
-}
-
-/// True if a program exited with 0 but reports that it did not answer all of the query.
-fn is_incomplete(answer: &str, stderr: &str) -> bool {
-    let stderr = stderr.to_lowercase();
-    stderr.contains("invalid user") || answer.trim().is_empty() && stderr.contains("error:")
 }
 
 /// True for sacct's message that accounting is disabled.

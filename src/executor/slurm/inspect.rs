@@ -82,8 +82,12 @@ pub const PROGRAMS: [&str; 6] = [
 impl SlurmExecutor {
     /// Asks all questions in order; stops if the queue does not answer.
     pub fn inspect(&mut self, questions: &Questions) -> Report {
+        let place = |program| {
+            let found = self.commands.find(program);
+            found.map_err(|error| (error.to_string(), error.hint().unwrap_or_default()))
+        };
         let mut report = Report {
-            programs: PROGRAMS.map(|name| (name, self.place_of(name))).to_vec(),
+            programs: PROGRAMS.map(|name| (name, place(name))).to_vec(),
             version: self.ask_if_there("sbatch", &["--version"]),
             ..Report::default()
         };
@@ -132,12 +136,6 @@ impl SlurmExecutor {
     ) -> Option<Result<String, String>> {
         self.commands.find(program).ok()?;
         Some(self.ask(program, arguments))
-    }
-
-    fn place_of(&self, program: &str) -> Place {
-        self.commands
-            .find(program)
-            .map_err(|error| (error.to_string(), error.hint().unwrap_or_default()))
     }
 
     /// Tests a submission with exactly the options of a real one.
@@ -221,7 +219,9 @@ pub fn ask_offers(env: Vec<(OsString, OsString)>, user: &str) -> Offers {
         Ok(text) => offers.partitions = partitions(&text),
         // If sinfo fails, the other queries probably fail too.
         Err(problem) => {
-            offers.has_no_cluster = is_without_cluster(&problem);
+            // Messages of Slurm's commands (20.11 to 25.05) if `slurm.conf` is neither a file nor from a server.
+            let without = ["configuration source", "configuration file", "slurm.conf"];
+            offers.has_no_cluster = without.iter().any(|part| problem.contains(part));
             offers.problems.push(problem);
             return offers;
         }
@@ -248,13 +248,6 @@ pub fn ask_offers(env: Vec<(OsString, OsString)>, user: &str) -> Offers {
         || answer("sacct", &["-X", "-n", "--jobs=1"])
             .is_err_and(|problem| is_without_accounting(&problem));
     offers
-}
-
-/// True for messages of Slurm's commands (20.11 to 25.05) if `slurm.conf` is neither a file nor provided by a server.
-fn is_without_cluster(problem: &str) -> bool {
-    ["configuration source", "configuration file", "slurm.conf"]
-        .iter()
-        .any(|part| problem.contains(part))
 }
 
 /// Reads lines `name*|up|1-00:00:00`. A partition has a line per limit and state.

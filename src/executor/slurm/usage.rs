@@ -51,8 +51,8 @@ struct Usage {
 /// One run of a job: a requeue gives the same id a new submit time.
 type Run = (JobId, Option<DateTime<Utc>>);
 
-/// The usage of the runs on each cluster.
-type Known = HashMap<Option<Arc<str>>, HashMap<Run, Usage>>;
+/// The usage of the runs on all clusters.
+type Known = HashMap<(Option<Arc<str>>, Run), Usage>;
 
 /// Seconds. After a longer run, the prolog has not failed: the node may have lost the steps of the job.
 const LONGEST_PROLOG_S: i64 = 900;
@@ -89,9 +89,8 @@ impl SlurmExecutor {
             {
                 record.phase = Phase::Failed(Reason::Dependency);
             }
-            let usage = known
-                .get(&record.facts.cluster)
-                .and_then(|runs| runs.get(&(record.id.clone(), record.submitted_at)));
+            let run = (record.id.clone(), record.submitted_at);
+            let usage = known.get(&(record.facts.cluster.clone(), run));
             let end = record.facts.ended_at;
             let may_still_come =
                 has_failed || end.is_some_and(|end| sys::now() - end < ACCOUNTING_LAG);
@@ -104,10 +103,8 @@ impl SlurmExecutor {
         for (cluster, ids) in identity::by_cluster(jobs) {
             for jobs in jobs_options(&ids) {
                 let text = self.ask_sacct(None, Some(jobs), since, cluster.as_ref(), &FIELDS)?;
-                known
-                    .entry(cluster.clone())
-                    .or_default()
-                    .extend(steps(&text, &self.settings.separator)?);
+                let found = steps(&text, &self.settings.separator)?.into_iter();
+                known.extend(found.map(|(run, usage)| ((cluster.clone(), run), usage)));
             }
         }
         Ok(known)

@@ -27,7 +27,11 @@ impl SlurmExecutor {
             Answer::Failed(_) => {
                 Answer::Failed("not asked because the queue did not answer".to_owned())
             }
-            _ => self.observe_accounting(question, &clusters),
+            _ if !self.settings.accounting => Answer::Off,
+            _ => match self.accounting_of(question, &clusters) {
+                Err(text) if is_without_accounting(&text) => Answer::Off,
+                answer => answer.into(),
+            },
         };
         self.add_others(question, &clusters, &mut queue, &mut accounting);
         let mut unnamed = Vec::new();
@@ -76,20 +80,6 @@ impl SlurmExecutor {
         self.warnings.extend(found.warnings);
         self.check_home(question, &found.jobs)?;
         Ok(found.jobs)
-    }
-
-    fn observe_accounting(
-        &mut self,
-        question: &Question,
-        clusters: &[Option<Arc<str>>],
-    ) -> Answer<Vec<JobReport>> {
-        if !self.settings.accounting {
-            return Answer::Off;
-        }
-        match self.accounting_of(question, clusters) {
-            Err(text) if is_without_accounting(&text) => Answer::Off,
-            answer => answer.into(),
-        }
     }
 
     fn accounting_of(
