@@ -1,16 +1,22 @@
-//! Selects what is old and no longer needed: rows of tasks that no longer exist, logs of complete tasks.
+//! Selects what is old and no longer needed (rows of tasks that no longer exist, logs of complete tasks, directories of
+//! job arrays), and removes such files. Old events are selected and archived in [`crate::store::audit_log::archive`].
 //!
-//! The selection is pure; [`logs`] reads the log directory and removes files. Old events are selected and
-//! archived in [`crate::store::audit_log::archive`].
-
-pub mod logs;
+//! Only logs with given names directly in `<log dir>/<procedure>` are removed. No links are followed, and nothing is
+//! removed below the data roots.
+#![expect(clippy::disallowed_methods, reason = "lists the directories of logs")]
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
 
+use crate::base::regular::{FileError, if_exists};
+use crate::executor::array;
+use crate::executor::{Answer, Observation};
 use crate::gather::logs::log_path;
 use crate::model::bids::Session;
+use crate::model::job::array::split_task_id;
 use crate::model::procedure::{ProcedureDag, Scope};
 use crate::model::state::{State, TaskKey, TaskRow, TaskStatus};
 
@@ -92,6 +98,139 @@ fn is_older(row: &TaskRow, before: DateTime<Utc>) -> bool {
         .flatten()
         .max()
         .is_some_and(|newest| newest < before)
+}
+
+/// Removes old array directories that no row in flight and no live job can need.
+pub fn clean_arrays(arrays: &Path, state: &State, observation: &Observation, now: DateTime<Utc>) {
+    let Answer::Got(queue) = &observation.queue else {
+        return;
+    };
+    let of_rows = state
+        .rows()
+        .iter()
+        .filter(|row| row.is_in_flight())
+        .filter_map(|row| row.submission_id.as_deref());
+    let of_jobs = queue
+        .iter()
+        .filter(|job| job.phase.is_live())
+        .filter_map(|job| Some(job.tag.as_ref()?.submission_id.as_str()));
+    let needed: HashSet<String> = of_rows
+        .chain(of_jobs)
+        .map(|id| split_task_id(id).map_or(id, |(array, _)| array).to_owned())
+        .collect();
+    array::clean(arrays, &needed, now);
+}
+
+/// The old logs of one directory.
+#[derive(Debug)]
+pub struct OldLogs {
+    pub directory: PathBuf,
+    /// Sorted, with sizes.
+    pub files: Vec<(String, u64)>,
+}
+
+/// Why logs are not removed.
+#[derive(Debug, thiserror::Error)]
+pub enum LogsError {
+    #[error("{} is inside {root} ({}), where nothing is ever removed", .directory.display(), .path.display())]
+    BelowData {
+        directory: PathBuf,
+        root: &'static str,
+        path: PathBuf,
+    },
+    #[error(transparent)]
+    Io(#[from] FileError),
+}
+
+/// Finds logs by name that were not written since `before`; none in a directory that is missing or a
+/// link.
+pub fn find_logs(
+    log_dir: &Path,
+    names: &BTreeMap<String, HashSet<String>>,
+    roots: &[(&'static str, &Path)],
+    before: DateTime<Utc>,
+) -> Result<Vec<OldLogs>, LogsError> {
+    let real = if_exists(std::fs::canonicalize(log_dir));
+    let Some(log_dir) = real.map_err(FileError::of("follow", log_dir))? else {
+        return Ok(Vec::new());
+    };
+    let roots: Vec<(&'static str, PathBuf)> = roots
+        .iter()
+        .filter_map(|(name, path)| Some((*name, std::fs::canonicalize(path).ok()?)))
+        .collect();
+    let mut found = Vec::new();
+    for (procedure, names) in names {
+        // Rows that other programs wrote may contain any text.
+        if procedure.contains('/') || ["", ".", ".."].contains(&procedure.as_str()) {
+            continue;
+        }
+        let directory = log_dir.join(procedure);
+        if let Some((root, path)) = roots.iter().find(|(_, root)| directory.starts_with(root)) {
+            return Err(LogsError::BelowData {
+                directory,
+                root,
+                path: path.clone(),
+            });
+        }
+        if let Some(old) = old_of(&directory, names, before)? {
+            found.push(old);
+        }
+    }
+    Ok(found)
+}
+
+impl OldLogs {
+    /// Removes the files; one that is already gone is no error.
+    pub fn remove(&self) -> Result<(), LogsError> {
+        // A link may have taken its place.
+        if !is_directory(&self.directory)? {
+            return Ok(());
+        }
+        for (name, _) in &self.files {
+            let path = self.directory.join(name);
+            if_exists(std::fs::remove_file(&path)).map_err(FileError::of("remove", &path))?;
+        }
+        Ok(())
+    }
+
+    /// Total bytes.
+    pub fn size(&self) -> u64 {
+        self.files.iter().map(|(_, size)| size).sum()
+    }
+}
+
+fn old_of(
+    directory: &Path,
+    names: &HashSet<String>,
+    before: DateTime<Utc>,
+) -> Result<Option<OldLogs>, LogsError> {
+    if !is_directory(directory)? {
+        return Ok(None);
+    }
+    let read = FileError::of("read", directory);
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(&read)? {
+        let entry = entry.map_err(&read)?;
+        let Ok(name) = entry.file_name().into_string() else {
+            continue;
+        };
+        if names.contains(&name)
+            && let Some(stat) = if_exists(entry.metadata()).map_err(&read)?
+            && stat.is_file()
+            && stat.mtime() < before.timestamp()
+        {
+            files.push((name, stat.len()));
+        }
+    }
+    files.sort();
+    let directory = directory.to_owned();
+    Ok(Some(OldLogs { directory, files }))
+}
+
+/// False for a link.
+fn is_directory(path: &Path) -> Result<bool, FileError> {
+    let found = if_exists(std::fs::symlink_metadata(path)).map_err(FileError::of("read", path))?;
+    Ok(found.is_some_and(|found| found.is_dir()))
 }
 
 #[cfg(test)]

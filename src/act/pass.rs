@@ -6,29 +6,18 @@
 //! fails. Only [`Pass::save`], [`Pass::stop`] and [`Pass::carry_out`] write.
 
 mod adopt;
-mod arrays;
 pub mod decide;
-mod disk;
 mod look;
-mod lost;
-pub mod pauses;
-mod requests;
-mod submissions;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Duration, Utc};
 
-pub use adopt::{AttemptNumbers, adopt};
-pub use arrays::{clean as clean_arrays, listings};
+pub use adopt::{AttemptNumbers, adopt, listings, logged_tasks, newest_submission};
 use decide::{Basis, Queue};
-pub use disk::Disk;
-pub use look::{Looked, look, queue_question};
-pub use lost::newest_submission;
-pub use pauses::Pauses;
-pub use requests::MissingScripts;
-pub use submissions::logged_tasks;
+pub use decide::{MissingScripts, Pauses};
+pub use look::{Disk, Looked, look, queue_question};
 
 use crate::act::submit::{Submitted, Submitter};
 use crate::decide::manifest::{Limits, Manifest, Policy};
@@ -149,8 +138,8 @@ impl Pass<'_> {
         tick: &(dyn Fn() + Sync),
     ) -> Result<Decided, PassError> {
         let config = self.config;
-        if lost::may_lack_rows(config, state) {
-            lost::restore(config, store, state);
+        if adopt::may_lack_rows(config, state) {
+            adopt::restore(config, store, state);
         }
         let strays = strays::compare(
             queue(looked)?,
@@ -183,6 +172,9 @@ impl Pass<'_> {
             fair: config.fair,
         };
         let waiting = &strays.waiting;
+        // Of any program, on all queried clusters; array tasks count one by one.
+        let jobs = looked.observation.queue.got().into_iter().flatten();
+        let live_jobs = jobs.filter(|job| job.phase.is_live());
         let basis = Basis {
             config,
             store,
@@ -193,7 +185,7 @@ impl Pass<'_> {
             control: &options.control,
             queue: Some(Queue {
                 jobs_without_row: waiting,
-                live_jobs: live_jobs(looked),
+                live_jobs: live_jobs.count(),
                 limits: &limits,
             }),
             now: (self.clock)(),
@@ -245,6 +237,8 @@ impl Pass<'_> {
         let left = deadline - (self.clock)();
         self.executor
             .set_deadline(left.to_std().unwrap_or_default());
+        // The last part of a pass, in which no submission starts, so that the rows can be saved in time.
+        let reserve = (self.config.deadline / 10).min(std::time::Duration::from_secs(30));
         let mut audit = self.open_audit()?;
         let submitter = Submitter {
             store: locked,
@@ -254,7 +248,7 @@ impl Pass<'_> {
             clock: self.clock,
             pause: self.pause,
             tick,
-            deadline: deadline - chrono_duration(reserve(self.config.deadline)),
+            deadline: deadline - chrono_duration(reserve),
         };
         Ok(submitter.submit(&decided.batches))
     }
@@ -297,11 +291,6 @@ impl Pass<'_> {
     }
 }
 
-/// The last part of a pass, in which no submission starts, so that the rows can be saved in time.
-fn reserve(deadline: std::time::Duration) -> std::time::Duration {
-    (deadline / 10).min(std::time::Duration::from_secs(30))
-}
-
 fn stop_event(at: DateTime<Utc>, words: String) -> Event {
     Event {
         detail: Some(words),
@@ -315,13 +304,6 @@ fn queue(looked: &Looked) -> Result<&[JobReport], PassError> {
         Answer::Failed(message) => Err(PassError::QueueUnknown(message.clone())),
         Answer::Off => Err(PassError::QueueUnknown("this executor has none".to_owned())),
     }
-}
-
-/// The number of the user's pending and running jobs, of any program, on all queried clusters; array
-/// tasks count one by one.
-fn live_jobs(looked: &Looked) -> usize {
-    let jobs = looked.observation.queue.got().into_iter().flatten();
-    jobs.filter(|job| job.phase.is_live()).count()
 }
 
 /// Slurm does not create log directories: a job whose output cannot be opened fails without a trace.

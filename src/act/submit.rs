@@ -5,13 +5,11 @@
 //! `docs/reliability.md`.
 
 mod progress;
-mod report;
-mod run;
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,9 +25,7 @@ use crate::store::journal;
 use crate::store::journal::{Entry, Intent};
 use crate::store::lock::LockError;
 use crate::store::state_file::{LockedStore, StateError};
-use progress::{LONG_WAIT_S, Progress};
-use report::{note_audit_error, of_task};
-use run::{Run, entry};
+use progress::{LONG_WAIT_S, Progress, Run, entry, note_audit_error, of_task};
 
 /// Everything that a submission needs.
 pub struct Submitter<'a> {
@@ -50,13 +46,9 @@ pub struct Submitter<'a> {
 #[derive(Debug, Default)]
 pub struct Submitted {
     pub accepted: Vec<(TaskKey, JobId)>,
-    /// Per procedure: the message of the first refusal, and the number of tasks it holds back.
-    pub refused: BTreeMap<Arc<str>, (String, usize)>,
-    /// Retries whose own resources were refused, which does not affect the procedure's other tasks.
-    pub refused_retries: Vec<RefusedRetry>,
+    /// Tasks that this run does not submit, by the cause.
+    pub held_back: Vec<HeldBack>,
     pub in_doubt: Vec<(TaskKey, String)>,
-    /// Procedures that submit nothing more in this run.
-    pub held: BTreeMap<Arc<str>, Held>,
     /// Why the run stopped before all tasks were tried, and the number of tasks left.
     pub stopped: Option<(Halt, usize)>,
     /// The first error of writing to the audit log.
@@ -65,37 +57,42 @@ pub struct Submitted {
     pub unsaved: Option<StateError>,
 }
 
-/// Refused retries that asked for the same resources.
+/// Tasks of one procedure that were refused, or not even tried.
 #[derive(Debug)]
-pub struct RefusedRetry {
+pub struct HeldBack {
     /// The first task.
     pub key: TaskKey,
-    pub resources: Resources,
-    pub message: String,
-    pub count: usize,
-}
-
-impl RefusedRetry {
-    fn is_like(&self, task: &Prepared) -> bool {
-        self.key.procedure == task.intent.key.procedure && self.resources == task.request.resources
-    }
-}
-
-/// Tasks of one procedure that wait for the next run.
-#[derive(Debug)]
-pub struct Held {
     pub by: HeldBy,
     /// Slurm's message.
     pub message: String,
     pub count: usize,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum HeldBy {
+    Refusal,
+    /// The own resources of a retry were refused, which does not affect the procedure's other tasks.
+    RefusedRetry(Resources),
     /// A limit on the jobs of the account or quality of service.
     Limit,
     /// Several submissions in a row ended in doubt, although squeue works.
     Doubts,
+}
+
+impl HeldBy {
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refusal | Self::RefusedRetry(_))
+    }
+}
+
+impl HeldBack {
+    fn holds(&self, task: &Prepared) -> bool {
+        self.key.procedure == task.intent.key.procedure
+            && match &self.by {
+                HeldBy::RefusedRetry(resources) => *resources == task.request.resources,
+                HeldBy::Refusal | HeldBy::Limit | HeldBy::Doubts => true,
+            }
+    }
 }
 
 /// Why a run stops submitting.
@@ -147,8 +144,8 @@ impl Submitter<'_> {
         let mut stopped = Ok(());
         while let Some(batch) = left.pop_front() {
             match self.submit_batch(&batch, &mut run, progress) {
-                Ok(Next::Done) => batch.tasks.iter().for_each(|_| (self.tick)()),
-                Ok(Next::Instead(parts)) => {
+                Ok(parts) if parts.is_empty() => batch.tasks.iter().for_each(|_| (self.tick)()),
+                Ok(parts) => {
                     let intents = parts.iter().flat_map(|part| self.intents(part));
                     run.unsynced.extend(intents);
                     for part in parts.into_iter().rev() {
@@ -192,48 +189,47 @@ impl Submitter<'_> {
         open().map_err(|error: StateError| (Halt::Journal(error), count(left)))
     }
 
-    /// Submits a batch, and tries again after a transient refusal.
+    /// Submits a batch, and tries again after a transient refusal. Returns smaller batches to submit instead, if any.
     fn submit_batch(
         &mut self,
         batch: &Batch,
         run: &mut Run,
         progress: &mut Progress,
-    ) -> Result<Next, Halt> {
+    ) -> Result<Vec<Batch>, Halt> {
         let Some(first) = batch.tasks.first() else {
-            return Ok(Next::Done);
+            return Ok(Vec::new());
         };
         if progress.holds_back(batch, first) {
-            return Ok(Next::Done);
+            return Ok(Vec::new());
         }
         let mut pauses = PAUSES.into_iter();
         loop {
             let (submission, took) = self.send(batch, first, run, progress)?;
-            let (instead, pause) = match &submission {
-                Submission::Refused { kind, .. } => {
-                    let pause = pauses.next();
-                    let pause = pause.filter(|_| *kind == Refusal::Transient);
-                    (
-                        smaller(batch, *kind, took),
-                        pause.filter(|pause| self.has_time_for(*pause)),
-                    )
-                }
-                _ => (None, None),
+            let parts = smaller(batch, &submission, took);
+            let left = (self.deadline - (self.clock)()).to_std();
+            let pause = match submission {
+                Submission::Refused {
+                    kind: Refusal::Transient,
+                    ..
+                } => pauses
+                    .next()
+                    .filter(|pause| left.is_ok_and(|left| left > *pause)),
+                _ => None,
             };
-            let is_tried_again = instead.is_some() || pause.is_some();
+            let is_tried_again = !parts.is_empty() || pause.is_some();
             self.report(batch, &submission, is_tried_again, &mut progress.out);
-            match (instead, pause) {
-                (Some(parts), _) => return Ok(Next::Instead(parts)),
-                (None, Some(pause)) => (self.pause)(pause),
-                (None, None) => {
-                    let queue_answers = || {
-                        let seen = self.executor.observe(&Question::default());
-                        !matches!(seen.queue, Answer::Failed(_))
-                    };
-                    let is_over =
-                        progress.conclude(batch, first, (submission, took), queue_answers);
-                    return is_over.map(|()| Next::Done);
-                }
+            if !parts.is_empty() {
+                return Ok(parts);
             }
+            let Some(pause) = pause else {
+                let queue_answers = || {
+                    let seen = self.executor.observe(&Question::default());
+                    !matches!(seen.queue, Answer::Failed(_))
+                };
+                let is_over = progress.conclude(batch, first, (submission, took), queue_answers);
+                return is_over.map(|()| Vec::new());
+            };
+            (self.pause)(pause);
         }
     }
 
@@ -287,12 +283,6 @@ impl Submitter<'_> {
         intents.map(Entry::Intent).collect()
     }
 
-    fn has_time_for(&self, pause: Duration) -> bool {
-        (self.deadline - (self.clock)())
-            .to_std()
-            .is_ok_and(|left| left > pause)
-    }
-
     /// Syncs the events, then applies the journal to the rows and saves them, which empties the journal.
     fn fold(&mut self, run: &mut Run, progress: &mut Progress) -> Result<(), StateError> {
         note_audit_error(self.audit.sync(), &mut progress.out);
@@ -311,24 +301,18 @@ impl Submitter<'_> {
     }
 }
 
-/// The next step after a batch.
-enum Next {
-    Done,
-    /// Nothing was accepted; submit these smaller batches instead.
-    Instead(Vec<Batch>),
-}
-
 /// Splits an array that was refused for its size. Not if sbatch waited long before the refusal: then
 /// the controller is full, and each further try would take as long.
-fn smaller(batch: &Batch, kind: Refusal, took: chrono::Duration) -> Option<Vec<Batch>> {
-    match kind {
-        Refusal::Limit if took.num_seconds() < LONG_WAIT_S => batch.halves().map(Vec::from),
+fn smaller(batch: &Batch, submission: &Submission, took: chrono::Duration) -> Vec<Batch> {
+    let Submission::Refused { kind, .. } = submission else {
+        return Vec::new();
+    };
+    match (kind, batch.halves()) {
+        (Refusal::Limit, Some(halves)) if took.num_seconds() < LONG_WAIT_S => Vec::from(halves),
+        (Refusal::ArraySize, Some(halves)) if batch.array.is_some() => Vec::from(halves),
         // If even an array of one task is too large, the cluster allows no arrays.
-        Refusal::ArraySize if batch.array.is_some() => Some(match batch.halves() {
-            Some(halves) => Vec::from(halves),
-            None => batch.one_by_one(),
-        }),
-        _ => None,
+        (Refusal::ArraySize, None) if batch.array.is_some() => batch.one_by_one(),
+        _ => Vec::new(),
     }
 }
 

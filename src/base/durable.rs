@@ -15,11 +15,9 @@ use rustix::io::Errno;
 
 use super::regular::{FileError, if_exists, open_regular, require_regular};
 
-mod leftovers;
 mod temporary;
 
-pub use leftovers::{LEFTOVER_AGE, keep, list_leftovers, remove_leftovers};
-pub use temporary::Temporary;
+pub use temporary::{LEFTOVER_AGE, Temporary, keep, list_leftovers, remove_leftovers};
 
 /// A replacement. `I` identifies a content of the file.
 pub struct Replacement<'a, I> {
@@ -90,7 +88,7 @@ impl<I: PartialEq> Replacement<'_, I> {
             }
             None => None,
         };
-        let temporary = Temporary::write(self.target, self.bytes, old.as_ref())?;
+        let temporary = Temporary::new(self.target, self.bytes, 0o666, old.as_ref())?;
         let is_put = match old {
             Some(old) => self.swap(temporary, &old).map(|()| true)?,
             None => temporary
@@ -137,7 +135,7 @@ impl<I: PartialEq> Replacement<'_, I> {
             Err(error) if has_no_links(&error.source) => {
                 let bytes = open_again(self.target).and_then(|file| content(&file));
                 let bytes = bytes.map_err(FileError::of("read", self.target))?;
-                Temporary::write(backup, &bytes, Some(old))
+                Temporary::new(backup, &bytes, 0o666, Some(old))
             }
             outcome => outcome
                 .map(|(link, ())| link)
@@ -184,14 +182,7 @@ pub fn replace(target: &Path, bytes: &[u8], before: Option<&Vec<u8>>) -> Result<
 /// Reads a whole regular file; `None` if it does not exist.
 pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let read = |file: File| require_regular(&file).and_then(|()| content(&file));
-    let mut tries = 1;
-    loop {
-        match open_again(path).and_then(read) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) if is_stale(&error) && tries < TRIES => tries += 1,
-            outcome => return outcome.map(Some),
-        }
-    }
+    if_exists(again_if(is_stale, || open_again(path).and_then(read)))
 }
 
 /// Reads an open file from its current position to its end.
@@ -208,7 +199,7 @@ pub fn content(mut file: &File) -> io::Result<Vec<u8>> {
 
 /// Creates a complete file at once; false if the name is taken. Does not sync the directory.
 pub fn create(target: &Path, bytes: &[u8], mode: u32) -> io::Result<bool> {
-    Temporary::new(target, bytes, mode)?.put(target)
+    Temporary::new(target, bytes, mode, None)?.put(target)
 }
 
 /// Adds a second name to a file that has one; false if that name is taken.
@@ -233,7 +224,7 @@ pub fn link(from: &Path, to: &Path) -> io::Result<bool> {
 pub fn overwrite(target: &Path, bytes: &[u8], mark: &str) -> Result<(), FileError> {
     make_directory_of(target).map_err(FileError::of("make the directory of", target))?;
     let old = refuse_foreign(target, mark).map_err(FileError::of("replace", target))?;
-    Temporary::write(target, bytes, old.as_ref())?.rename(target, || false)?;
+    Temporary::new(target, bytes, 0o666, old.as_ref())?.rename(target, || false)?;
     remove_leftovers(&[target], LEFTOVER_AGE);
     Ok(())
 }
@@ -266,10 +257,19 @@ pub fn foreign() -> io::Error {
 /// a pipe.
 pub fn open_again(path: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let open = || OpenOptions::new().read(true).custom_flags(flags).open(path);
+    again_if(is_stale, open)
+}
+
+/// Tries up to three times, while the error is of one kind.
+fn again_if<T>(
+    is_worth_it: impl Fn(&io::Error) -> bool,
+    mut work: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
     let mut tries = 1;
     loop {
-        match OpenOptions::new().read(true).custom_flags(flags).open(path) {
-            Err(error) if is_stale(&error) && tries < TRIES => tries += 1,
+        match work() {
+            Err(error) if tries < TRIES && is_worth_it(&error) => tries += 1,
             outcome => return outcome,
         }
     }

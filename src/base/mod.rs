@@ -11,5 +11,4 @@ pub mod run;
 pub mod shell;
 pub mod sys;
 pub mod text;
-pub mod threads;
 pub mod words;

@@ -2,13 +2,14 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::ioctl_fionbio;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// How long to wait for a command to end after SIGTERM, and again after SIGKILL.
@@ -70,8 +71,10 @@ pub fn run(mut command: Command, limit: Duration, most: usize) -> std::io::Resul
         .stderr(Stdio::piped())
         .process_group(0)
         .spawn()?;
-    let mut stdout = Pipe::new(child.stdout.take().map(OwnedFd::from));
-    let mut stderr = Pipe::new(child.stderr.take().map(OwnedFd::from));
+    let mut pipes = [
+        Pipe::new(child.stdout.take().map(OwnedFd::from)),
+        Pipe::new(child.stderr.take().map(OwnedFd::from)),
+    ];
     let deadline = Instant::now().checked_add(limit);
     let left = |deadline: Option<Instant>| match deadline {
         Some(deadline) => deadline.saturating_duration_since(Instant::now()),
@@ -84,12 +87,12 @@ pub fn run(mut command: Command, limit: Duration, most: usize) -> std::io::Resul
         if ended.is_none() {
             ended = status(&mut child).map(|end| (end, Instant::now()));
         }
-        if stdout.bytes.len().max(stderr.bytes.len()) > most {
+        if pipes.iter().any(|pipe| pipe.bytes.len() > most) {
             finish(&mut child);
             ended = Some((End::TooLong { bytes: most }, Instant::now()));
             break;
         }
-        let silent = stdout.is_closed() && stderr.is_closed();
+        let silent = pipes.iter().all(|pipe| pipe.source.is_none());
         match ended {
             Some((_, since)) if silent || since.elapsed() >= LAST_WORDS => break,
             None if left(deadline).is_zero() => break,
@@ -100,7 +103,7 @@ pub fn run(mut command: Command, limit: Duration, most: usize) -> std::io::Resul
             sleep(pause.min(left(deadline)));
             pause = (pause * 2).min(Duration::from_millis(50));
         } else {
-            listen(&mut [&mut stdout, &mut stderr], left(deadline));
+            listen(&mut pipes, left(deadline));
         }
     }
     let end = match ended {
@@ -108,16 +111,17 @@ pub fn run(mut command: Command, limit: Duration, most: usize) -> std::io::Resul
         None => {
             finish(&mut child);
             // The last output may help to find the cause.
-            listen(&mut [&mut stdout, &mut stderr], Duration::ZERO);
+            listen(&mut pipes, Duration::ZERO);
             End::TimedOut {
                 seconds: limit.as_secs(),
             }
         }
     };
+    let [stdout, stderr] = pipes.map(|pipe| String::from_utf8_lossy(&pipe.bytes).into_owned());
     Ok(Ended {
         end,
-        stdout: stdout.text(),
-        stderr: stderr.text(),
+        stdout,
+        stderr,
     })
 }
 
@@ -140,18 +144,10 @@ fn finish(child: &mut Child) {
             // An error means that the group is empty.
             let _ = kill_process_group(group, signal);
         }
+        // The second signal is for children that ignore the first.
         let since = Instant::now();
-        while since.elapsed() < PATIENCE {
-            match child.try_wait() {
-                Ok(None) => sleep(Duration::from_millis(10)),
-                Ok(Some(_)) | Err(_) => {
-                    // For children that ignore SIGTERM.
-                    if let Some(group) = group {
-                        let _ = kill_process_group(group, Signal::KILL);
-                    }
-                    return;
-                }
-            }
+        while since.elapsed() < PATIENCE && matches!(child.try_wait(), Ok(None)) {
+            sleep(Duration::from_millis(10));
         }
     }
 }
@@ -165,21 +161,15 @@ struct Pipe {
 
 impl Pipe {
     fn new(source: Option<OwnedFd>) -> Self {
+        // Reading never waits. This end belongs to this process alone.
+        let source = source.filter(|source| ioctl_fionbio(source, true).is_ok());
         Self {
             source: source.map(File::from),
             bytes: Vec::new(),
         }
     }
 
-    fn is_closed(&self) -> bool {
-        self.source.is_none()
-    }
-
-    fn text(self) -> String {
-        String::from_utf8_lossy(&self.bytes).into_owned()
-    }
-
-    /// Reads what is available; waits if there is nothing yet.
+    /// Reads what is available.
     fn take_some(&mut self) {
         let mut buffer = [0; 65536];
         let Some(source) = &mut self.source else {
@@ -189,30 +179,24 @@ impl Pipe {
             Ok(count @ 1..) => self
                 .bytes
                 .extend_from_slice(buffer.get(..count).unwrap_or_default()),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error)
+                if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
             Ok(0) | Err(_) => self.source = None,
         }
     }
 }
 
 /// Waits up to a tenth of a second for something to read, and reads it.
-fn listen(pipes: &mut [&mut Pipe], most: Duration) {
+fn listen(pipes: &mut [Pipe], most: Duration) {
     let timeout = Timespec {
         tv_sec: 0,
         tv_nsec: most.min(Duration::from_millis(100)).subsec_nanos().into(),
     };
-    let mut open: Vec<&mut Pipe> = Vec::new();
-    open.extend(pipes.iter_mut().map(|pipe| &mut **pipe));
-    open.retain(|pipe| !pipe.is_closed());
-    let fds = open.iter().filter_map(|pipe| pipe.source.as_ref());
-    let mut fds: Vec<PollFd<'_>> = fds
-        .map(|source| PollFd::from_borrowed_fd(source.as_fd(), PollFlags::IN))
+    let open = pipes.iter().filter_map(|pipe| pipe.source.as_ref());
+    let mut fds: Vec<PollFd<'_>> = open
+        .map(|source| PollFd::new(source, PollFlags::IN))
         .collect();
-    if poll(&mut fds, Some(&timeout)).is_err() {
-        return;
-    }
-    let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-    for (pipe, _) in open.into_iter().zip(ready).filter(|(_, ready)| *ready) {
-        pipe.take_some();
-    }
+    // An error means that a signal came.
+    let _ = poll(&mut fds, Some(&timeout));
+    pipes.iter_mut().for_each(Pipe::take_some);
 }

@@ -7,14 +7,10 @@
     reason = "the one module that reads time and environment"
 )]
 
-use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::hash::{BuildHasher as _, RandomState};
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::process::CommandExt as _;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 use chrono::{DateTime, Local, SubsecRound, Utc};
 
@@ -22,37 +18,6 @@ use chrono::{DateTime, Local, SubsecRound, Utc};
 pub fn now() -> DateTime<Utc> {
     Utc::now().trunc_subsecs(6)
 }
-
-/// Restarts the program without `TZ` if that names anything but a small regular file: reading a zone from a pipe or a
-/// device would never end, here and in Slurm's programs.
-pub fn leave_unusable_zone() {
-    // Where the C library looks for zones (tzset(3)); joining an absolute path gives that path itself.
-    let Some(zone) = env("TZ") else { return };
-    let name = zone.as_bytes();
-    let name = OsStr::from_bytes(name.strip_prefix(b":").unwrap_or(name));
-    let is_unusable = ZONES.iter().any(|dir| {
-        let found = std::fs::metadata(Path::new(dir).join(name));
-        found.is_ok_and(|found| !found.is_file() || found.len() > LARGEST_ZONE)
-    });
-    let mut words = std::env::args_os();
-    if is_unusable && let (Some(called), Ok(program)) = (words.next(), std::env::current_exe()) {
-        // If this fails, the program continues as it was started.
-        let _ = std::process::Command::new(program)
-            .arg0(called)
-            .args(words)
-            .env_remove("TZ")
-            .exec();
-    }
-}
-
-const ZONES: [&str; 4] = [
-    "/usr/share/zoneinfo",
-    "/share/zoneinfo",
-    "/etc/zoneinfo",
-    "/usr/share/lib/zoneinfo",
-];
-/// In bytes; real zone files have a few thousand.
-const LARGEST_ZONE: u64 = 1 << 20;
 
 /// A time for people, in their time zone: `2026-01-02 04:04 +01:00`. Files, CSV and JSON have UTC. No decision
 /// depends on the zone, so pure modules may call this for their texts.
@@ -91,18 +56,10 @@ pub fn user_name() -> String {
 
 /// A user id for people, with the name if the system knows one: `alice (uid 1000)`.
 pub fn user(uid: u32) -> String {
-    // A table may show a user in each row, and the system may look names up over the network.
-    static KNOWN: Mutex<BTreeMap<u32, String>> = Mutex::new(BTreeMap::new());
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let text = known.entry(uid).or_insert_with(|| {
-        let found = uzers::get_user_by_uid(uid);
-        let name = found.map(|user| user.name().to_string_lossy().into_owned());
-        name.map_or_else(
-            || format!("uid {uid}"),
-            |name| format!("{name} (uid {uid})"),
-        )
-    });
-    text.clone()
+    match uzers::get_user_by_uid(uid) {
+        Some(user) => format!("{} (uid {uid})", user.name().to_string_lossy()),
+        None => format!("uid {uid}"),
+    }
 }
 
 /// Turns a write above the file size limit (`ulimit -f`) into an ordinary error: otherwise SIGXFSZ ends the process

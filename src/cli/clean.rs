@@ -11,8 +11,7 @@ use super::args::CleanArgs;
 use super::context::Context;
 use super::error::{Failure, Result};
 use super::output::Printer;
-use crate::act::clean::logs::{LogsError, OldLogs};
-use crate::act::clean::{log_names, logs, obsolete_rows};
+use crate::act::clean::{LogsError, OldLogs, find_logs, log_names, obsolete_rows};
 use crate::base::exit::Exit;
 use crate::base::sys;
 use crate::base::text::{plural, size};
@@ -131,7 +130,7 @@ fn old_logs(context: &Context, state: &State, before: DateTime<Utc>) -> Result<V
         return Ok(Vec::new());
     };
     let names = log_names(state, &context.store.read_attempts()?, before);
-    let mut old = logs::find(log_dir, &names, &config.roots(), before).map_err(unremoved)?;
+    let mut old = find_logs(log_dir, &names, &config.roots(), before).map_err(unremoved)?;
     old.retain(|old| !old.files.is_empty());
     Ok(old)
 }

@@ -57,7 +57,6 @@ use crate::show::notify::Figures;
 /// Runs the program and returns its exit code. Called by `main` only.
 pub fn main() -> ExitCode {
     sys::survive_file_size_limit();
-    sys::leave_unusable_zone();
     if complete::answer() {
         return ExitCode::from(Exit::Done.code());
     }

@@ -10,7 +10,7 @@ use super::error::Result;
 use super::failed::hint_at_failures;
 use super::output::Printer;
 use crate::act::pass::Pauses;
-use crate::act::pass::pauses::event;
+use crate::act::pass::decide::event;
 use crate::base::exit::Exit;
 use crate::base::sys;
 use crate::base::text::{maybe, plural};

@@ -312,7 +312,7 @@ fn requeue_warning(row: &TaskRow, config: &Config, accept_outputs: bool) -> Stri
     match of_failed(row, config) {
         Some(other) => format!(
             "{key}: {other} again; {left}: set `executor: {}` again, or wait a day",
-            other.owner()
+            other.owner
         ),
         None => format!(
             "{key}: Slurm is not responding, so its job may have been requeued; {left}: repeat the command when Slurm responds"

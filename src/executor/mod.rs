@@ -30,10 +30,12 @@ pub const ACCOUNTING_LAG: TimeDelta = TimeDelta::seconds(60);
 /// Submits, observes and cancels jobs.
 pub trait Executor {
     /// Checks that jobs can be submitted at all (the programs exist). Starts nothing.
-    fn preflight(&self) -> Result<(), ExecutorError>;
+    fn preflight(&self) -> Result<(), ExecutorError> {
+        Ok(())
+    }
 
-    /// The exact command line that [`Self::submit`] would run, for people and the audit log.
-    fn command_line(&self, request: &JobRequest) -> Vec<String>;
+    /// The exact command line that [`Self::submit`] or [`Self::submit_array`] would run, for people and the audit log.
+    fn command_line(&self, tasks: &[&JobRequest], array: Option<&ArrayJob>) -> Vec<String>;
 
     /// The path of a script, or an error with the places that were searched. Starts nothing.
     fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError>;
@@ -46,19 +48,9 @@ pub trait Executor {
     /// Submits one job. Never panics and never loses an answer: an uncertain one is [`Submission::InDoubt`].
     fn submit(&mut self, request: &JobRequest) -> Submission;
 
-    /// True if [`Self::submit_array`] is supported.
-    fn takes_arrays(&self) -> bool {
-        false
-    }
-
     /// The maximum number of tasks in a job array; 0 if there are no arrays. Called only if an array is wanted.
     fn array_limit(&mut self) -> usize {
         0
-    }
-
-    /// The exact command line that [`Self::submit_array`] would run.
-    fn array_command_line(&self, _array: &ArrayJob, _tasks: &[&JobRequest]) -> Vec<String> {
-        Vec::new()
     }
 
     /// Submits several tasks as one job array, indexed by position; [`Submission::Accepted`] has the

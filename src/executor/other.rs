@@ -13,7 +13,7 @@ pub const REQUEUE_TIME: TimeDelta = TimeDelta::days(1);
 pub struct OtherExecutor<'a> {
     /// `None` for a submission in doubt.
     job_id: Option<&'a JobId>,
-    owner: ExecutorKind,
+    pub owner: ExecutorKind,
     configured: ExecutorKind,
 }
 
@@ -51,14 +51,8 @@ impl<'a> OtherExecutor<'a> {
 
     /// `job 7`, or `a submission in doubt`.
     pub fn name(&self) -> String {
-        self.job_id.map_or_else(
-            || "a submission in doubt".to_owned(),
-            |id| format!("job {id}"),
-        )
-    }
-
-    pub fn owner(&self) -> ExecutorKind {
-        self.owner
+        let job = self.job_id.map(|id| format!("job {id}"));
+        job.unwrap_or_else(|| "a submission in doubt".to_owned())
     }
 
     pub fn remedy(&self) -> String {
@@ -76,12 +70,10 @@ impl<'a> OtherExecutor<'a> {
 
 impl std::fmt::Display for OtherExecutor<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (name, owner, own) = (self.name(), self.owner, self.configured);
         write!(
             f,
-            "{} belongs to `executor: {}`, so its state is unknown with `executor: {}`",
-            self.name(),
-            self.owner,
-            self.configured
+            "{name} belongs to `executor: {owner}`, so its state is unknown with `executor: {own}`"
         )
     }
 }

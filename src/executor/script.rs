@@ -1,15 +1,15 @@
 //! Finds and checks job scripts before submission.
 //!
-//! The rules are sbatch's, so that Slurm accepts every script that the local executor accepts.
-
-pub mod header;
+//! The rules are sbatch's, so that Slurm accepts every script that the local executor accepts. sbatch takes options from
+//! lines that begin with `#SBATCH`, up to the first line that is neither blank nor a comment. Words are split at white
+//! space; `'`, `"` and `\` quote, `#` begins a comment.
 
 use std::ffi::OsStr;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use crate::executor::ExecutorError;
-use crate::model::procedure::options::Arguments;
+use crate::model::procedure::options::{Arguments, Class};
 
 /// The default of Slurm's `SchedulerParameters=max_script_size`.
 const MAX_SIZE: u64 = 4 << 20;
@@ -83,20 +83,20 @@ pub fn find_script(
 
 /// Refuses a script whose `#SBATCH` lines change how sbatch answers. sbatch itself reports an unreadable script.
 pub fn check_header(path: &Path) -> Result<(), ExecutorError> {
-    match beginning(path).and_then(|text| header::unfit(&text)) {
+    match beginning(path).and_then(|text| unfit(&text)) {
         None => Ok(()),
-        Some(unfit) => Err(ExecutorError::ScriptUnfit {
+        Some((line, option, why)) => Err(ExecutorError::ScriptUnfit {
             path: path.to_owned(),
-            line: unfit.line,
-            option: unfit.option,
-            why: unfit.why,
+            line,
+            option,
+            why,
         }),
     }
 }
 
 /// The options in a script's `#SBATCH` lines; none if it is unreadable.
 pub fn header_of(path: &Path) -> Arguments {
-    header::options(&beginning(path).unwrap_or_default())
+    options(&beginning(path).unwrap_or_default())
 }
 
 fn beginning(path: &Path) -> Option<Vec<u8>> {
@@ -189,124 +189,55 @@ fn here_document(line: &str) -> Option<String> {
     is_word.then_some(word)
 }
 
-#[cfg(test)]
-mod tests {
-    use std::ffi::OsString;
+const MAGIC: &[u8] = b"#SBATCH";
 
-    use super::*;
+/// The lines before the first one that is neither blank nor a comment.
+pub fn header(script: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let lines = script.split(|byte| *byte == b'\n').enumerate();
+    lines.take_while(|(_, line)| matches!(line.trim_ascii_start().first(), None | Some(b'#')))
+}
 
-    fn write(path: &Path) {
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, "#!/bin/sh\n").unwrap();
-    }
-
-    #[test]
-    fn the_first_place_with_the_script_wins() {
-        let dir = tempfile::tempdir().unwrap();
-        let [scripts, config, bin] = ["scripts", "config", "bin"].map(|name| dir.path().join(name));
-        let dirs = [scripts.clone(), config.clone()];
-        let path: OsString = bin.clone().into();
-        let find = |script: &str| find_script(script, &dirs, Some(&path)).ok();
-
-        write(&bin.join("a.sh"));
-        assert_eq!(find("a.sh"), Some(bin.join("a.sh")));
-        write(&config.join("a.sh"));
-        assert_eq!(find("a.sh"), Some(config.join("a.sh")));
-        write(&scripts.join("a.sh"));
-        assert_eq!(find("a.sh"), Some(scripts.join("a.sh")));
-        let absolute = bin.join("a.sh");
-        assert_eq!(find(absolute.to_str().unwrap()), Some(absolute));
-
-        write(&config.join("sub/b.sh"));
-        write(&bin.join("sub/c.sh"));
-        assert_eq!(find("sub/b.sh"), Some(config.join("sub/b.sh")));
-        assert_eq!(
-            find("sub/c.sh"),
-            None,
-            "only bare names are searched in PATH"
-        );
-    }
-
-    #[test]
-    fn d30_the_error_lists_the_places_and_obstacles() {
-        let dir = tempfile::tempdir().unwrap();
-        let scripts = dir.path().join("scripts");
-        std::fs::create_dir_all(scripts.join("a.sh")).unwrap();
-        let error = find_script("a.sh", &[scripts], Some(OsStr::new("/nowhere:/else::rel")))
-            .unwrap_err()
-            .to_string();
-        let places = format!("{}/scripts/a.sh (not a file), PATH", dir.path().display());
-        assert_eq!(
-            error,
-            format!("script 'a.sh' was not found (looked in {places})")
-        );
-    }
-
-    #[test]
-    fn interpreter_lines_are_split_as_the_kernel_does() {
-        let table: &[(&[u8], Option<&[&str]>)] = &[
-            (b"#!/bin/bash\necho", Some(&["/bin/bash"])),
-            (
-                b"#! /usr/bin/env -S bash -e \n",
-                Some(&["/usr/bin/env", "-S bash -e"]),
-            ),
-            (b"#!\t/bin/sh\t-x", Some(&["/bin/sh", "-x"])),
-            (b"#!\n", None),
-            (b"#!bash\n", None),
-            (b"", None),
-            (b"echo\n#!/bin/sh\n", None),
-            (b"#!/bin/\xff\n", None),
-            (b"\x7fELF", None),
-        ];
-        for (text, expected) in table {
-            let expected = expected.map(|words| words.iter().map(|w| (*w).to_owned()).collect());
-            assert_eq!(interpreter(text), expected, "{}", text.escape_ascii());
+/// The words after `#SBATCH` as sbatch sees them. A quotation without end extends to the end of the line (sbatch
+/// refuses the script).
+fn words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => word.get_or_insert_default().extend(chars.next()),
+            _ if quote == Some(c) => quote = None,
+            _ if quote.is_some() => word.get_or_insert_default().push(c),
+            '"' | '\'' => quote = Some(c),
+            '#' => break,
+            _ if c.is_ascii_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(c),
         }
     }
-
-    #[test]
-    fn directives_after_the_first_command_are_ignored() {
-        let script = "#!/bin/bash\n#SBATCH --mem=1G\n\n# note\n  #SBATCH --indented\n##SBATCH --off\n\
-            #SBATCHES\nmodule load x\n#SBATCH --mem=64G\ncat <<'EOF' >job.sh\n#SBATCH --inner\nEOF\n\
-            x=$((1<<2))\n#SBATCH\n";
-        let found = ignored_directives(script.as_bytes());
-        let found: Vec<_> = found.iter().map(|(n, text)| (*n, text.as_str())).collect();
-        assert_eq!(
-            found,
-            [
-                (5, "#SBATCH --indented"),
-                (9, "#SBATCH --mem=64G"),
-                (14, "#SBATCH")
-            ]
-        );
-        assert_eq!(ignored_directives(b"\xff\n#SBATCH --x").len(), 1);
-        assert_eq!(ignored_directives(b""), []);
-    }
-
-    #[test]
-    fn scripts_that_sbatch_refuses_are_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("a.sh");
-        let read = |text: &[u8]| {
-            std::fs::write(&path, text).unwrap();
-            Script::read(&path)
-        };
-        assert!(matches!(
-            read(b"echo\n"),
-            Err(ScriptError::NoInterpreter(_))
-        ));
-        assert!(matches!(
-            read(b"#!/bin/sh\r\n"),
-            Err(ScriptError::DosLineBreaks(_))
-        ));
-        let mut large = b"#!/bin/sh\n".to_vec();
-        large.resize(MAX_SIZE as usize, b'#');
-        assert!(read(&large).is_ok());
-        large.push(b'#');
-        assert!(matches!(read(&large), Err(ScriptError::TooLarge(_))));
-        assert!(matches!(
-            Script::read(&dir.path().join("none")),
-            Err(ScriptError::Read { .. })
-        ));
-    }
+    words.extend(word);
+    words
 }
+
+/// The options that sbatch takes from a script, with line numbers from 1.
+pub fn options(script: &[u8]) -> Arguments {
+    let lines = header(script).filter_map(|(at, line)| {
+        let text = String::from_utf8_lossy(line.strip_prefix(MAGIC)?);
+        Some(words(&text).into_iter().map(move |word| (at + 1, word)))
+    });
+    Arguments::parse(lines.flatten())
+}
+
+/// The first option that changes how sbatch answers or keeps its job from being found, if any: its line, its text and
+/// the reason.
+pub fn unfit(script: &[u8]) -> Option<(usize, String, &'static str)> {
+    options(script)
+        .iter()
+        .find_map(|argument| match argument.option?.class {
+            Class::Unfit(why) => Some((argument.at, argument.word.clone(), why)),
+            _ => None,
+        })
+}
+
+#[cfg(test)]
+mod tests;

@@ -32,7 +32,7 @@ pub use tasks::{
 };
 pub use words::{decision_cell, decision_text, job_of, reason_of, reason_summary};
 
-use crate::base::threads;
+use crate::base::parallel;
 use crate::decide::manifest::{Manifest, Planned};
 use crate::model::procedure::ProcedureDag;
 
@@ -168,7 +168,7 @@ pub(crate) fn frame(columns: Vec<Column>) -> Result<DataFrame, TableError> {
 }
 
 fn with_threads<T>(work: impl FnOnce() -> PolarsResult<T>) -> Result<T, TableError> {
-    Ok(threads::with_threads(work).map_err(TableError::Threads)??)
+    Ok(parallel::with_threads(work).map_err(TableError::Threads)??)
 }
 
 #[cfg(test)]

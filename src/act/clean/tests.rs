@@ -112,7 +112,7 @@ mod files {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    use super::super::logs::{LogsError, find};
+    use super::super::{LogsError, find_logs as find};
     use super::*;
 
     fn names(procedures: &[&str]) -> BTreeMap<String, HashSet<String>> {
@@ -179,6 +179,7 @@ mod files {
         left.sort();
         let expected = [
             "a_sub-1_7.err",
+            "a_sub-1_7.out",
             "a_sub-1_7.out.gz",
             "a_sub-1_8.out",
             "a_sub-1_9.out",

@@ -1,27 +1,36 @@
-//! The decisions of a pass, in order, for commands that act and for commands that only report.
+//! The decisions of a pass, in order, for commands that act and for commands that only report: the plan, the pauses,
+//! the limits, and the requests of due tasks.
 //!
 //! All of them decide here, so a dry run, `explain` and `manifest` report exactly what `run` does. Reads the files
 //! beside the state, changes nothing.
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use chrono::{DateTime, Utc};
 
-use super::lost::may_lack_rows;
-use super::{Pauses, lost};
+use super::{AttemptNumbers, Pass, adopt};
+use crate::decide::manifest::breaker::{self, Streak};
 use crate::decide::manifest::{
-    Input, Limits, Manifest, NewestAttempts, Policy, RemovedProcedures, World, limits, plan,
+    Decision, Due, Input, Limits, Manifest, NewestAttempts, Policy, RemovedProcedures, World,
+    limits, plan,
 };
+use crate::decide::request::{self, Batch, Prepared, RequestContext, batch};
 use crate::decide::safety::{Counts, Trust, drop};
+use crate::executor::ExecutorError;
+use crate::executor::script::header_of;
 use crate::gather::completion::Completions;
 use crate::gather::sessions::dicom;
 use crate::model::bids::{Dicom, Session};
 use crate::model::config::Config;
 use crate::model::job::JobId;
+use crate::model::procedure::ArrayMode;
+use crate::model::procedure::options::Arguments;
 use crate::model::state::{State, TaskKey, TaskRow};
-use crate::store::control::Control;
+use crate::store::audit_log::{Event, EventKind};
+use crate::store::control::{Control, Pause, PauseCause};
 use crate::store::state_file::{StateError, Store};
 
 /// The input of the decisions.
@@ -77,10 +86,11 @@ impl Basis<'_> {
         let found = OnceLock::new();
         let newest = || {
             let newest = found.get_or_init(|| {
-                let lost = match state.meta.begun_anew.is_some() || may_lack_rows(config, state) {
-                    true => lost::rows(config, self.store, state),
-                    false => Vec::new(),
-                };
+                let lost =
+                    match state.meta.begun_anew.is_some() || adopt::may_lack_rows(config, state) {
+                        true => adopt::rows(config, self.store, state),
+                        false => Vec::new(),
+                    };
                 let all = [earlier(), &lost].concat();
                 Arc::new(NewestAttempts::of(state, &all, &config.procedures))
             });
@@ -151,5 +161,182 @@ impl Basis<'_> {
             pauses,
             attempts: read.into_inner().transpose()?.unwrap_or_default(),
         })
+    }
+}
+
+/// All pauses, including those that begin now.
+#[derive(Debug, Clone, Default)]
+pub struct Pauses {
+    /// Includes the pauses of [`Self::tripped`].
+    pub control: Control,
+    /// Consecutive failures by procedure, if they were counted.
+    pub streaks: BTreeMap<Arc<str>, Streak>,
+    /// Procedures that the circuit breaker pauses now.
+    pub tripped: Vec<Arc<str>>,
+}
+
+impl Pauses {
+    /// Evaluates all attempts: the attempts file, attempts that were just superseded, and the rows.
+    pub fn evaluate(
+        config: &Config,
+        control: &Control,
+        attempts: &[TaskRow],
+        state: &State,
+        now: DateTime<Utc>,
+    ) -> Self {
+        let all = state
+            .rows()
+            .iter()
+            .chain(state.superseded())
+            .chain(attempts);
+        let streaks = breaker::streaks(all, control, now);
+        let mut control = control.clone();
+        control.forget_before(breaker::horizon(now));
+        let tripped = breaker::trip(&streaks, &config.procedures, &control, now);
+        for (name, pause) in &tripped {
+            control.switch_mut(Some(name)).paused = Some(pause.clone());
+        }
+        Self {
+            control,
+            streaks,
+            tripped: tripped.into_iter().map(|(name, _)| name).collect(),
+        }
+    }
+
+    /// Reads the files, for commands that do not decide.
+    pub fn read(
+        config: &Config,
+        store: &Store,
+        state: &State,
+        now: DateTime<Utc>,
+    ) -> Result<Self, StateError> {
+        let control = store.read_control()?;
+        let attempts = match Self::needs_attempts(state, &control, false, now) {
+            true => store.read_attempts()?,
+            false => Vec::new(),
+        };
+        Ok(Self::evaluate(config, &control, &attempts, state, now))
+    }
+
+    /// True if the earlier attempts are needed. Most passes find nothing due and need not read the growing file;
+    /// then they are needed only if the rows show a failure after the last success of a procedure.
+    pub(super) fn needs_attempts(
+        state: &State,
+        control: &Control,
+        is_due: bool,
+        now: DateTime<Utc>,
+    ) -> bool {
+        is_due || !breaker::streaks(state.rows().iter(), control, now).is_empty()
+    }
+
+    /// The events of the pauses that begin now.
+    pub fn events(&self, now: DateTime<Utc>) -> impl Iterator<Item = Event> {
+        self.tripped.iter().filter_map(move |name| {
+            let pause = self.control.procedures.get(name)?.paused.as_ref()?;
+            Some(event(now, EventKind::Paused, Some(name), Some(pause)))
+        })
+    }
+}
+
+/// The event of a pause or of its end; without a procedure, for the whole study.
+pub fn event(
+    now: DateTime<Utc>,
+    kind: EventKind,
+    procedure: Option<&Arc<str>>,
+    pause: Option<&Pause>,
+) -> Event {
+    let (detail, extra) = match pause.map(|pause| &pause.cause) {
+        None => (None, Vec::new()),
+        Some(PauseCause::Person { by, note }) => (
+            note.clone(),
+            vec![("cause", "person".into()), ("by", by.as_str().into())],
+        ),
+        Some(PauseCause::Failures { count }) => (
+            Some(format!("{count} jobs in a row failed")),
+            vec![("cause", "failures".into()), ("count", (*count).into())],
+        ),
+    };
+    Event {
+        key: procedure.map(|name| TaskKey::new("", "", name)),
+        detail,
+        extra,
+        ..Event::new(now, kind)
+    }
+}
+
+/// Per procedure: the error about its script, and the number of tasks it holds back.
+pub type MissingScripts = BTreeMap<Arc<str>, (ExecutorError, usize)>;
+
+impl Pass<'_> {
+    /// Builds the requests of all due tasks whose scripts exist; the others are counted by procedure,
+    /// and left out unless this is a preview.
+    pub(super) fn prepare(
+        &self,
+        manifest: &Manifest,
+        history: &AttemptNumbers,
+        state: &State,
+        is_preview: bool,
+    ) -> (Vec<Prepared>, MissingScripts) {
+        // Also for procedures without due tasks: a typing error should show at once.
+        let mut missing: MissingScripts = self
+            .config
+            .procedures
+            .iter()
+            .filter_map(|(_, procedure)| {
+                let error = self.executor.find_script(&procedure.script).err()?;
+                Some((Arc::clone(&procedure.name), (error, 0)))
+            })
+            .collect();
+        let mut tasks = Vec::new();
+        let unread = Arguments::default();
+        let mut headers: BTreeMap<&str, Arguments> = BTreeMap::new();
+        let now = (self.clock)();
+        for planned in manifest.due() {
+            let procedure = self.config.procedures.get(planned.procedure);
+            if let Some((_, count)) = missing.get_mut(&procedure.name) {
+                *count += 1;
+                if !is_preview {
+                    continue;
+                }
+            }
+            let key = &planned.key;
+            let (attempt, last_reason) = history.next(key);
+            let is_retry = matches!(planned.decision, Decision::Submit(Due::Retry { .. }));
+            let script = if is_retry {
+                headers.entry(&procedure.script).or_insert_with(|| {
+                    let path = self.executor.find_script(&procedure.script);
+                    path.map(|path| header_of(&path)).unwrap_or_default()
+                })
+            } else {
+                &unread
+            };
+            tasks.push(request::prepare(
+                self.config,
+                planned,
+                &RequestContext {
+                    project: self.project,
+                    attempt,
+                    last_reason,
+                    row: state.get(key),
+                    script,
+                    now,
+                    run_id: self.run_id,
+                },
+            ));
+        }
+        (tasks, missing)
+    }
+
+    /// Groups tasks that can be submitted together into arrays, if configured.
+    pub(super) fn group(&mut self, tasks: Vec<Prepared>, dir: &Path) -> Vec<Batch> {
+        let procedures = &self.config.procedures;
+        let mode = |name: &str| match procedures.find(name) {
+            Some(id) => {
+                let rules = &procedures.get(id).rules;
+                (rules.array, rules.array_throttle)
+            }
+            None => (ArrayMode::Never, None),
+        };
+        batch::group(tasks, &mode, &mut || self.executor.array_limit(), dir)
     }
 }

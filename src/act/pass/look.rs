@@ -1,22 +1,26 @@
-//! The first step of a pass: asks the executor about the rows in flight and updates them.
+//! The first step of a pass: asks the executor about the rows in flight, reads the outputs of ended jobs, and updates
+//! the rows.
 //!
 //! In memory only: nothing here submits or saves.
 
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
 
-use super::disk::{Asked, Disk};
-use super::lost::may_lack_rows;
+use super::adopt::{event, may_lack_rows};
 use super::{Pass, chrono_duration};
+use crate::base::parallel;
 use crate::base::text::maybe;
 use crate::decide::reconcile;
-use crate::decide::reconcile::{OutputSource, Patience};
+use crate::decide::reconcile::{OutputSource, Outputs, Patience};
 use crate::executor::{Answer, Executor, Observation, OtherExecutor, Phase, Question};
-use crate::gather::completion::Completions;
+use crate::gather::completion::{Completion, Completions};
+use crate::model::bids::{SessionLabel, SubjectLabel};
 use crate::model::config::Config;
 use crate::model::job::{JobId, array};
-use crate::model::procedure::options;
+use crate::model::procedure::{ProcedureId, SubmitRules, options};
 use crate::model::state::transition::{Cause, Change, Outcome};
 use crate::model::state::{Reason, State, TaskKey, TaskRow, TaskStatus, transition};
 use crate::store::audit_log::{Event, EventKind};
@@ -71,12 +75,8 @@ impl Looked {
         !is_known
             && row
                 .submitted_at
-                .is_none_or(|at| now - at >= settle_time(config))
+                .is_none_or(|at| now - at >= chrono_duration(config.settle_time))
     }
-}
-
-fn settle_time(config: &Config) -> Duration {
-    chrono_duration(config.settle_time)
 }
 
 /// Asks the executor about the rows in flight and updates them, in memory.
@@ -98,7 +98,7 @@ pub fn look(
     let patience = Patience {
         lost_grace: chrono_duration(config.lost_grace),
         absence_grace: chrono_duration(config.absence_grace),
-        settle_time: settle_time(config),
+        settle_time: chrono_duration(config.settle_time),
     };
     let judge = |outputs: &dyn OutputSource| {
         reconcile::reconcile(state, &looked.observation, outputs, &patience, asked_at)
@@ -225,15 +225,96 @@ fn failure<T>(answer: &Answer<T>) -> Option<String> {
     }
 }
 
-pub(super) fn event(at: DateTime<Utc>, cause: &Cause, old: TaskStatus, row: &TaskRow) -> Event {
-    let kind = match cause {
-        Cause::Adoption(_) => EventKind::Adopted,
-        _ if old == row.status => EventKind::ReasonChange,
-        _ => EventKind::StatusChange,
-    };
-    Event {
-        old_status: Some(old),
-        new_status: Some(row.status),
-        ..Event::of(row, at, kind)
+/// The outputs of the configured procedures.
+pub struct Disk<'a> {
+    pub config: &'a Config,
+    completions: &'a dyn Completions,
+    /// Outputs that were read in advance.
+    known: HashMap<(TaskKey, bool), Outputs>,
+}
+
+/// A recorder of the outputs that are asked for, and whether their age matters; reports all as missing.
+#[derive(Debug, Default)]
+struct Asked(RefCell<BTreeSet<(TaskKey, bool)>>);
+
+impl<'a> Disk<'a> {
+    pub fn new(config: &'a Config, completions: &'a dyn Completions) -> Self {
+        Self {
+            config,
+            completions,
+            known: HashMap::new(),
+        }
+    }
+
+    /// Reads all outputs that were asked for, several subjects in parallel.
+    fn read_ahead(&mut self, asked: Asked) {
+        let asked: Vec<(TaskKey, bool)> = asked.0.into_inner().into_iter().collect();
+        // Tasks of one subject share what is read.
+        let subjects: Vec<&[(TaskKey, bool)]> = asked
+            .chunk_by(|(a, _), (b, _)| a.subject == b.subject)
+            .collect();
+        let found = parallel::map(&subjects, self.config.scan_threads, |tasks| {
+            let look = |(key, wants_age): &(TaskKey, bool)| self.outputs(key, *wants_age);
+            tasks.iter().map(look).collect::<Vec<_>>()
+        });
+        self.known = asked.into_iter().zip(found.into_iter().flatten()).collect();
+    }
+
+    /// `None` if the key names nothing in the current configuration.
+    fn task(&self, key: &TaskKey) -> Option<(ProcedureId, SubjectLabel, SessionLabel)> {
+        let (subject, session) = key.labels()?;
+        let procedure = self.config.procedures.find(&key.procedure)?;
+        Some((procedure, subject, session))
+    }
+}
+
+impl OutputSource for Disk<'_> {
+    fn outputs(&self, key: &TaskKey, wants_age: bool) -> Outputs {
+        if let Some(outputs) = self.known.get(&(key.clone(), wants_age)) {
+            return *outputs;
+        }
+        let Some((procedure, subject, session)) = self.task(key) else {
+            return Outputs::NoRule;
+        };
+        let disk = self.completions.for_subject_now_and_later(&subject);
+        match disk.completion(procedure, &session) {
+            Completion::Complete | Completion::NotApplicable => Outputs::Complete {
+                newest: wants_age
+                    .then(|| disk.newest_output(procedure, &session))
+                    .flatten(),
+            },
+            Completion::Incomplete => Outputs::Missing,
+            Completion::Unreadable(_) => Outputs::Unreadable,
+        }
+    }
+
+    fn output_grace(&self, key: &TaskKey) -> Duration {
+        let mut grace = self.config.output_grace;
+        if let Some((procedure, subject, session)) = self.task(key) {
+            let own = self.config.procedures.get(procedure).output_grace;
+            grace = own.unwrap_or(grace);
+            let disk = self.completions.for_subject_now_and_later(&subject);
+            if !grace.is_zero() && disk.is_forbidden(procedure, &session) {
+                return Duration::zero();
+            }
+        }
+        chrono_duration(grace)
+    }
+
+    fn rules(&self, key: &TaskKey) -> Option<&SubmitRules> {
+        let procedures = &self.config.procedures;
+        let own = procedures.find(&key.procedure)?;
+        Some(&procedures.get(own).rules)
+    }
+}
+
+impl OutputSource for Asked {
+    fn outputs(&self, key: &TaskKey, wants_age: bool) -> Outputs {
+        self.0.borrow_mut().insert((key.clone(), wants_age));
+        Outputs::Missing
+    }
+
+    fn output_grace(&self, _: &TaskKey) -> Duration {
+        Duration::zero()
     }
 }

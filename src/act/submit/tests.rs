@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::progress::MAX_DOUBTS;
 use super::*;
 use crate::decide::request::batch::testing::prepared;
-use crate::executor::{ExecutorError, Observation};
+use crate::executor::{ArrayJob, ExecutorError, Observation};
 use crate::model::job::JobRef;
 use crate::model::state::testing::at;
 use crate::store::state_file::Store;
@@ -21,11 +21,7 @@ struct Slow<'a> {
 }
 
 impl Executor for Slow<'_> {
-    fn preflight(&self) -> Result<(), ExecutorError> {
-        Ok(())
-    }
-
-    fn command_line(&self, _: &JobRequest) -> Vec<String> {
+    fn command_line(&self, _: &[&JobRequest], _: Option<&ArrayJob>) -> Vec<String> {
         Vec::new()
     }
 
@@ -220,21 +216,27 @@ fn a1_refusals_limits_and_doubts_stop_only_their_own_procedure() {
     };
     let procedures = ["prep", "mriqc"].repeat(5);
     for (answer, calls, held) in [
-        (limit(Refusal::Permanent, "no such node"), 6, None),
+        (
+            limit(Refusal::Permanent, "no such node"),
+            6,
+            (HeldBy::Refusal, 5),
+        ),
         (
             limit(Refusal::Limit, "QOSMaxSubmitJobPerUserLimit"),
             6,
-            Some((HeldBy::Limit, 5)),
+            (HeldBy::Limit, 5),
         ),
-        (in_doubt(), 8, Some((HeldBy::Doubts, 2))),
+        (in_doubt(), 8, (HeldBy::Doubts, 2)),
     ] {
         let dir = tempfile::tempdir().unwrap();
         let (submitted, called, ..) = submit(dir.path(), 1, answer, &procedures, &|| (), true);
         assert_eq!((called, submitted.accepted.len()), (calls, 5));
         assert!(submitted.stopped.is_none(), "{:?}", submitted.stopped);
-        let found = submitted.held.get("prep").map(|held| (held.by, held.count));
-        assert_eq!(found, held);
-        assert_eq!(submitted.refused.len(), usize::from(held.is_none()));
+        let [found] = &submitted.held_back[..] else {
+            panic!("{:?}", submitted.held_back);
+        };
+        assert_eq!(&*found.key.procedure, "prep");
+        assert_eq!((&found.by, found.count), (&held.0, held.1));
     }
     // A refusal after a long wait means that the controller is full.
     let dir = tempfile::tempdir().unwrap();
@@ -247,6 +249,6 @@ fn a1_refusals_limits_and_doubts_stop_only_their_own_procedure() {
 fn a1_doubts_hold_back_their_procedure_while_squeue_answers() {
     let dir = tempfile::tempdir().unwrap();
     let (submitted, calls, ..) = submit(dir.path(), 1, in_doubt(), &["prep"; 10], &|| (), true);
-    assert_eq!((calls, submitted.held["prep"].count), (MAX_DOUBTS, 7));
+    assert_eq!((calls, submitted.held_back[0].count), (MAX_DOUBTS, 7));
     assert!(submitted.stopped.is_none());
 }

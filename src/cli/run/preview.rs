@@ -73,14 +73,11 @@ fn rows(
 ) -> Result<DataFrame, TableError> {
     let mut tasks: Vec<(&Prepared, Option<i64>, String)> = Vec::new();
     for batch in batches {
-        let command = batch.array.as_ref().map(|array| {
-            let requests: Vec<&JobRequest> = batch.tasks.iter().map(|task| &task.request).collect();
-            shell::join(&executor.array_command_line(array, &requests))
-        });
+        let requests: Vec<&JobRequest> = batch.tasks.iter().map(|task| &task.request).collect();
+        let command = shell::join(&executor.command_line(&requests, batch.array.as_ref()));
         for (at, task) in batch.tasks.iter().enumerate() {
-            let index = command.is_some().then_some(at as i64);
-            let own = || shell::join(&executor.command_line(&task.request));
-            tasks.push((task, index, command.clone().unwrap_or_else(own)));
+            let index = batch.array.is_some().then_some(at as i64);
+            tasks.push((task, index, command.clone()));
         }
     }
     let text = |name: &str, get: fn(&Prepared) -> &str| {
@@ -123,14 +120,10 @@ fn lines(batches: &[Batch], executor: &dyn Executor, printer: &mut Printer) {
             }
         }
         let requests: Vec<&JobRequest> = tasks.iter().map(|task| &task.request).collect();
-        let Some(array) = array else {
-            for request in requests {
-                printer.line(&shell::join(&executor.command_line(request)));
-            }
-            continue;
-        };
-        printer.line(&shell::join(&executor.array_command_line(array, &requests)));
-        for (index, request) in requests.iter().enumerate() {
+        printer.line(&shell::join(
+            &executor.command_line(&requests, array.as_ref()),
+        ));
+        for (index, request) in requests.iter().enumerate().filter(|_| array.is_some()) {
             let arguments = shell::join(&request.arguments).replace('\n', "\\n");
             printer.line(&format!("#   {index}: {} {arguments}", request.script));
         }

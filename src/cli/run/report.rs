@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::act::submit::{Halt, HeldBy, Submitted};
+use crate::act::submit::{Halt, HeldBack, HeldBy, Submitted};
 use crate::base::exit::Exit;
 use crate::base::text::{and_more, few, plural_of};
 use crate::cli::Printer;
@@ -26,30 +26,10 @@ pub(super) fn report<'a>(
         printer.detail(&format!("{key}: submitted as job {job}"));
     }
     note_resubmitted(submitted, tasks, printer);
-    for (procedure, (message, count)) in &submitted.refused {
-        printer.warning(&format!("{procedure}: refused: {message}"));
-        if let Some(remedy) = remedy(message) {
-            printer.hint(remedy);
-        }
-        summary
-            .refused
-            .push((format!("{procedure}: {message}"), *count));
-        exit = Exit::Refused;
-    }
-    for retry in &submitted.refused_retries {
-        let more = and_more(retry.count, 1);
-        printer.warning(&format!(
-            "{}{more}: the next attempt was refused: {}",
-            retry.key, retry.message
-        ));
-        printer.hint(
-            "the retry rules set its resources (`run --dry-run` shows them); `retry` starts again without those rules",
-        );
-        summary.refused.push((
-            format!("{}, next attempt: {}", retry.key.procedure, retry.message),
-            retry.count,
-        ));
-        exit = Exit::Refused;
+    let (refused, held): (Vec<&HeldBack>, Vec<&HeldBack>) =
+        (submitted.held_back.iter()).partition(|held| held.by.is_refusal());
+    for held in refused {
+        exit = report_held_back(held, summary, printer, exit);
     }
     for in_doubt in submitted
         .in_doubt
@@ -57,27 +37,8 @@ pub(super) fn report<'a>(
     {
         warn_in_doubt(in_doubt, printer);
     }
-    for (procedure, held) in &submitted.held {
-        let message = &held.message;
-        let why = match held.by {
-            HeldBy::Limit => {
-                printer.note(&format!(
-                    "{procedure}: Slurm accepts no more of its jobs now: {message}; the remaining tasks wait for the next run"
-                ));
-                "a limit in Slurm"
-            }
-            HeldBy::Doubts => {
-                exit = Exit::Unreachable;
-                printer.warning(&format!(
-                    "{procedure}: several consecutive submissions got no answer ({message}), so no more of its jobs were submitted; \
-                     the next runs look for these jobs first"
-                ));
-                "submissions without an answer"
-            }
-        };
-        if held.count > 0 {
-            summary.hold_back(why, held.count);
-        }
+    for held in held {
+        exit = report_held_back(held, summary, printer, exit);
     }
     if let Some((stop, left)) = &submitted.stopped {
         exit = report_stop(stop, *left, summary, printer, exit);
@@ -148,6 +109,56 @@ fn warn_in_doubt(in_doubt: &[(TaskKey, String)], printer: &mut Printer) {
                     "{key}: it is not yet known whether Slurm accepted its job ({message}); the next runs will look for it"
                 ));
             }
+        }
+    }
+}
+
+fn report_held_back(
+    held: &HeldBack,
+    summary: &mut RunSummary,
+    printer: &mut Printer,
+    exit: Exit,
+) -> Exit {
+    let (procedure, message, count) = (&held.key.procedure, &held.message, held.count);
+    match held.by {
+        HeldBy::Refusal => {
+            printer.warning(&format!("{procedure}: refused: {message}"));
+            if let Some(remedy) = remedy(message) {
+                printer.hint(remedy);
+            }
+            let cause = format!("{procedure}: {message}");
+            summary.refused.push((cause, count));
+            Exit::Refused
+        }
+        HeldBy::RefusedRetry(_) => {
+            let more = and_more(count, 1);
+            printer.warning(&format!(
+                "{}{more}: the next attempt was refused: {message}",
+                held.key
+            ));
+            printer.hint(
+                "the retry rules set its resources (`run --dry-run` shows them); `retry` starts again without those rules",
+            );
+            let cause = format!("{procedure}, next attempt: {message}");
+            summary.refused.push((cause, count));
+            Exit::Refused
+        }
+        HeldBy::Limit => {
+            printer.note(&format!(
+                "{procedure}: Slurm accepts no more of its jobs now: {message}; the remaining tasks wait for the next run"
+            ));
+            summary.hold_back("a limit in Slurm", count);
+            exit
+        }
+        HeldBy::Doubts => {
+            printer.warning(&format!(
+                "{procedure}: several consecutive submissions got no answer ({message}), so no more of its jobs were submitted; \
+                 the next runs look for these jobs first"
+            ));
+            if count > 0 {
+                summary.hold_back("submissions without an answer", count);
+            }
+            Exit::Unreachable
         }
     }
 }

@@ -8,29 +8,11 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use super::list::{self, NAME, NEWLINE};
+use super::{File, LIST, NAME, NEWLINE, SCRIPT, SHELL_LIST, WRAPPER, json, quote, shell_list};
 use crate::base::hex::hex;
-use crate::executor::script::{Script, header};
+use crate::executor::script;
+use crate::executor::script::Script;
 use crate::executor::{ArrayJob, JobRequest};
-
-/// Names of the files in an array's directory.
-pub const LIST: &str = "tasks.json";
-pub const SHELL_LIST: &str = "tasks.sh";
-pub const SCRIPT: &str = "script";
-pub const WRAPPER: &str = "wrapper.sh";
-
-/// Exit codes of the wrapper itself, from `sysexits.h`.
-pub const NO_SUCH_TASK: i32 = 64;
-pub const CHANGED: i32 = 65;
-pub const UNREADABLE: i32 = 66;
-pub const NO_PROGRAM: i32 = 69;
-
-/// One file to write.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct File {
-    pub name: &'static str,
-    pub bytes: Vec<u8>,
-}
 
 /// The files of an array, or why the tasks cannot be an array. `common` is true for variables that sbatch passes on.
 pub fn files(
@@ -51,7 +33,7 @@ pub fn files(
             "the script requests a heterogeneous job, which cannot be an array in Slurm".to_owned(),
         );
     }
-    let shell_list = list::shell(tasks, common);
+    let shell_list = shell_list(tasks, common);
     let mut wrapper = b"#!/bin/sh\n".to_vec();
     for line in directives {
         wrapper.extend_from_slice(line);
@@ -59,19 +41,18 @@ pub fn files(
     }
     let body = body(array, tasks.first().copied(), script, &shell_list)?;
     wrapper.extend_from_slice(body.as_bytes());
-    let file = |name, bytes| File { name, bytes };
     Ok(vec![
-        file(LIST, list::json(array, tasks)),
-        file(SHELL_LIST, shell_list),
-        file(SCRIPT, script.text.clone()),
-        file(WRAPPER, wrapper),
+        (LIST, json(array, tasks)),
+        (SHELL_LIST, shell_list),
+        (SCRIPT, script.text.clone()),
+        (WRAPPER, wrapper),
     ])
 }
 
 /// The lines from which sbatch reads options. Options on sbatch's command line take precedence, as with any script.
 fn directives(script: &[u8]) -> Vec<&[u8]> {
     let words: [&[u8]; 3] = [b"#SBATCH", b"#PBS", b"#BSUB"];
-    let lines = header::header(script).map(|(_, line)| line);
+    let lines = script::header(script).map(|(_, line)| line);
     lines
         .filter(|line| words.iter().any(|word| line.starts_with(word)))
         .collect()
@@ -94,7 +75,7 @@ fn body(
 ) -> Result<String, String> {
     let mut text = HEAD.replace("@NEWLINE@", NEWLINE);
     let mut set = |name: &str, value: &str| {
-        let _ = writeln!(text, "{name}={}", list::quote(value));
+        let _ = writeln!(text, "{name}={}", quote(value));
     };
     set("snbb_array_dir", path_text(&array.dir)?);
     let log_dir = first.and_then(|task| task.log_dir.as_deref());
@@ -102,19 +83,10 @@ fn body(
     set("snbb_array_job", &array.job_name);
     set("snbb_array_list_sum", &sum(shell_list));
     set("snbb_array_script_sum", &sum(&script.text));
-    let interpreter: Vec<String> = script
-        .interpreter
-        .iter()
-        .map(|word| list::quote(word))
-        .collect();
+    let words = script.interpreter.iter();
+    let interpreter: Vec<String> = words.map(|word| quote(word)).collect();
     let body = BODY
-        .replace("@LIST@", SHELL_LIST)
-        .replace("@SCRIPT@", SCRIPT)
         .replace("@NAME@", NAME)
-        .replace("@NO_SUCH_TASK@", &NO_SUCH_TASK.to_string())
-        .replace("@CHANGED@", &CHANGED.to_string())
-        .replace("@UNREADABLE@", &UNREADABLE.to_string())
-        .replace("@NO_PROGRAM@", &NO_PROGRAM.to_string())
         .replace("@INTERPRETER@", &interpreter.join(" "));
     text.push_str(&body);
     Ok(text)
@@ -136,7 +108,7 @@ const HEAD: &str = r#"# Written by snbb-scheduler; do not change. Runs one task 
 '
 "#;
 
-/// Every name begins with `snbb_array`, and none is exported to the script.
+/// Every name begins with `snbb_array`, and none is exported to the script. Exit codes are those of `sysexits.h`.
 const BODY: &str = r#"@NAME@=''
 
 snbb_array_stop() { # EXIT_CODE MESSAGE
@@ -150,26 +122,26 @@ snbb_array_check() { # FILE SHA256
   until [ -r "$1" ]; do
     snbb_array_tries=$((snbb_array_tries + 1))
     if [ "$snbb_array_tries" -gt 12 ]; then
-      snbb_array_stop @UNREADABLE@ "cannot read $1; the directory of the state file must be visible on compute nodes"
+      snbb_array_stop 66 "cannot read $1; the directory of the state file must be visible on compute nodes"
     fi
     sleep 5
     ls "$snbb_array_dir" >/dev/null 2>&1
   done
-  snbb_array_found=$(sha256sum <"$1") || snbb_array_stop @UNREADABLE@ "cannot read $1"
+  snbb_array_found=$(sha256sum <"$1") || snbb_array_stop 66 "cannot read $1"
   if [ "${snbb_array_found%% *}" != "$2" ]; then
-    snbb_array_stop @CHANGED@ "$1 has changed since this array was submitted"
+    snbb_array_stop 65 "$1 has changed since this array was submitted"
   fi
 }
 
 case ${SLURM_ARRAY_TASK_ID:-} in
-'' | *[!0-9]*) snbb_array_stop @NO_SUCH_TASK@ "this is not a task of a job array" ;;
+'' | *[!0-9]*) snbb_array_stop 64 "this is not a task of a job array" ;;
 esac
-command -v sha256sum >/dev/null || snbb_array_stop @NO_PROGRAM@ "sha256sum is missing, so the task list cannot be checked"
-snbb_array_check "$snbb_array_dir/@LIST@" "$snbb_array_list_sum"
-snbb_array_check "$snbb_array_dir/@SCRIPT@" "$snbb_array_script_sum"
-snbb_array_line=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$snbb_array_dir/@LIST@")
+command -v sha256sum >/dev/null || snbb_array_stop 69 "sha256sum is missing, so the task list cannot be checked"
+snbb_array_check "$snbb_array_dir/tasks.sh" "$snbb_array_list_sum"
+snbb_array_check "$snbb_array_dir/script" "$snbb_array_script_sum"
+snbb_array_line=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$snbb_array_dir/tasks.sh")
 if [ -z "$snbb_array_line" ]; then
-  snbb_array_stop @NO_SUCH_TASK@ "$snbb_array_dir/@LIST@ has no task $SLURM_ARRAY_TASK_ID"
+  snbb_array_stop 64 "$snbb_array_dir/tasks.sh has no task $SLURM_ARRAY_TASK_ID"
 fi
 eval "$snbb_array_line"
 
@@ -187,7 +159,7 @@ fi
 # As if the task had been submitted alone.
 SLURM_JOB_NAME=$@NAME@
 export SLURM_JOB_NAME
-exec @INTERPRETER@ "$snbb_array_dir/@SCRIPT@" "$@"
+exec @INTERPRETER@ "$snbb_array_dir/script" "$@"
 "#;
 
 #[cfg(test)]

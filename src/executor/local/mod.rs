@@ -6,38 +6,37 @@
 //! Memory and time limits are not enforced, and `#SBATCH` lines are not read.
 #![expect(clippy::disallowed_methods, reason = "starts the supervisors of jobs")]
 
-mod cancel;
 mod job;
-pub mod process;
 pub mod record;
-mod report;
-mod submit;
+mod requests;
 mod supervise;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use chrono::TimeDelta;
+
+use crate::base::process::{Host, Place};
 use crate::base::regular::FileError;
 use crate::base::sys;
 use crate::executor::script::find_script;
 use crate::executor::{
-    Answer, Executor, ExecutorError, JobReport, JobRequest, Observation, Question, Refusal,
-    Submission,
+    Answer, ArrayJob, Executor, ExecutorError, JobReport, JobRequest, Observation, Question,
+    Refusal, Submission,
 };
 use crate::model::config::Config;
-use crate::model::job::{ExecutorKind, JobRef, is_same_study};
+use crate::model::job::{ExecutorKind, JobId, JobRef, is_same_study};
 use crate::model::state::table::Metadata;
-use job::{Claim, End, Ending, Job};
-use process::{Host, Place, ProcessId};
+use job::{End, Ending, Job, JobStatus};
 use record::Records;
 pub use supervise::supervise;
 
-/// This many ended jobs keep their own files before they move to the list.
-const COMPACT_FROM: usize = 100;
+/// The records of ended jobs are removed after this time, unless a row still waits for them.
+const KEPT_FOR: TimeDelta = TimeDelta::days(14);
 
 /// The settings of the local executor.
 #[derive(Debug, Clone)]
@@ -65,23 +64,9 @@ pub struct LocalExecutor {
     settings: LocalSettings,
     records: Records,
     host: Host,
-    loaded: bool,
     /// Supervisors that this process started, kept only to reap them.
     children: Vec<Child>,
     warnings: Vec<String>,
-}
-
-/// The status of a job, as seen from this host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum JobStatus {
-    Queued,
-    /// `here` is true on this host, where its processes are visible.
-    Running {
-        here: bool,
-    },
-    /// No process is left, but no result was written.
-    Lost,
-    Over,
 }
 
 impl LocalSettings {
@@ -107,7 +92,6 @@ impl LocalExecutor {
             records: Records::at(&settings.records),
             settings,
             host: Host::current().map_err(proc_error)?,
-            loaded: false,
             children: Vec::new(),
             warnings: Vec::new(),
         })
@@ -119,12 +103,12 @@ impl LocalExecutor {
         if self.settings.read_only {
             return Ok(());
         }
-        self.load()?;
+        self.records.load()?;
         let started: Vec<u64> = self.numbers(|job| !job.is_over() && job.claim.is_some());
         let mut running = 0;
         for number in started {
             self.records.reload(number)?;
-            if self.status_of(number)? == (JobStatus::Running { here: true }) {
+            if self.status_of(number)? == JobStatus::Running {
                 running += 1;
             }
         }
@@ -142,7 +126,7 @@ impl LocalExecutor {
                 break;
             }
             self.records.reload(number)?;
-            if self.status_of(number)? == (JobStatus::Running { here: true }) {
+            if self.status_of(number)? == JobStatus::Running {
                 running += 1;
             }
         }
@@ -172,23 +156,15 @@ impl LocalExecutor {
         });
         self.children.push(child);
         match answer.as_deref() {
-            Some(supervise::STARTED | supervise::TAKEN) => Ok(()),
+            Some("") => Ok(()),
             Some(error) => Err(error.to_owned()),
             None => Err("its supervisor ended at once".to_owned()),
         }
     }
 
-    fn load(&mut self) -> Result<(), ExecutorError> {
-        if !self.loaded {
-            self.records.refresh()?;
-            self.loaded = true;
-        }
-        Ok(())
-    }
-
     fn numbers(&self, which: impl Fn(&Job) -> bool) -> Vec<u64> {
         self.records
-            .live()
+            .all()
             .filter(|job| which(job))
             .map(|job| job.record.number)
             .collect()
@@ -196,18 +172,13 @@ impl LocalExecutor {
 
     /// The current status of a job. Records the end of a job that is lost.
     fn status_of(&mut self, number: u64) -> Result<JobStatus, ExecutorError> {
-        let job = self.records.get(number);
-        let first = job.map_or(Ok(JobStatus::Over), |job| self.status(job))?;
-        if first != JobStatus::Lost {
-            return Ok(first);
+        if self.status(number)? == JobStatus::Lost {
+            // The end may have been written between reading the record and the process list.
+            self.records.reload(number)?;
         }
-        // The end may have been written between reading the record and the process list.
-        self.records.reload(number)?;
-        if self.is_over(number) {
-            return Ok(JobStatus::Over);
-        }
-        if self.settings.read_only {
-            return Ok(JobStatus::Lost);
+        let status = self.status(number)?;
+        if status != JobStatus::Lost || self.settings.read_only {
+            return Ok(status);
         }
         let end = End {
             at: sys::now(),
@@ -221,44 +192,33 @@ impl LocalExecutor {
         Ok(JobStatus::Over)
     }
 
-    fn is_over(&self, number: u64) -> bool {
-        self.records.get(number).is_none_or(Job::is_over)
-    }
-
-    fn status(&self, job: &Job) -> Result<JobStatus, ExecutorError> {
-        if job.is_over() {
+    fn status(&self, number: u64) -> Result<JobStatus, ExecutorError> {
+        let job = self.records.get(number).filter(|job| !job.is_over());
+        let Some(job) = job else {
             return Ok(JobStatus::Over);
-        }
-        let Some(Claim::Supervisor { process, host, .. }) = &job.claim else {
+        };
+        let Some((process, host, _)) = job.supervisor() else {
             return Ok(JobStatus::Queued);
         };
         Ok(match self.host.place(host) {
-            Place::Elsewhere => JobStatus::Running { here: false },
+            Place::Elsewhere => JobStatus::Elsewhere,
             Place::BeforeReboot => JobStatus::Lost,
-            Place::Here => {
-                // The job is running as long as its script is, even if its supervisor was killed.
-                let alive = is_alive(*process)? || !followers(*process)?.is_empty();
-                if alive {
-                    JobStatus::Running { here: true }
-                } else {
-                    JobStatus::Lost
-                }
-            }
+            // The job is running as long as its script is, even if its supervisor was killed.
+            Place::Here => match process.has_any_left().map_err(proc_error)? {
+                true => JobStatus::Running,
+                false => JobStatus::Lost,
+            },
         })
     }
 
     /// Reads all records, kills overdue jobs, starts queued ones, and reports every job.
-    fn look(&mut self) -> Result<Vec<JobReport>, ExecutorError> {
+    fn look(&mut self, question: &Question) -> Result<Vec<JobReport>, ExecutorError> {
         self.records.refresh()?;
-        self.loaded = true;
         self.children
             .retain_mut(|child| !matches!(child.try_wait(), Ok(Some(_))));
         if !self.settings.read_only {
             // Even if one of them fails (a full disk), the jobs can be reported.
-            let steps = [Self::kill_overdue, Self::fill_slots, |this: &mut Self| {
-                this.records.compact(COMPACT_FROM)
-            }];
-            for step in steps {
+            for step in [Self::kill_overdue, Self::fill_slots] {
                 if let Err(error) = step(self) {
                     self.warnings.push(error.to_string());
                 }
@@ -269,39 +229,30 @@ impl LocalExecutor {
             statuses.insert(number, self.status_of(number)?);
         }
         let now = sys::now();
-        let status = |job: &Job| {
-            let known = statuses.get(&job.record.number).copied();
-            known.unwrap_or(JobStatus::Over)
+        let report = |job: &Job| {
+            let status = statuses.get(&job.record.number).copied();
+            job.report(status.unwrap_or(JobStatus::Over), now)
         };
-        let elsewhere = |job: &&Job| status(job) == (JobStatus::Running { here: false });
-        self.warnings.extend(
-            self.records
-                .live()
-                .filter(elsewhere)
-                .filter_map(|job| report::elsewhere(job, &self.host)),
-        );
-        Ok(self
-            .records
-            .all()
-            .map(|job| report::report(job, status(job), now))
-            .collect())
+        let reports = self.records.all().map(report).collect();
+        // Only a question about rows shows which jobs they need.
+        if question.since.is_some() && !self.settings.read_only {
+            let needed: HashSet<&JobId> = question.jobs.iter().map(|job| &job.id).collect();
+            let is_needed = |job: &Job| needed.contains(&job.id());
+            self.records.remove_old(now - KEPT_FOR, is_needed);
+        }
+        Ok(reports)
     }
 }
 
 impl Executor for LocalExecutor {
-    fn preflight(&self) -> Result<(), ExecutorError> {
-        Ok(())
-    }
-
     /// The script and its arguments; the `#!` line has the interpreter.
-    fn command_line(&self, request: &JobRequest) -> Vec<String> {
-        let script = self.find_script(&request.script).map_or_else(
-            |_| request.script.clone(),
-            |path| path.display().to_string(),
-        );
-        std::iter::once(script)
-            .chain(request.arguments.iter().cloned())
-            .collect()
+    fn command_line(&self, tasks: &[&JobRequest], _: Option<&ArrayJob>) -> Vec<String> {
+        let Some(task) = tasks.first() else {
+            return Vec::new();
+        };
+        let path = self.find_script(&task.script);
+        let script = path.map_or_else(|_| task.script.clone(), |path| path.display().to_string());
+        [vec![script], task.arguments.clone()].concat()
     }
 
     fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError> {
@@ -319,21 +270,14 @@ impl Executor for LocalExecutor {
 
     /// Reports every recorded job, including ended ones, as answer of both queue and accounting.
     fn observe(&mut self, question: &Question) -> Observation {
-        let reports = self.look();
-        let (queue, accounting) = match reports {
-            Ok(reports) => (Answer::Got(reports.clone()), Answer::Got(reports)),
-            Err(error) => {
-                let text = error.to_string();
-                (Answer::Failed(text.clone()), Answer::Failed(text))
-            }
-        };
+        let reports = self.look(question).map_err(|error| error.to_string());
+        let answer: Answer<Vec<JobReport>> = reports.into();
         Observation {
-            queue,
-            accounting,
+            queue: answer.clone(),
+            accounting: answer,
             of_other_executor: question.of_other_executor(ExecutorKind::Local),
-            unnamed: Vec::new(),
-            cluster: None,
             warnings: std::mem::take(&mut self.warnings),
+            ..Observation::default()
         }
     }
 
@@ -342,14 +286,6 @@ impl Executor for LocalExecutor {
     fn cancel(&mut self, jobs: &[JobRef]) -> Result<(), ExecutorError> {
         self.cancel_all(jobs)
     }
-}
-
-fn is_alive(process: ProcessId) -> Result<bool, ExecutorError> {
-    process.is_alive().map_err(proc_error)
-}
-
-fn followers(process: ProcessId) -> Result<Vec<ProcessId>, ExecutorError> {
-    process.followers().map_err(proc_error)
 }
 
 fn proc_error(source: std::io::Error) -> ExecutorError {

@@ -4,10 +4,9 @@
 //! |---|---|---|
 //! | `7.job` | submit | [`JobRecord`] as one JSON line, then environment and script |
 //! | `7.claim` | the job's supervisor, or cancel | [`Claim`]: who took it from the queue |
-//! | `7.cancel` | cancel | [`Cancel`]: the request to end it |
+//! | `7.cancel` | cancel | `Cancel`: the request to end it |
 //! | `7.end` | the supervisor, or the first process that finds it missing | [`End`] |
 //! | `7.script` | the supervisor | what the interpreter reads |
-//! | `finished.jsonl` | [`Records::compact`] | ended [`Job`]s, one per line |
 //!
 //! Every file appears complete or not at all (written, synced, linked), and the first writer wins, so that
 //! concurrent processes do everything only once.
@@ -16,92 +15,78 @@
     reason = "lists the directory of its own records"
 )]
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::io::{self, BufReader, Read as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use chrono::{DateTime, Utc};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::job::{Cancel, Claim, End, Job, JobRecord, Payload};
-use crate::base::durable::{self, sync_directory_of};
-use crate::base::regular::{FileError, if_exists, open_for_appending};
+use super::job::{Claim, End, Job, JobRecord, Payload};
+use crate::base::durable::{self, make_directory_of, sync_directory_of};
+use crate::base::regular::{FileError, if_exists};
 use crate::executor::ExecutorError;
-
-const FINISHED: &str = "finished.jsonl";
 
 /// The directory of records, with a cache of what was read.
 #[derive(Debug)]
 pub struct Records {
     dir: PathBuf,
-    live: BTreeMap<u64, Job>,
-    finished: BTreeMap<u64, Job>,
-    /// Bytes of [`FINISHED`] that have been read.
-    finished_len: u64,
+    jobs: BTreeMap<u64, Job>,
     highest: u64,
-    created: bool,
+    is_read: bool,
 }
 
 impl Records {
     pub fn at(dir: &Path) -> Self {
         Self {
             dir: dir.to_owned(),
-            live: BTreeMap::new(),
-            finished: BTreeMap::new(),
-            finished_len: 0,
+            jobs: BTreeMap::new(),
             highest: 0,
-            created: false,
+            is_read: false,
         }
     }
 
-    /// Queued, running and recently ended jobs, in order of submission.
-    pub fn live(&self) -> impl Iterator<Item = &Job> {
-        self.live.values()
-    }
-
-    /// All jobs ever, in order of submission.
+    /// All jobs, in order of submission.
     pub fn all(&self) -> impl Iterator<Item = &Job> {
-        self.finished.values().chain(self.live.values())
+        self.jobs.values()
     }
 
     pub fn get(&self, number: u64) -> Option<&Job> {
-        self.live
-            .get(&number)
-            .or_else(|| self.finished.get(&number))
+        self.jobs.get(&number)
     }
 
     pub fn log_dir(&self) -> PathBuf {
         self.dir.join("logs")
     }
 
-    pub fn script_path(&self, number: u64) -> PathBuf {
-        self.file(number, "script")
-    }
-
-    fn file(&self, number: u64, kind: &str) -> PathBuf {
+    pub fn file(&self, number: u64, kind: &str) -> PathBuf {
         self.dir.join(format!("{number}.{kind}"))
     }
 
-    /// Creates the directory, once.
-    pub fn create(&mut self) -> Result<(), ExecutorError> {
-        if !self.created {
-            std::fs::create_dir_all(&self.dir)
-                .and_then(|()| sync_directory_of(&self.dir))
-                .map_err(FileError::of("make", &self.dir))?;
-            self.created = true;
+    /// Creates the directory.
+    pub fn create(&self) -> Result<(), ExecutorError> {
+        let made = make_directory_of(&self.file(0, "job"));
+        Ok(made.map_err(FileError::of("make", &self.dir))?)
+    }
+
+    /// Reads everything, once.
+    pub fn load(&mut self) -> Result<(), ExecutorError> {
+        match self.is_read {
+            true => Ok(()),
+            false => self.refresh(),
         }
-        Ok(())
     }
 
     /// Reads everything again. A missing directory has no jobs; an unreadable or invalid file is an error,
     /// never a missing job.
     pub fn refresh(&mut self) -> Result<(), ExecutorError> {
-        let mut numbers = BTreeSet::new();
         let list = || FileError::of("list", &self.dir);
         let entries = if_exists(std::fs::read_dir(&self.dir)).map_err(list())?;
+        let mut jobs = BTreeMap::new();
         for entry in entries.into_iter().flatten() {
             let name = entry.map_err(list())?.file_name();
             let Some((number, kind)) = name.to_str().and_then(|n| n.split_once('.')) else {
@@ -109,28 +94,21 @@ impl Records {
             };
             let Ok(number) = number.parse() else { continue };
             self.highest = self.highest.max(number);
-            if kind == "job" {
-                numbers.insert(number);
+            if kind == "job"
+                && let Some(job) = self.read_job(number)?
+            {
+                jobs.insert(number, job);
             }
         }
-        let mut live = BTreeMap::new();
-        for number in numbers.difference(&self.finished.keys().copied().collect()) {
-            if let Some(job) = self.read_job(*number)? {
-                live.insert(*number, job);
-            }
-        }
-        self.live = live;
-        // Read last, so that a job that moves to the list meanwhile is found in one of the two.
-        self.read_finished()?;
-        let finished = &self.finished;
-        self.live.retain(|number, _| !finished.contains_key(number));
+        self.jobs = jobs;
+        self.is_read = true;
         Ok(())
     }
 
     /// Reads one job again.
     pub fn reload(&mut self, number: u64) -> Result<(), ExecutorError> {
         if let Some(job) = self.read_job(number)? {
-            self.live.insert(number, job);
+            self.jobs.insert(number, job);
         }
         Ok(())
     }
@@ -149,13 +127,9 @@ impl Records {
         let environment = environment
             .split(|byte| *byte == 0)
             .filter_map(|variable| {
-                let equals = variable.iter().position(|byte| *byte == b'=')?;
-                let (name, value) = variable.split_at_checked(equals)?;
-                let value = value.get(1..)?;
-                Some((
-                    OsString::from_vec(name.to_vec()),
-                    OsString::from_vec(value.to_vec()),
-                ))
+                let at = variable.iter().position(|byte| *byte == b'=')?;
+                let text = |part: &[u8]| OsStr::from_bytes(part).to_owned();
+                Some((text(variable.get(..at)?), text(variable.get(at + 1..)?)))
             })
             .collect();
         let payload = Payload {
@@ -165,13 +139,13 @@ impl Records {
         Ok((header.record, payload))
     }
 
-    /// Adds a job with the next free number, completely or not at all. `make` gets the number.
+    /// Adds a job with the next free number, completely or not at all. `make` gets the number. Also returns whether
+    /// the job certainly survives a power cut.
     pub fn add(
         &mut self,
         payload: &Payload,
         make: impl Fn(u64) -> JobRecord,
-    ) -> Result<(u64, Written), ExecutorError> {
-        self.read_finished()?;
+    ) -> Result<(u64, io::Result<()>), ExecutorError> {
         let mut environment = Vec::new();
         for (name, value) in &payload.environment {
             environment.extend_from_slice(name.as_bytes());
@@ -190,18 +164,18 @@ impl Records {
             let mut bytes = to_line(&header, &path)?;
             bytes.extend_from_slice(&environment);
             bytes.extend_from_slice(&payload.script);
-            let written =
-                write_once(&path, &bytes, 0o600).map_err(FileError::of("write", &path))?;
+            let is_new = durable::create(&path, &bytes, 0o600);
+            let is_new = is_new.map_err(FileError::of("write", &path))?;
             self.highest = number;
-            if !matches!(written, Written::Taken) {
+            if is_new {
                 let job = Job {
                     record: header.record,
                     claim: None,
                     cancel: None,
                     end: None,
                 };
-                self.live.insert(number, job);
-                return Ok((number, written));
+                self.jobs.insert(number, job);
+                return Ok((number, sync_directory_of(&path)));
             }
         }
     }
@@ -211,46 +185,27 @@ impl Records {
         self.write(number, "claim", claim)
     }
 
-    /// Requests the end of a running job.
-    pub fn ask_cancel(&self, number: u64, cancel: &Cancel) -> Result<bool, ExecutorError> {
-        self.write(number, "cancel", cancel)
-    }
-
-    pub fn is_cancelled(&self, number: u64) -> Result<bool, ExecutorError> {
-        let path = self.file(number, "cancel");
-        Ok(path.try_exists().map_err(FileError::of("read", &path))?)
-    }
-
     /// Records the end of a job, unless it is already recorded.
     pub fn end(&self, number: u64, end: &End) -> Result<bool, ExecutorError> {
         self.write(number, "end", end)
     }
 
-    /// Moves ended jobs to the list, so that reading stays fast.
-    pub fn compact(&mut self, from: usize) -> Result<(), ExecutorError> {
-        let over: Vec<Job> = self.live().filter(|job| job.is_over()).cloned().collect();
-        if over.len() < from {
-            return Ok(());
-        }
-        let path = self.dir.join(FINISHED);
-        let mut bytes = Vec::new();
-        for job in &over {
-            bytes.extend(to_line(job, &path)?);
-        }
-        append(&path, &bytes).map_err(FileError::of("write", &path))?;
-        for job in over {
-            // The list counts from now on, so files that cannot be removed do no harm. The job file
-            // is removed last, so that a number never has only some of its files.
-            for kind in ["script", "cancel", "claim", "end", "job"] {
-                let _ = std::fs::remove_file(self.file(job.record.number, kind));
+    /// Removes the files of jobs that ended before this time, unless they are needed. The last number stays, so that
+    /// none is used twice. A file that cannot be removed does no harm; the job file is removed last, so that a number
+    /// never has only some of its files.
+    pub fn remove_old(&self, before: DateTime<Utc>, is_needed: impl Fn(&Job) -> bool) {
+        for (number, job) in &self.jobs {
+            let is_old = job.ended_at().is_some_and(|at| at < before);
+            if is_old && *number != self.highest && !is_needed(job) {
+                for kind in ["script", "cancel", "claim", "end", "job"] {
+                    let _ = std::fs::remove_file(self.file(*number, kind));
+                }
             }
-            self.live.remove(&job.record.number);
-            self.finished.insert(job.record.number, job);
         }
-        Ok(())
     }
 
-    fn write(
+    /// Writes a file of a job; false if it exists.
+    pub fn write(
         &self,
         number: u64,
         kind: &str,
@@ -258,10 +213,11 @@ impl Records {
     ) -> Result<bool, ExecutorError> {
         let path = self.file(number, kind);
         let bytes = to_line(value, &path)?;
-        match write_once(&path, &bytes, 0o644).map_err(FileError::of("write", &path))? {
-            Written::Yes | Written::Unsynced(_) => Ok(true),
-            Written::Taken => Ok(false),
-        }
+        let is_new = durable::create(&path, &bytes, 0o644);
+        let is_new = is_new.map_err(FileError::of("write", &path))?;
+        // Without it, the file may not survive a power cut, and neither do the processes.
+        let _ = sync_directory_of(&path);
+        Ok(is_new)
     }
 
     fn read_job(&self, number: u64) -> Result<Option<Job>, ExecutorError> {
@@ -289,29 +245,6 @@ impl Records {
             .transpose()
             .map_err(|error| damaged(&path, &error.to_string()))
     }
-
-    /// Reads new lines of the list. A cut or repeated line loses nothing: the job's own files are
-    /// removed only after its line is safe.
-    fn read_finished(&mut self) -> Result<(), ExecutorError> {
-        let path = self.dir.join(FINISHED);
-        let file = if_exists(File::open(&path)).map_err(FileError::of("read", &path))?;
-        let Some(mut file) = file else { return Ok(()) };
-        let mut bytes = Vec::new();
-        file.seek(SeekFrom::Start(self.finished_len))
-            .and_then(|_| file.read_to_end(&mut bytes))
-            .map_err(FileError::of("read", &path))?;
-        let end = bytes.iter().rposition(|byte| *byte == b'\n');
-        let complete = end.map_or(0, |at| at + 1);
-        bytes.truncate(complete);
-        for line in bytes.split(|byte| *byte == b'\n') {
-            if let Ok(job) = serde_json::from_slice::<Job>(line) {
-                self.highest = self.highest.max(job.record.number);
-                self.finished.entry(job.record.number).or_insert(job);
-            }
-        }
-        self.finished_len += complete as u64;
-        Ok(())
-    }
 }
 
 /// The first line of a job file.
@@ -335,43 +268,6 @@ fn to_line(value: &impl Serialize, path: &Path) -> Result<Vec<u8>, ExecutorError
         serde_json::to_vec(value).map_err(|error| FileError::of("write", path)(error.into()))?;
     line.push(b'\n');
     Ok(line)
-}
-
-/// How far the writing of a file came.
-#[derive(Debug)]
-pub enum Written {
-    /// Written, and survives a power cut.
-    Yes,
-    /// Another process's file has this name.
-    Taken,
-    /// Written, but may not survive a power cut.
-    Unsynced(io::Error),
-}
-
-/// Writes a file completely or not at all, unless the name is taken.
-fn write_once(path: &Path, bytes: &[u8], mode: u32) -> io::Result<Written> {
-    let is_new = durable::create(path, bytes, mode)?;
-    Ok(match sync_directory_of(path) {
-        _ if !is_new => Written::Taken,
-        Ok(()) => Written::Yes,
-        Err(error) => Written::Unsynced(error),
-    })
-}
-
-fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = open_for_appending(path)?;
-    // The next line must not be appended to an unfinished one.
-    let mut last = [b'\n'];
-    if file.metadata()?.len() > 0 {
-        file.seek(SeekFrom::End(-1))?;
-        file.read_exact(&mut last)?;
-    }
-    if last != [b'\n'] {
-        file.write_all(b"\n")?;
-    }
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    sync_directory_of(path)
 }
 
 fn damaged(path: &Path, what: &str) -> ExecutorError {

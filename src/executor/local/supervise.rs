@@ -8,23 +8,21 @@
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use rustix::fs::Mode;
-use rustix::process::{Signal, WaitOptions, WaitStatus};
+use rustix::process::{Signal, WaitOptions};
 
 use super::job::{Claim, End, Ending, JobRecord, Payload};
-use super::process::{Host, ProcessId};
 use super::record::Records;
+use crate::base::process::{Host, ProcessId};
+use crate::base::regular::FileError;
 use crate::base::sys;
 
-/// The beginning of the supervisor's one line of answer to the process that started it.
+/// The beginning of the supervisor's one line of answer to the process that started it; an error follows, or nothing.
 pub(super) const PREFIX: &str = "snbb-local: ";
-pub(super) const STARTED: &str = "started";
-pub(super) const TAKEN: &str = "taken";
 
 /// How long after SIGTERM the remaining processes of an ended script get SIGKILL.
 const LEFTOVER_GRACE: Duration = Duration::from_secs(2);
@@ -36,9 +34,13 @@ pub fn supervise(directory: &Path, number: u64) -> ExitCode {
     close_inherited();
     // Fails only for a process that already leads its session.
     let _ = rustix::process::setsid();
-    match take(directory, number) {
-        Ok(Some((records, own))) => {
-            say(STARTED);
+    let records = Records::at(directory);
+    let taken = take(&records, number);
+    say(&taken
+        .as_ref()
+        .map_or_else(ToString::to_string, |_| String::new()));
+    match taken {
+        Ok(Some(own)) => {
             let how = run(&records, number, own);
             let end = End {
                 at: sys::now(),
@@ -48,29 +50,20 @@ pub fn supervise(directory: &Path, number: u64) -> ExitCode {
             let _ = records.end(number, &end);
             ExitCode::SUCCESS
         }
-        Ok(None) => {
-            say(TAKEN);
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            say(&error.to_string());
-            ExitCode::FAILURE
-        }
+        Ok(None) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
     }
 }
 
-fn take(
-    directory: &Path,
-    number: u64,
-) -> Result<Option<(Records, ProcessId)>, Box<dyn std::error::Error>> {
-    let records = Records::at(directory);
+/// `None` if another process has taken the job.
+fn take(records: &Records, number: u64) -> Result<Option<ProcessId>, Box<dyn std::error::Error>> {
     let process = ProcessId::current()?;
     let claim = Claim::Supervisor {
         process,
         host: Host::current()?,
         at: sys::now(),
     };
-    Ok(records.claim(number, &claim)?.then_some((records, process)))
+    Ok(records.claim(number, &claim)?.then_some(process))
 }
 
 fn say(text: &str) {
@@ -82,7 +75,7 @@ fn say(text: &str) {
 fn run(records: &Records, number: u64, own: ProcessId) -> Ending {
     // Orphans of the script become children of this process instead of init, so that none is lost.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    let child = match start(records, number) {
+    let mut child = match start(records, number) {
         Ok(child) => child,
         Err(error) => {
             return Ending::NotStarted {
@@ -91,24 +84,27 @@ fn run(records: &Records, number: u64, own: ProcessId) -> Ending {
         }
     };
     // `cancel` writes the request before it sends signals, so one of the two is noticed.
-    if records.is_cancelled(number).unwrap_or(false) {
-        signal_followers(own, Signal::TERM);
+    if records.file(number, "cancel").try_exists().unwrap_or(false) {
+        let _ = own.signal_followers(Signal::TERM);
     }
-    let ending = wait_for(&child);
+    let ending = match child.wait() {
+        Ok(status) => match (status.code(), status.signal()) {
+            (Some(code), _) => Ending::Exited { code },
+            (None, Some(signal)) => Ending::Signalled { signal },
+            (None, None) => Ending::Lost,
+        },
+        Err(_) => Ending::Lost,
+    };
     end_leftovers(own);
     ending
 }
 
 fn start(records: &Records, number: u64) -> Result<Child, Box<dyn std::error::Error>> {
     let (record, payload) = records.payload(number)?;
-    if let Some(mask) = record.umask.as_deref()
-        && let Ok(mask) = u32::from_str_radix(mask, 8)
-    {
-        rustix::process::umask(Mode::from_raw_mode(mask));
-    }
+    let create = |path: &Path| File::create(path).map_err(FileError::of("write", path));
     let output = create(&record.output)?;
     let mut error = create(&record.error)?;
-    let script = records.script_path(number);
+    let script = records.file(number, "script");
     let started = command(&record, &payload, &script)
         .and_then(|mut command| {
             command
@@ -146,12 +142,7 @@ fn command(record: &JobRecord, payload: &Payload, script: &Path) -> io::Result<C
         .arg(script)
         .args(&record.arguments)
         .env_clear()
-        .envs(
-            payload
-                .environment
-                .iter()
-                .map(|(name, value)| (name, value)),
-        )
+        .envs(payload.environment.iter().cloned())
         .process_group(0);
     // As in Slurm, the job runs even if the directory no longer exists.
     command.current_dir(if record.directory.is_dir() {
@@ -162,37 +153,13 @@ fn command(record: &JobRecord, payload: &Payload, script: &Path) -> io::Result<C
     Ok(command)
 }
 
-fn create(path: &Path) -> Result<File, String> {
-    File::create(path).map_err(|error| format!("cannot write {}: {error}", path.display()))
-}
-
-/// Waits for the script's process; reaps orphans that end meanwhile.
-fn wait_for(child: &Child) -> Ending {
-    loop {
-        match rustix::process::wait(WaitOptions::empty()) {
-            Ok(Some((pid, status))) if pid.as_raw_nonzero().get() as u32 == child.id() => {
-                return ending(status);
-            }
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return Ending::Lost,
-        }
-    }
-}
-
-fn ending(status: WaitStatus) -> Ending {
-    match (status.exit_status(), status.terminating_signal()) {
-        (Some(code), _) => Ending::Exited { code },
-        (None, Some(signal)) => Ending::Signalled { signal },
-        (None, None) => Ending::Lost,
-    }
-}
-
 /// Ends the remaining processes of the script, as Slurm does at the end of a batch script. Returns only
 /// after all have ended.
 fn end_leftovers(own: ProcessId) {
     let mut waited = Duration::ZERO;
     let mut signal = Signal::TERM;
-    while signal_followers(own, signal) {
+    // An error (no free descriptor, for example) does not prove that none is left.
+    while own.signal_followers(signal).unwrap_or(true) {
         std::thread::sleep(POLL);
         waited += POLL;
         if waited >= LEFTOVER_GRACE {
@@ -200,18 +167,6 @@ fn end_leftovers(own: ProcessId) {
         }
         while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
     }
-}
-
-/// Returns false only if there was certainly no process to signal.
-fn signal_followers(own: ProcessId, signal: Signal) -> bool {
-    let Ok(followers) = own.followers() else {
-        // An error (no free descriptor, for example) does not prove that none is left.
-        return true;
-    };
-    for process in &followers {
-        let _ = process.signal(signal);
-    }
-    !followers.is_empty()
 }
 
 /// Closes inherited descriptors: otherwise a `flock` around cron's command or a pipe would be held

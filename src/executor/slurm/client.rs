@@ -3,8 +3,7 @@
 //! Reports only the answers: other modules decide what an absence or a state means for a task. [`SlurmSettings`] has
 //! everything that it needs of configuration and environment.
 
-pub mod home;
-pub mod others;
+pub mod observe;
 pub mod query;
 
 use std::collections::BTreeMap;
@@ -13,20 +12,18 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::command::Commands;
-use super::sbatch_line::Line;
-use super::time_left::TimeLeft;
+use super::command::{Commands, TimeLeft};
+use super::sbatch_line::argv;
 use super::{identity, parse, sbatch_answer};
 use crate::base::sys;
-use crate::executor::script::{check_header, find_script, header_of};
-use crate::executor::slurm::client::home::Home;
-use crate::executor::slurm::client::query::{IDS_PER_CALL, cluster_option, clusters};
+use crate::executor::array::{self, wrapper};
+use crate::executor::script::{Script, check_header, find_script, header_of};
+use crate::executor::slurm::client::query::{Home, IDS_PER_CALL, cluster_option, setting};
 use crate::executor::{
-    Answer, ArrayJob, Executor, ExecutorError, JobRequest, Observation, Question, Refusal,
-    Submission,
+    ArrayJob, Executor, ExecutorError, JobRequest, Observation, Question, Refusal, Submission,
 };
 use crate::model::config::Config;
-use crate::model::job::{ExecutorKind, JobRef};
+use crate::model::job::JobRef;
 use crate::model::state::table::Metadata;
 
 /// The site and the calling process.
@@ -92,6 +89,9 @@ pub struct SlurmExecutor {
     pub(super) warnings: Vec<String>,
 }
 
+/// Slurm's default: indexes 0 to 1000.
+const DEFAULT_LIMIT: usize = 1001;
+
 /// The required programs.
 const PROGRAMS: [&str; 4] = ["sbatch", "squeue", "sacct", "scancel"];
 
@@ -111,25 +111,39 @@ impl SlurmExecutor {
         Self::new(SlurmSettings::from_config(config, state))
     }
 
-    /// For display, even if sbatch is missing.
-    pub(super) fn find_sbatch(&self) -> PathBuf {
-        self.commands
-            .find("sbatch")
-            .unwrap_or_else(|_| PathBuf::from("sbatch"))
-    }
-
-    fn try_submit(&self, request: &JobRequest) -> Result<Submission, String> {
+    fn try_submit(
+        &self,
+        tasks: &[&JobRequest],
+        array: Option<&ArrayJob>,
+    ) -> Result<Submission, String> {
+        let first = tasks.first().ok_or("a submission without tasks")?;
         let explain = |error: ExecutorError| error.with_hint();
         let sbatch = self.commands.find("sbatch").map_err(explain)?;
-        let script = self.find_script(&request.script).map_err(explain)?;
-        make_log_dir(request)?;
-        let header = header_of(&script);
-        let argv = Line::of(request).argv(request, sbatch, script, &header);
-        self.send(&argv, &request.env)
+        let path = self.find_script(&first.script).map_err(explain)?;
+        make_log_dir(first)?;
+        let header = header_of(&path);
+        let count = array.map(|array| (array, tasks.len()));
+        let argv = argv(first, count, sbatch, path.clone(), &header);
+        let Some(array) = array else {
+            return self.send(&argv, &first.env);
+        };
+        let script = Script::read(&path).map_err(|error| error.to_string())?;
+        // The variables that have the same value in all tasks.
+        let mut common = first.env.clone();
+        common.retain(|name, value| tasks.iter().all(|task| task.env.get(name) == Some(value)));
+        let is_common = |name: &str| common.contains_key(name);
+        let files = wrapper::files(array, tasks, &script, &is_common)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        array::write(&array.dir, &files).map_err(|error| error.to_string())?;
+        let sent = self.send(&argv, &common);
+        if matches!(sent, Ok(Submission::Refused { .. }) | Err(_)) {
+            array::remove(&array.dir);
+        }
+        sent
     }
 
     /// Starts sbatch and interprets its answer. An error means that nothing was sent.
-    pub(super) fn send(
+    fn send(
         &self,
         argv: &[OsString],
         env: &BTreeMap<String, String>,
@@ -168,12 +182,21 @@ impl Executor for SlurmExecutor {
             .try_for_each(|program| self.commands.find(program).map(drop))
     }
 
-    fn command_line(&self, request: &JobRequest) -> Vec<String> {
-        let script = self
-            .find_script(&request.script)
-            .unwrap_or_else(|_| PathBuf::from(&request.script));
+    fn command_line(&self, tasks: &[&JobRequest], array: Option<&ArrayJob>) -> Vec<String> {
+        let Some(first) = tasks.first() else {
+            return Vec::new();
+        };
+        // For display, even if one of them is missing.
+        let sbatch = self.commands.find("sbatch");
+        let script = self.find_script(&first.script);
+        let sbatch = sbatch.unwrap_or_else(|_| PathBuf::from("sbatch"));
+        let script = script.unwrap_or_else(|_| PathBuf::from(&first.script));
         let header = header_of(&script);
-        texts(Line::of(request).argv(request, self.find_sbatch(), script, &header))
+        let count = array.map(|array| (array, tasks.len()));
+        let texts = argv(first, count, sbatch, script, &header).into_iter();
+        texts
+            .map(|part| part.to_string_lossy().into_owned())
+            .collect()
     }
 
     fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError> {
@@ -190,77 +213,27 @@ impl Executor for SlurmExecutor {
     }
 
     fn submit(&mut self, request: &JobRequest) -> Submission {
-        self.try_submit(request)
+        self.try_submit(&[request], None)
             .unwrap_or_else(|message| Submission::refused(Refusal::Permanent, message))
     }
 
-    fn takes_arrays(&self) -> bool {
-        true
-    }
-
     fn array_limit(&mut self) -> usize {
-        self.ask_array_limit()
-    }
-
-    fn array_command_line(&self, array: &ArrayJob, tasks: &[&JobRequest]) -> Vec<String> {
-        texts(self.array_argv(array, tasks))
+        match self.site_config() {
+            Ok(text) => array_limit(text),
+            Err(error) => {
+                tracing::debug!("{error}; assuming at most {DEFAULT_LIMIT} tasks per array");
+                DEFAULT_LIMIT
+            }
+        }
     }
 
     fn submit_array(&mut self, array: &ArrayJob, tasks: &[&JobRequest]) -> Submission {
-        self.try_submit_array(array, tasks)
+        self.try_submit(tasks, Some(array))
             .unwrap_or_else(|message| Submission::refused(Refusal::Permanent, message))
     }
 
     fn observe(&mut self, question: &Question) -> Observation {
-        let clusters = clusters(question);
-        let invalid: Vec<&str> = question
-            .jobs
-            .iter()
-            .filter(|job| !parse::is_askable(&job.id) && job.id.executor() == ExecutorKind::Slurm)
-            .map(|job| job.id.as_str())
-            .collect();
-        if !invalid.is_empty() {
-            self.warnings.push(format!(
-                "sacct was not asked about invalid job ids: {}",
-                invalid.join(", ")
-            ));
-        }
-        // The queue first: jobs that end between the two queries are then found in the second.
-        let mut queue = self.queue_of(question, &clusters).into();
-        // Without the queue nothing can change, and waiting once for an unreachable Slurm is enough.
-        let mut accounting = match queue {
-            Answer::Failed(_) => {
-                Answer::Failed("not asked because the queue did not answer".to_owned())
-            }
-            _ => self.observe_accounting(question, &clusters),
-        };
-        self.add_others(question, &clusters, &mut queue, &mut accounting);
-        let mut unnamed = Vec::new();
-        if let Answer::Got(queue) = &mut queue {
-            let (mut none, mut lines) = (Vec::new(), Vec::new());
-            if let Answer::Got(_) = accounting {
-                lines = self.submit_lines_of_others(question, queue);
-            }
-            let records = match &mut accounting {
-                Answer::Got(records) => records,
-                Answer::Failed(_) | Answer::Off => &mut none,
-            };
-            identity::settle(queue, records, &lines);
-            if !matches!(accounting, Answer::Off) && self.has_submit_line != Some(false) {
-                unnamed = identity::unnamed(queue, sys::now());
-            }
-            if let Answer::Got(records) = &mut accounting {
-                self.add_usage(question, queue, records);
-            }
-        }
-        Observation {
-            queue,
-            accounting,
-            of_other_executor: question.of_other_executor(ExecutorKind::Slurm),
-            unnamed,
-            cluster: self.settings.home.cluster.clone(),
-            warnings: std::mem::take(&mut self.warnings),
-        }
+        self.ask_everything(question)
     }
 
     fn cancel(&mut self, jobs: &[JobRef]) -> Result<(), ExecutorError> {
@@ -287,7 +260,7 @@ impl Executor for SlurmExecutor {
 }
 
 /// A job whose log directory is missing fails before its script begins.
-pub(super) fn make_log_dir(request: &JobRequest) -> Result<(), String> {
+fn make_log_dir(request: &JobRequest) -> Result<(), String> {
     let Some(dir) = &request.log_dir else {
         return Ok(());
     };
@@ -302,10 +275,16 @@ pub(super) fn make_log_dir(request: &JobRequest) -> Result<(), String> {
         .map_err(|error| format!("cannot create the log directory {}: {error}", dir.display()))
 }
 
-fn texts(argv: Vec<OsString>) -> Vec<String> {
-    argv.into_iter()
-        .map(|part| part.to_string_lossy().into_owned())
-        .collect()
+/// Reads `scontrol show config`. `MaxArraySize` is one more than the greatest index, 0 without arrays;
+/// `max_array_tasks` of `SchedulerParameters` is a number of tasks.
+fn array_limit(config: &str) -> usize {
+    let size = setting(config, "MaxArraySize").and_then(|text| text.parse().ok());
+    let tasks = setting(config, "SchedulerParameters").and_then(|text| {
+        text.split(',')
+            .find_map(|part| part.trim().strip_prefix("max_array_tasks=")?.parse().ok())
+    });
+    size.unwrap_or(DEFAULT_LIMIT)
+        .min(tasks.unwrap_or(usize::MAX))
 }
 
 /// True if every part of scancel's message is about a job that has ended.

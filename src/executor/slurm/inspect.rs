@@ -1,20 +1,23 @@
-//! Asks Slurm about a site, for `check`. Submits nothing: `sbatch --test-only` shows the outcome of a submission.
+//! Asks Slurm about a site, for `check` and `init`. Submits nothing: `sbatch --test-only` shows the outcome of a
+//! submission.
 //!
-//! Collects the answers; `setup::check::slurm` interprets them.
+//! Collects the answers for `check`, which `setup::check::slurm` interprets, and the partitions and accounts that a
+//! user can choose from in `init`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
 use super::client::SlurmExecutor;
-use super::command::one_line;
+use super::command::{self, Commands, is_without_accounting, one_line};
 use super::sbatch_answer;
-use super::sbatch_line::Line;
+use super::sbatch_line::argv;
 use crate::base::run::End;
 use crate::base::sys;
 use crate::executor::script::header_of;
-use crate::executor::slurm::client::home::Home;
+use crate::executor::slurm::client::query::Home;
 use crate::executor::{
     Executor as _, ExecutorError, JobReport, JobRequest, Question, Refusal, Submission,
 };
@@ -79,49 +82,45 @@ pub const PROGRAMS: [&str; 6] = [
 impl SlurmExecutor {
     /// Asks all questions in order; stops if the queue does not answer.
     pub fn inspect(&mut self, questions: &Questions) -> Report {
+        let place = |program| {
+            let found = self.commands.find(program);
+            found.map_err(|error| (error.to_string(), error.hint().unwrap_or_default()))
+        };
         let mut report = Report {
-            programs: PROGRAMS.map(|name| (name, self.place_of(name))).to_vec(),
+            programs: PROGRAMS.map(|name| (name, place(name))).to_vec(),
+            version: self.ask_if_there("sbatch", &["--version"]),
             ..Report::default()
         };
-        if self.commands.find("sbatch").is_ok() {
-            report.version = Some(self.ask("sbatch", &["--version"]));
-        }
         if self.commands.find("squeue").is_ok() {
             report.queue = Some(self.queue_of(&Question::default(), &[None]));
         }
-        if self.commands.find("sacct").is_ok() {
-            let job = questions.canary.as_ref().map_or("1", JobId::as_str);
-            let job = format!("--jobs={job}");
-            let arguments = ["-X", "-n", "-P", "--format=JobID", &job];
-            report.accounting = Some(self.ask("sacct", &arguments));
-        }
-        let answers = matches!(report.queue, Some(Ok(_)));
-        if !answers {
+        let job = questions.canary.as_ref().map_or("1", JobId::as_str);
+        let job = format!("--jobs={job}");
+        let arguments = ["-X", "-n", "-P", "--format=JobID", &job];
+        report.accounting = self.ask_if_there("sacct", &arguments);
+        if !matches!(report.queue, Some(Ok(_))) {
             return report;
         }
-        if self.commands.find("scontrol").is_ok() {
-            let before = sys::now();
-            report.config = Some(self.ask("scontrol", &["show", "config"]));
-            report.asked_at = Some((before, sys::now()));
-            report.partitions =
-                Some(self.ask("scontrol", &["--all", "--oneliner", "show", "partition"]));
-        }
-        if self.commands.find("sacctmgr").is_ok() && self.settings.accounting {
+        let before = sys::now();
+        report.config = self.ask_if_there("scontrol", &["show", "config"]);
+        report.asked_at = Some((before, sys::now()));
+        let arguments = ["--all", "--oneliner", "show", "partition"];
+        report.partitions = self.ask_if_there("scontrol", &arguments);
+        if self.settings.accounting {
             let user = format!("user={}", questions.user);
             let format = "format=account,partition,maxwall";
             let arguments = ["-n", "-P", "show", "assoc", "where", &user, format];
-            report.associations = Some(self.ask("sacctmgr", &arguments));
+            report.associations = self.ask_if_there("sacctmgr", &arguments);
             let arguments = ["-n", "-P", "show", "qos", "format=name,maxwall"];
-            report.qos = Some(self.ask("sacctmgr", &arguments));
+            report.qos = self.ask_if_there("sacctmgr", &arguments);
         }
         if self.commands.find("sbatch").is_ok() {
             for request in &questions.requests {
                 let tried = self.try_only(request);
                 // Does not wait again for a controller that does not answer.
                 let is_over = matches!(tried, Tried::Unclear(_));
-                report
-                    .tried
-                    .push((request.key.procedure.to_string(), tried));
+                let procedure = request.key.procedure.to_string();
+                report.tried.push((procedure, tried));
                 if is_over {
                     break;
                 }
@@ -130,10 +129,13 @@ impl SlurmExecutor {
         report
     }
 
-    fn place_of(&self, program: &str) -> Place {
-        self.commands
-            .find(program)
-            .map_err(|error| (error.to_string(), error.hint().unwrap_or_default()))
+    fn ask_if_there(
+        &mut self,
+        program: &str,
+        arguments: &[&str],
+    ) -> Option<Result<String, String>> {
+        self.commands.find(program).ok()?;
+        Some(self.ask(program, arguments))
     }
 
     /// Tests a submission with exactly the options of a real one.
@@ -150,7 +152,7 @@ impl SlurmExecutor {
             Err(error) => return Tried::Unclear(error.to_string()),
         };
         let header = header_of(&script);
-        let mut argv = Line::of(request).argv(request, sbatch, script, &header);
+        let mut argv = argv(request, None, sbatch, script, &header);
         argv.insert(1, OsString::from("--test-only"));
         let Some(limit) = self.time.for_submission() else {
             return Tried::Unclear("no time left to ask".to_owned());
@@ -166,5 +168,157 @@ impl SlurmExecutor {
                 Submission::InDoubt { message } => Tried::Unclear(message),
             },
         }
+    }
+}
+
+/// Longer would be too long for a list of choices.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// The choices. Empty where a query failed, for the reason in `problems`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Offers {
+    /// The directory of sbatch; `None` without Slurm.
+    pub bin_dir: Option<PathBuf>,
+    /// True if Slurm's commands are installed, but no cluster is configured.
+    pub has_no_cluster: bool,
+    pub partitions: Vec<Partition>,
+    /// Accounts that the user may use.
+    pub accounts: Vec<String>,
+    pub default_account: Option<String>,
+    /// True if sacct is missing or reports that accounting is disabled.
+    pub has_no_accounting: bool,
+    /// One sentence each.
+    pub problems: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Partition {
+    pub name: String,
+    pub is_default: bool,
+    /// Accepts jobs.
+    pub is_up: bool,
+    /// As Slurm writes it: `1-00:00:00`, `infinite`.
+    pub time_limit: String,
+}
+
+/// Asks Slurm. `env` is the environment of the calling process, `user` a name.
+pub fn ask_offers(env: Vec<(OsString, OsString)>, user: &str) -> Offers {
+    let commands = Commands::new(None, env);
+    let Ok(sbatch) = commands.find("sbatch") else {
+        return Offers::default();
+    };
+    let mut offers = Offers {
+        bin_dir: sbatch.parent().map(PathBuf::from),
+        ..Offers::default()
+    };
+    let answer = |program: &str, arguments: &[&str]| {
+        let ended = commands.query(program, arguments, LIMIT);
+        command::answer(program, ended.map_err(|error| error.to_string())?)
+    };
+    match answer("sinfo", &["--all", "--noheader", "--format=%P|%a|%l"]) {
+        Ok(text) => offers.partitions = partitions(&text),
+        // If sinfo fails, the other queries probably fail too.
+        Err(problem) => {
+            // Messages of Slurm's commands (20.11 to 25.05) if `slurm.conf` is neither a file nor from a server.
+            let without = ["configuration source", "configuration file", "slurm.conf"];
+            offers.has_no_cluster = without.iter().any(|part| problem.contains(part));
+            offers.problems.push(problem);
+            return offers;
+        }
+    }
+    let who = format!("user={user}");
+    let format = "format=user,defaultaccount,account";
+    let arguments = [
+        "-n",
+        "-P",
+        "--readonly",
+        "show",
+        "user",
+        "withassoc",
+        &who,
+        format,
+    ];
+    match answer("sacctmgr", &arguments) {
+        Ok(text) => (offers.default_account, offers.accounts) = accounts(&text),
+        // There are no accounts without a database.
+        Err(problem) if problem.contains("accounting_storage") => {}
+        Err(problem) => offers.problems.push(problem),
+    }
+    offers.has_no_accounting = commands.find("sacct").is_err()
+        || answer("sacct", &["-X", "-n", "--jobs=1"])
+            .is_err_and(|problem| is_without_accounting(&problem));
+    offers
+}
+
+/// Reads lines `name*|up|1-00:00:00`. A partition has a line per limit and state.
+fn partitions(text: &str) -> Vec<Partition> {
+    let mut found: Vec<Partition> = Vec::new();
+    for line in text.lines() {
+        let mut fields = line.trim().split('|');
+        let (Some(name), Some(state)) = (fields.next(), fields.next()) else {
+            continue;
+        };
+        let plain = name.strip_suffix('*').unwrap_or(name);
+        if plain.is_empty() || found.iter().any(|known| known.name == plain) {
+            continue;
+        }
+        found.push(Partition {
+            name: plain.to_owned(),
+            is_default: name.ends_with('*'),
+            is_up: state == "up",
+            time_limit: fields.next().unwrap_or_default().to_owned(),
+        });
+    }
+    found
+}
+
+/// Reads lines `user|default account|account`.
+fn accounts(text: &str) -> (Option<String>, Vec<String>) {
+    let mut default = None;
+    let mut accounts: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let mut fields = line.trim().split('|').skip(1).map(str::trim);
+        let first = fields.next().filter(|name| !name.is_empty());
+        default = default.or(first.map(str::to_owned));
+        let account = fields.next().filter(|name| !name.is_empty());
+        if let Some(account) = account
+            && !accounts.iter().any(|known| known == account)
+        {
+            accounts.push(account.to_owned());
+        }
+    }
+    accounts.sort_unstable();
+    (default, accounts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_are_read_once_each() {
+        let text =
+            "debug*|up|1:00:00\nlong|up|7-00:00:00\nlong|up|7-00:00:00\nold|inact|infinite\n\n|\nx";
+        let found: Vec<String> = partitions(text)
+            .iter()
+            .map(|p| format!("{} {} {} {}", p.name, p.is_default, p.is_up, p.time_limit))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                "debug true true 1:00:00",
+                "long false true 7-00:00:00",
+                "old false false infinite"
+            ]
+        );
+    }
+
+    #[test]
+    fn accounts_are_read_with_the_default_one() {
+        assert_eq!(accounts(""), (None, Vec::new()));
+        let text = "anna|imaging|teaching\nanna|imaging|imaging\nanna|imaging|imaging\n";
+        let expected = vec!["imaging".to_owned(), "teaching".to_owned()];
+        assert_eq!(accounts(text), (Some("imaging".to_owned()), expected));
+        assert_eq!(accounts("root||\n"), (None, Vec::new()));
     }
 }

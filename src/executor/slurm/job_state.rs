@@ -180,22 +180,15 @@ fn meaning(state: &str) -> Option<(Meaning, bool)> {
     let word = parts.next()?.to_ascii_uppercase();
     // Any integer: 20.11 prints large uids as negative numbers.
     let by = parts.next() == Some("by");
-    if let Some((_, _, meaning)) = WORDS
-        .iter()
-        .find(|(long, short, _)| *long == word || *short == word)
-    {
-        return Some((*meaning, by));
-    }
     // Columns of fixed width cut words: `OUT_OF_ME+`.
-    let start = word.strip_suffix('+').filter(|start| !start.is_empty())?;
-    let mut found = WORDS.iter().filter(|(long, _, _)| long.starts_with(start));
-    match (found.next(), found.next()) {
-        (Some((_, _, meaning)), None) => Some((*meaning, by)),
-        (Some(_), Some(_)) => WORDS
-            .iter()
-            .find(|(long, _, _)| *long == start)
-            .map(|(_, _, meaning)| (*meaning, by)),
-        (None, _) => None,
+    let start = word.trim_end_matches('+');
+    let is_cut = start.len() < word.len() && !start.is_empty();
+    let mut words = WORDS.iter();
+    let exact = words.find(|(long, short, _)| *long == start || *short == word);
+    let mut cut = (WORDS.iter()).filter(|(long, ..)| is_cut && long.starts_with(start));
+    match (exact, cut.next(), cut.next()) {
+        (Some((.., meaning)), ..) | (None, Some((.., meaning)), None) => Some((*meaning, by)),
+        _ => None,
     }
 }
 

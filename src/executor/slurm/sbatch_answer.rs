@@ -109,22 +109,16 @@ pub fn judge(end: End, stdout: &str, stderr: &str) -> Submission {
     let message = message
         .strip_suffix("; Unspecified error")
         .unwrap_or(&message);
-    match end {
-        End::Exit(0) => match job_id(stdout) {
-            Some((job_id, cluster)) => Submission::Accepted { job_id, cluster },
-            None => in_doubt("sbatch succeeded but printed no job id", message),
-        },
-        End::Exit(code) => {
-            // With an id on stdout a job exists, whatever the message is.
-            let refusal = match job_id(stdout) {
-                Some(_) => None,
-                None => refusal(code, stderr),
-            };
-            match refusal {
-                Some(kind) => Submission::refused(kind, message),
-                None => in_doubt(&end.text("sbatch"), message),
-            }
-        }
+    let job = job_id(stdout);
+    let refusal = match (end, &job) {
+        // With an id on stdout a job exists, whatever the message is.
+        (End::Exit(code), None) if code != 0 => refusal(code, stderr),
+        _ => None,
+    };
+    match (end, job, refusal) {
+        (End::Exit(0), Some((job_id, cluster)), _) => Submission::Accepted { job_id, cluster },
+        (End::Exit(0), None, _) => in_doubt("sbatch succeeded but printed no job id", message),
+        (_, _, Some(kind)) => Submission::refused(kind, message),
         _ => in_doubt(&end.text("sbatch"), message),
     }
 }
@@ -227,10 +221,12 @@ fn kind(last: &str, text: &str) -> Refusal {
 fn job_id(stdout: &str) -> Option<(JobId, Option<Arc<str>>)> {
     stdout.lines().find_map(|line| {
         let line = line.trim_end_matches('\r');
-        let (id, cluster) = match line.strip_prefix("Submitted batch job ") {
-            Some(rest) => split(rest, " on cluster "),
-            None => split(line, ";"),
+        let (text, separator) = match line.strip_prefix("Submitted batch job ") {
+            Some(rest) => (rest, " on cluster "),
+            None => (line, ";"),
         };
+        let mut parts = text.splitn(2, separator);
+        let (id, cluster) = (parts.next().unwrap_or_default(), parts.next());
         // Slurm counts jobs from 1, in 32 bits.
         let is_number = id.bytes().all(|b| b.is_ascii_digit());
         let id_fits = is_number && id.parse::<u32>().is_ok_and(|id| id > 0);
@@ -242,13 +238,6 @@ fn job_id(stdout: &str) -> Option<(JobId, Option<Arc<str>>)> {
         });
         (id_fits && cluster_fits).then(|| (JobId::new(id), cluster.map(Arc::from)))
     })
-}
-
-fn split<'a>(line: &'a str, separator: &str) -> (&'a str, Option<&'a str>) {
-    match line.split_once(separator) {
-        Some((id, cluster)) => (id, Some(cluster)),
-        None => (line, None),
-    }
 }
 
 #[cfg(test)]

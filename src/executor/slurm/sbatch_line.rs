@@ -6,74 +6,67 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use crate::executor::JobRequest;
+use crate::base::text::maybe;
+use crate::executor::array::WRAPPER;
+use crate::executor::{ArrayJob, JobRequest};
 use crate::model::job::JobTag;
 use crate::model::procedure::options::{self, Arguments};
 
-/// The differences between the command lines of a single job and of an array.
-pub(super) struct Line<'a> {
-    pub submission_id: &'a str,
-    pub job_name: &'a str,
-    /// Slurm's symbols for the job's id in the names of logs.
-    pub log_symbols: &'a str,
-    /// The indexes of the array.
-    pub array: Option<String>,
-    pub arguments: &'a [String],
-}
-
-impl<'a> Line<'a> {
-    pub(super) fn of(request: &'a JobRequest) -> Self {
-        Self {
-            submission_id: &request.submission_id,
-            job_name: &request.job_name,
-            log_symbols: "%j",
-            array: None,
-            arguments: &request.arguments,
+/// The command line for one job, or for an array with this number of tasks, which get their arguments from the array's
+/// wrapper. `header` has the options in the `#SBATCH` lines of the job script.
+pub(super) fn argv(
+    request: &JobRequest,
+    array: Option<(&ArrayJob, usize)>,
+    sbatch: PathBuf,
+    script: PathBuf,
+    header: &Arguments,
+) -> Vec<OsString> {
+    let (submission_id, job_name, log_symbols) = match array {
+        Some((array, _)) => (&array.submission_id, &array.job_name, "%A_%a"),
+        None => (&request.submission_id, &request.job_name, "%j"),
+    };
+    let tag = JobTag {
+        project: request.project.clone(),
+        submission_id: submission_id.clone(),
+    };
+    let resources = &request.resources;
+    let mut sbatch_args = resources.sbatch_args.clone();
+    let comment = sbatch_args.value("comment").or(header.value("comment"));
+    let comment = comment.map(|text| beside(&tag, text));
+    sbatch_args.remove("comment");
+    let mut argv: Vec<OsString> = vec![sbatch.into(), "--parsable".into()];
+    // The first one stays in accounting's SubmitLine; the last one becomes the job's comment.
+    push(&mut argv, "comment", Some(&tag));
+    push(&mut argv, "comment", comment);
+    push(&mut argv, "export", Some(export(request, header)));
+    for (name, value) in resources.named() {
+        push(&mut argv, name, Some(value));
+    }
+    push(&mut argv, "job-name", Some(job_name));
+    let indexes = array.map(|(array, count)| {
+        let last = count.saturating_sub(1);
+        format!("0-{last}{}", maybe("%", array.throttle, ""))
+    });
+    push(&mut argv, "array", indexes);
+    if let Some(dir) = &request.log_dir {
+        for (name, ending) in [("output", "out"), ("error", "err")] {
+            let mut option = OsString::from(format!("--{name}="));
+            option.push(log_pattern(dir, job_name, log_symbols, ending));
+            argv.push(option);
         }
     }
-
-    /// `header` has the options in the `#SBATCH` lines of the job script.
-    pub(super) fn argv(
-        &self,
-        request: &JobRequest,
-        sbatch: PathBuf,
-        script: PathBuf,
-        header: &Arguments,
-    ) -> Vec<OsString> {
-        let tag = JobTag {
-            project: request.project.clone(),
-            submission_id: self.submission_id.to_owned(),
-        };
-        let resources = &request.resources;
-        let mut sbatch_args = resources.sbatch_args.clone();
-        let comment = sbatch_args.value("comment").or(header.value("comment"));
-        let comment = comment.map(|text| beside(&tag, text));
-        sbatch_args.remove("comment");
-        let mut argv: Vec<OsString> = vec![sbatch.into(), "--parsable".into()];
-        // The first one stays in accounting's SubmitLine; the last one becomes the job's comment.
-        push(&mut argv, "comment", Some(&tag));
-        push(&mut argv, "comment", comment);
-        push(&mut argv, "export", Some(export(request, header)));
-        for (name, value) in resources.named() {
-            push(&mut argv, name, Some(value));
-        }
-        push(&mut argv, "job-name", Some(self.job_name));
-        push(&mut argv, "array", self.array.as_ref());
-        if let Some(dir) = &request.log_dir {
-            for (name, ending) in [("output", "out"), ("error", "err")] {
-                let mut option = OsString::from(format!("--{name}="));
-                option.push(log_pattern(dir, self.job_name, self.log_symbols, ending));
-                argv.push(option);
-            }
-        }
-        if resources.no_requeue && !options::decide_requeue(header) {
-            argv.push("--no-requeue".into());
-        }
-        argv.extend(sbatch_args.words().map(OsString::from));
-        argv.push(script.into());
-        argv.extend(self.arguments.iter().map(OsString::from));
-        argv
+    if resources.no_requeue && !options::decide_requeue(header) {
+        argv.push("--no-requeue".into());
     }
+    argv.extend(sbatch_args.words().map(OsString::from));
+    match array {
+        Some((array, _)) => argv.push(array.dir.join(WRAPPER).into()),
+        None => {
+            argv.push(script.into());
+            argv.extend(request.arguments.iter().map(OsString::from));
+        }
+    }
+    argv
 }
 
 /// Adds the tag to a comment that the site reads: into a JSON object, or before the text.
@@ -145,7 +138,7 @@ mod tests {
             .map(|name| (name.to_owned(), "x".to_owned()))
             .into();
         let header = words(header);
-        let argv = Line::of(&request).argv(&request, "sbatch".into(), "a.sh".into(), &header);
+        let argv = super::argv(&request, None, "sbatch".into(), "a.sh".into(), &header);
         let texts = argv.into_iter().map(|part| part.into_string().unwrap());
         texts.collect()
     }
@@ -179,7 +172,7 @@ mod tests {
             (&["--no-req"], false),
         ] {
             let header: Arguments = header.iter().map(|text| (*text).to_owned()).collect();
-            let argv = Line::of(&request).argv(&request, "sbatch".into(), "a.sh".into(), &header);
+            let argv = super::argv(&request, None, "sbatch".into(), "a.sh".into(), &header);
             assert_eq!(argv.contains(&OsString::from("--no-requeue")), is_passed);
         }
     }

@@ -1,4 +1,4 @@
-//! The resource usage of ended jobs, and what ended them: one more sacct per thousand jobs.
+//! The resource usage of ended jobs, and what ended them: one more sacct per thousand jobs, with the jobs' steps.
 //!
 //! Without an answer, the usage is missing, with a warning. Only one decision depends on it: whether a prolog failed,
 //! which looks like an administrator's scancel.
@@ -9,16 +9,50 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::client::SlurmExecutor;
-use super::parse::steps::{self, Run, Usage};
 use super::{identity, parse};
 use crate::base::sys;
-use crate::executor::slurm::client::query::{cluster_option, jobs_options, since_option};
+use crate::executor::slurm::client::query::jobs_options;
+use crate::executor::slurm::parse::records::{Ids, ids, records};
+use crate::executor::slurm::parse::values::{Twice, cpu_time_ms, known, time, used_memory};
 use crate::executor::{ACCOUNTING_LAG, JobReport, Phase, Question};
-use crate::model::job::JobRef;
+use crate::model::job::{JobId, JobRef};
 use crate::model::state::Reason;
 
-/// The usage of the runs on each cluster.
-type Known = HashMap<Option<Arc<str>>, HashMap<Run, Usage>>;
+/// sacct's `--format` for jobs with their steps: fields that exist since 20.11.
+pub const FIELDS: [&str; 10] = [
+    "JobID",
+    "State",
+    "ExitCode",
+    "Submit",
+    "AllocCPUS",
+    "MaxRSS",
+    "TotalCPU",
+    "Partition",
+    "Account",
+    "QOS",
+];
+
+/// The usage of all steps of one run of a job.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Usage {
+    alloc_cpus: Option<i64>,
+    partition: Option<Arc<str>>,
+    account: Option<Arc<str>>,
+    qos: Option<Arc<str>>,
+    /// The maximum of a step, in MB of 2^20 bytes, rounded up.
+    max_rss_mb: Option<i64>,
+    /// The sum of all steps, in milliseconds.
+    cpu_ms: Option<i64>,
+    /// True if the batch script began: its step has an exit code, or used something. slurmctld
+    /// records the step before the node tries to start it, so a step alone proves nothing.
+    has_begun: bool,
+}
+
+/// One run of a job: a requeue gives the same id a new submit time.
+type Run = (JobId, Option<DateTime<Utc>>);
+
+/// The usage of the runs on all clusters.
+type Known = HashMap<(Option<Arc<str>>, Run), Usage>;
 
 /// Seconds. After a longer run, the prolog has not failed: the node may have lost the steps of the job.
 const LONGEST_PROLOG_S: i64 = 900;
@@ -55,9 +89,8 @@ impl SlurmExecutor {
             {
                 record.phase = Phase::Failed(Reason::Dependency);
             }
-            let usage = known
-                .get(&record.facts.cluster)
-                .and_then(|runs| runs.get(&(record.id.clone(), record.submitted_at)));
+            let run = (record.id.clone(), record.submitted_at);
+            let usage = known.get(&(record.facts.cluster.clone(), run));
             let end = record.facts.ended_at;
             let may_still_come =
                 has_failed || end.is_some_and(|end| sys::now() - end < ACCOUNTING_LAG);
@@ -69,17 +102,9 @@ impl SlurmExecutor {
         let mut known = Known::default();
         for (cluster, ids) in identity::by_cluster(jobs) {
             for jobs in jobs_options(&ids) {
-                let mut arguments = cluster_option(cluster.as_ref());
-                arguments.extend(["-D", "-n", "-p"].map(str::to_owned));
-                arguments.push(format!("--delimiter={}", self.settings.separator));
-                arguments.push(jobs);
-                arguments.extend(since_option(since));
-                arguments.push(format!("--format={}", steps::FIELDS.join(",")));
-                let text = self.ask("sacct", &arguments)?;
-                known
-                    .entry(cluster.clone())
-                    .or_default()
-                    .extend(steps::steps(&text, &self.settings.separator)?);
+                let text = self.ask_sacct(None, Some(jobs), since, cluster.as_ref(), &FIELDS)?;
+                let found = steps(&text, &self.settings.separator)?.into_iter();
+                known.extend(found.map(|(run, usage)| ((cluster.clone(), run), usage)));
             }
         }
         Ok(known)
@@ -116,12 +141,12 @@ fn ended(question: &Question, queue: &[JobReport], records: &[JobReport]) -> Vec
 
 fn add(record: &mut JobReport, usage: Option<&Usage>, own_uid: u32, may_still_come: bool) {
     if let Some(usage) = usage {
-        record.facts.max_rss_mb = usage.max_rss_mb;
-        record.facts.cpu_time_s = usage.cpu_time_s;
+        let alloc_cpus = usage.alloc_cpus.filter(|_| has_run(record));
         let facts = &mut record.facts;
+        (facts.alloc_cpus, facts.max_rss_mb) = (alloc_cpus, usage.max_rss_mb);
+        facts.cpu_time_s = usage.cpu_ms.map(|ms| ms.saturating_add(500) / 1000);
         (facts.partition, facts.account) = (usage.partition.clone(), usage.account.clone());
         facts.qos.clone_from(&usage.qos);
-        record.facts.alloc_cpus = usage.alloc_cpus.filter(|_| has_run(record));
     }
     if !may_be_prolog_failure(record, own_uid) {
         return;
@@ -153,75 +178,52 @@ fn may_be_prolog_failure(record: &JobReport, own_uid: u32) -> bool {
             .is_none_or(|elapsed| elapsed <= LONGEST_PROLOG_S)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::job::JobId;
-    use crate::model::state::JobFacts;
-
-    fn cancelled(state: &str) -> JobReport {
-        JobReport {
-            id: JobId::new("8"),
-            name: "a_sub-01".to_owned(),
-            phase: Phase::Failed(Reason::Cancelled),
-            facts: JobFacts {
-                slurm_state: Some(state.into()),
-                exit_code: Some("0:0".into()),
-                started_at: DateTime::from_timestamp(1, 0),
-                node_list: Some("n1".into()),
-                elapsed_s: Some(1),
-                ..JobFacts::default()
-            },
-            ..JobReport::default()
-        }
+/// Reads the answer to [`FIELDS`]: the rows of a job's steps follow the job's row.
+fn steps(text: &str, separator: &str) -> Result<HashMap<Run, Usage>, String> {
+    let answer = records(text, separator, &FIELDS, FIELDS.len());
+    if let Some(line) = answer.foreign.first() {
+        return Err(parse::broken("sacct", line));
     }
-
-    #[test]
-    fn a_cancel_by_another_uid_counts_only_if_the_script_began() {
-        let began = Usage {
-            has_begun: true,
-            ..Usage::default()
-        };
-        let never = Usage::default();
-        let cancel = Phase::Failed(Reason::Cancelled);
-        let launch = Phase::Failed(Reason::LaunchFailed);
-        for (state, usage, uid, expected) in [
-            ("CANCELLED by 0", Some(&began), 1000, cancel),
-            ("CANCELLED by 0", Some(&never), 1000, launch),
-            ("CANCELLED by 0", None, 1000, Phase::Unknown),
-            ("CANCELLED by 7", Some(&began), 1000, cancel),
-            ("CANCELLED by 7", Some(&never), 1000, launch),
-            ("CANCELLED by 7", None, 1000, Phase::Unknown),
-            ("CANCELLED by 1000", Some(&never), 1000, cancel),
-            ("CANCELLED by 1000", None, 1000, cancel),
-            ("CANCELLED by 0", Some(&began), 0, cancel),
-            ("CANCELLED by 0", Some(&never), 0, launch),
-            ("CANCELLED", Some(&never), 1000, cancel),
-        ] {
-            let mut record = cancelled(state);
-            add(&mut record, usage, uid, true);
-            assert_eq!(record.phase, expected, "{state} {usage:?} {uid}");
-            if usage.is_none() {
-                let mut record = cancelled(state);
-                add(&mut record, usage, uid, false);
-                assert_eq!(record.phase, cancel, "no steps will come: {state} {uid}");
+    let mut found: HashMap<Run, Usage> = HashMap::new();
+    let mut current: Option<Run> = None;
+    for record in &answer.records {
+        let id = record.get("JobID").trim();
+        let Some((job, step)) = id.split_once('.') else {
+            let submit = time(record.get("Submit"), Twice::Latest).flatten();
+            current = match ids(id) {
+                Some(Ids::One(id)) => Some((id, submit)),
+                _ => None,
+            };
+            if let Some(run) = &current {
+                let usage = found.entry(run.clone()).or_default();
+                let cpus = record.get("AllocCPUS").trim().parse().ok();
+                usage.alloc_cpus = cpus.filter(|count| *count > 0);
+                [usage.partition, usage.account, usage.qos] = ["Partition", "Account", "QOS"]
+                    .map(|name| known(record.get(name)).map(Arc::from));
             }
+            continue;
+        };
+        let Some(run) = current
+            .as_ref()
+            .filter(|(id, _)| ids(job) == Some(Ids::One(id.clone())))
+        else {
+            continue;
+        };
+        let usage = found.entry(run.clone()).or_default();
+        let memory = used_memory(record.get("MaxRSS"));
+        let cpu = cpu_time_ms(record.get("TotalCPU"));
+        usage.max_rss_mb = usage.max_rss_mb.max(memory);
+        if let Some(cpu) = cpu {
+            usage.cpu_ms = Some(usage.cpu_ms.unwrap_or_default().saturating_add(cpu));
+        }
+        // The extern step belongs to the prolog's container.
+        if step != "extern" {
+            let has_code = record.get("ExitCode").contains(':');
+            usage.has_begun |= has_code || memory.is_some() || cpu.is_some_and(|ms| ms > 0);
         }
     }
-
-    #[test]
-    fn only_a_short_job_with_nodes_can_have_failed_in_its_prolog() {
-        let changes: [fn(&mut JobFacts); 4] = [
-            |facts| facts.node_list = None,
-            |facts| facts.started_at = None,
-            |facts| facts.elapsed_s = Some(LONGEST_PROLOG_S + 1),
-            |facts| facts.exit_code = Some("1:0".into()),
-        ];
-        for change in changes {
-            let mut record = cancelled("CANCELLED by 0");
-            change(&mut record.facts);
-            add(&mut record, None, 1000, true);
-            assert_eq!(record.phase, Phase::Failed(Reason::Cancelled));
-        }
-    }
+    Ok(found)
 }
+
+#[cfg(test)]
+mod tests;

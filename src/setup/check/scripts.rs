@@ -172,8 +172,7 @@ fn directives(
     findings: &mut Findings,
 ) {
     let shown = path.display();
-    if let Some(unfit) = script::header::unfit(text) {
-        let (option, line, why) = (unfit.option, unfit.line, unfit.why);
+    if let Some((line, option, why)) = script::unfit(text) {
         findings.error(
             format!("{shown} has '#SBATCH {option}' in line {line}: {why}"),
             format!("remove it from line {line}; until then, this procedure is not submitted"),
@@ -190,7 +189,7 @@ fn directives(
             "move them to the top of the script, right below the #! line",
         );
     }
-    let asked = &script::header::options(text);
+    let asked = &script::options(text);
     memory(&procedure.resources, path, asked, findings);
     let first = |name: &str| asked.iter().find(|option| option.is(name));
     let value = |option: &Argument| option.value.clone().unwrap_or_default();

@@ -35,8 +35,8 @@ pub fn write(files: &[NewFile], directories: &[PathBuf], dir: &Path) -> Result<(
     let mut ready: Vec<(Temporary, PathBuf)> = Vec::new();
     for (file, path) in files.iter().zip(paths) {
         let mode = if file.is_executable { 0o777 } else { 0o666 };
-        let temporary = Temporary::new(&path, file.text.as_bytes(), mode)
-            .map_err(|error| InitError::io("write", &path, &error))?;
+        let temporary = Temporary::new(&path, file.text.as_bytes(), mode, None)
+            .map_err(|error| InitError::io("write", &path, &error.source))?;
         ready.push((temporary, path));
     }
     for (temporary, path) in ready {

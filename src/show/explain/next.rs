@@ -72,13 +72,13 @@ pub(super) fn next_submission(
     let mut arrays = arrays.filter_map(|batch| Some((batch.array.as_ref()?, &batch.tasks)));
     let is_own = |task: &Prepared| task.request.key == prepared.request.key;
     let array = arrays.find(|(_, tasks)| tasks.iter().any(is_own));
-    let line = match array {
-        Some((array, tasks)) => {
-            let requests: Vec<&JobRequest> = tasks.iter().map(|task| &task.request).collect();
-            view.executor.array_command_line(array, &requests)
-        }
-        None => view.executor.command_line(&prepared.request),
+    let requests: Vec<&JobRequest> = match array {
+        Some((_, tasks)) => tasks.iter().map(|task| &task.request).collect(),
+        None => vec![&prepared.request],
     };
+    let line = view
+        .executor
+        .command_line(&requests, array.map(|(array, _)| array));
     Some(Next {
         attempt,
         array_tasks: array.map(|(_, tasks)| tasks.len()),

@@ -22,7 +22,7 @@ pub use write::write;
 
 use super::{FORMAT_VERSION, ReadError};
 use crate::base::hex::hex;
-use crate::base::threads::caught;
+use crate::base::parallel::caught;
 use crate::model::state::TaskRow;
 use crate::model::state::table::{Identity, Metadata};
 

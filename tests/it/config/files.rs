@@ -227,29 +227,6 @@ fn attack_state_and_log_do_not_lie_among_the_data() {
     assert!(said.err.contains("state_file: "), "{}", said.err);
 }
 
-#[test]
-fn attack_a_time_zone_that_is_no_file_is_left_out() {
-    let study = Study::new();
-    study.configure("");
-    let mode = rustix::fs::Mode::from_raw_mode(0o600);
-    let pipe = study.at("pipe");
-    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-    let pipe = pipe.display();
-    let relative = format!("../../..{pipe}");
-    let began = Instant::now();
-    for zone in [
-        pipe.to_string(),
-        format!(":{pipe}"),
-        relative,
-        "/dev/zero".to_owned(),
-    ] {
-        let mut program = study.program();
-        let said = program.args(["audit", "--efficiency"]).env("TZ", &zone);
-        assert_eq!(said.output().unwrap().status.code(), Some(0), "{zone}");
-    }
-    assert!(began.elapsed() < Duration::from_secs(60));
-}
-
 /// As git-annex leaves a file that was added to a dataset.
 #[test]
 fn b6_a_state_in_git_annex_is_never_written_to() {

@@ -45,7 +45,7 @@ fn a_refused_script_leaves_no_record() {
     assert!(matches!(refused, Submission::Refused { .. }), "{refused:?}");
     assert_eq!(reports(&mut executor), []);
     assert_eq!(
-        executor.command_line(&study.request("a", "a.sh")),
+        executor.command_line(&[&study.request("a", "a.sh")], None),
         [
             study.dir.join("a.sh").to_str().unwrap(),
             "sub-0001",
@@ -53,7 +53,7 @@ fn a_refused_script_leaves_no_record() {
         ]
     );
     assert_eq!(
-        executor.command_line(&study.request("a", "missing.sh"))[0],
+        executor.command_line(&[&study.request("a", "missing.sh")], None)[0],
         "missing.sh"
     );
 }

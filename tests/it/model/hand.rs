@@ -5,9 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, Utc};
 use snbb_scheduler::executor::ArrayJob;
-use snbb_scheduler::executor::array::wrapper;
-use snbb_scheduler::executor::array::wrapper::File;
-use snbb_scheduler::executor::array::{files, list};
+use snbb_scheduler::executor::array;
 use snbb_scheduler::executor::{
     Answer, Executor, ExecutorError, JobReport, JobRequest, Observation, Phase, Question, Refusal,
     Submission,
@@ -56,20 +54,12 @@ pub struct Hand<'a> {
 }
 
 impl Executor for Hand<'_> {
-    fn preflight(&self) -> Result<(), ExecutorError> {
-        Ok(())
-    }
-
-    fn command_line(&self, request: &JobRequest) -> Vec<String> {
-        vec!["sbatch".to_owned(), request.script.clone()]
+    fn command_line(&self, tasks: &[&JobRequest], _: Option<&ArrayJob>) -> Vec<String> {
+        vec!["sbatch".to_owned(), tasks[0].script.clone()]
     }
 
     fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError> {
         Ok(script.into())
-    }
-
-    fn takes_arrays(&self) -> bool {
-        self.arrays.is_some()
     }
 
     fn array_limit(&mut self) -> usize {
@@ -77,11 +67,8 @@ impl Executor for Hand<'_> {
     }
 
     fn submit_array(&mut self, array: &ArrayJob, tasks: &[&JobRequest]) -> Submission {
-        let list = File {
-            name: wrapper::LIST,
-            bytes: list::json(array, tasks),
-        };
-        files::write(&array.dir, &[list]).unwrap();
+        let list = (array::LIST, array::json(array, tasks));
+        array::write(&array.dir, &[list]).unwrap();
         // Its age is judged by the world's clock.
         let now = std::time::SystemTime::from(time(self.world.get().now));
         let dir = std::fs::File::open(&array.dir).unwrap();

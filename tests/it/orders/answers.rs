@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use snbb_scheduler::executor::slurm::parse;
 use snbb_scheduler::executor::slurm::parse::SEPARATOR;
 use snbb_scheduler::executor::{
-    Answer, Executor, ExecutorError, JobRequest, Observation, Question, Submission,
+    Answer, ArrayJob, Executor, ExecutorError, JobRequest, Observation, Question, Submission,
 };
 use snbb_scheduler::model::job::JobRef;
 
@@ -245,11 +245,7 @@ fn record(id: &str, word: &str, run: &Run, name: &str) -> String {
 }
 
 impl Executor for Hand {
-    fn preflight(&self) -> Result<(), ExecutorError> {
-        Ok(())
-    }
-
-    fn command_line(&self, _: &JobRequest) -> Vec<String> {
+    fn command_line(&self, _: &[&JobRequest], _: Option<&ArrayJob>) -> Vec<String> {
         Vec::new()
     }
 

@@ -11,7 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use snbb_scheduler::base::sys;
-use snbb_scheduler::executor::slurm::parse::{ACCOUNTING_FIELDS, SUBMIT_LINE, steps};
+use snbb_scheduler::executor::slurm::{parse, usage};
 
 use crate::harness::{Study, executable, system_program};
 use crate::harness_slurm::{Cluster, lone_cluster};
@@ -180,12 +180,11 @@ procedures:
 
 /// Copies all of accounting, with and without steps, into files that are named by their time.
 fn copy_accounting(cluster: &Cluster, study: &Study) {
-    let mut fields: Vec<&str> = ACCOUNTING_FIELDS.to_vec();
-    fields.insert(fields.len() - 1, SUBMIT_LINE);
+    let fields = parse::accounting_fields(true);
     let uid = format!("--uid={}", sys::effective_uid());
     for (kind, more, fields) in [
         ("jobs", &["-X"][..], fields),
-        ("steps", &[], steps::FIELDS.to_vec()),
+        ("steps", &[], usage::FIELDS.to_vec()),
     ] {
         let format = format!("--format={}", fields.join(","));
         let words = [

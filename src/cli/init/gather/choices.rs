@@ -7,8 +7,7 @@ use crate::base::sys;
 use crate::base::text::capital;
 use crate::cli::error::Result;
 use crate::cli::init::report_existing;
-use crate::executor::slurm::offers;
-use crate::executor::slurm::offers::Offers;
+use crate::executor::slurm::inspect::{Offers, ask_offers};
 use crate::model::bids::{Session, SessionSource, suggest};
 use crate::model::config::Config;
 use crate::model::job::ExecutorKind;
@@ -113,7 +112,7 @@ impl Gatherer<'_> {
         if args.executor == Some(ExecutorKind::Local) {
             return Ok(Jobs::Local);
         }
-        let offers = offers::ask(std::env::vars_os().collect(), &sys::user_name());
+        let offers = ask_offers(std::env::vars_os().collect(), &sys::user_name());
         if !self.wants_slurm(&offers)? {
             return Ok(Jobs::Local);
         }

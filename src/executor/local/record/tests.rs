@@ -1,3 +1,4 @@
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
 use chrono::{DateTime, Utc};
@@ -15,17 +16,11 @@ fn record(number: u64) -> JobRecord {
         job_name: format!("bids_sub-{number:04}"),
         submission_id: format!("id-{number}"),
         project: "study".to_owned(),
-        subject: format!("sub-{number:04}"),
-        session: String::new(),
-        procedure: "bids".to_owned(),
-        attempt: 1,
         submitted_at: at(100),
         script: PathBuf::from("/scripts/bids.sh"),
         interpreter: vec!["/bin/bash".to_owned()],
         arguments: vec![format!("sub-{number:04}")],
-        env: BTreeMap::new(),
         directory: PathBuf::from("/"),
-        umask: None,
         output: PathBuf::from("/logs/a.out"),
         error: PathBuf::from("/logs/a.err"),
     }
@@ -99,61 +94,24 @@ fn each_number_is_used_once() {
 }
 
 #[test]
-fn ended_jobs_move_to_the_list_and_numbers_are_not_reused() {
+fn old_records_are_removed_unless_needed_and_numbers_are_not_reused() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = records(dir.path());
-    let mut observer = records(dir.path());
     for _ in 0..3 {
         let number = add(&mut writer);
         end(&mut writer, number);
     }
-    let queued = add(&mut writer);
-    observer.refresh().unwrap();
-    writer.compact(4).unwrap();
-    assert_eq!(writer.live().count(), 4, "not before there are enough");
-    let before: Vec<Job> = writer.all().cloned().collect();
-    writer.compact(3).unwrap();
-    assert_eq!(writer.live().count(), 1);
-    for reader in [&mut writer, &mut observer, &mut records(dir.path())] {
-        reader.refresh().unwrap();
-        assert_eq!(reader.all().cloned().collect::<Vec<_>>(), before);
-    }
-    end(&mut writer, queued);
-    writer.compact(0).unwrap();
-    assert_eq!(add(&mut records(dir.path())), 5);
-}
-
-#[test]
-fn a_list_cut_anywhere_loses_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("study.local").join(FINISHED);
-    let mut first = records(dir.path());
-    let one = add(&mut first);
-    end(&mut first, one);
-    first.compact(0).unwrap();
-    let line_one = std::fs::read(&path).unwrap();
-
-    let two = add(&mut first);
-    end(&mut first, two);
-    let two_files: Vec<_> = ["job", "end"]
-        .map(|kind| first.file(two, kind))
-        .into_iter()
-        .map(|path| (path.clone(), std::fs::read(path).unwrap()))
-        .collect();
-    first.compact(0).unwrap();
-    let whole = std::fs::read(&path).unwrap();
-
-    for len in line_one.len()..=whole.len() {
-        // As after a crash during the append: the job's own files still exist.
-        std::fs::write(&path, &whole[..len]).unwrap();
-        for (path, bytes) in &two_files {
-            std::fs::write(path, bytes).unwrap();
-        }
-        let mut after = records(dir.path());
-        assert_eq!(numbers(&after), [one, two], "cut at {len}");
-        after.compact(0).unwrap();
-        assert_eq!(numbers(&records(dir.path())), [one, two], "cut at {len}");
-    }
+    let running = add(&mut writer);
+    let last = add(&mut writer);
+    end(&mut writer, last);
+    let left = |before: i64| {
+        writer.remove_old(at(before), |job| job.record.number == 2);
+        numbers(&records(dir.path()))
+    };
+    assert_eq!(left(200), [1, 2, 3, running, last]);
+    assert_eq!(left(201), [2, running, last]);
+    assert!(!writer.file(1, "end").try_exists().unwrap());
+    assert_eq!(add(&mut records(dir.path())), 6);
 }
 
 #[test]
@@ -215,6 +173,4 @@ fn many_records() {
         end(&mut writer, number);
     }
     look("10,000 ended, own files");
-    writer.compact(0).unwrap();
-    look("10,000 ended, in the list");
 }

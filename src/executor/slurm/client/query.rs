@@ -1,7 +1,7 @@
-//! The queries to squeue and sacct in one pass, and when their answers count.
+//! The commands that ask squeue, sacct and scontrol, and which cluster answers them.
 //!
-//! One squeue per cluster, one sacct per thousand jobs. A query does not count if it failed, or if it lacks the job
-//! that it must have.
+//! Login nodes of two clusters may share a file system, and the Slurm of one cluster answers without error that it has
+//! none of the other's jobs.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -9,16 +9,17 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Days, Local, Utc};
 
-use super::home::setting;
 use crate::base::run::End;
 use crate::base::sys;
 use crate::executor::slurm::client::SlurmExecutor;
-use crate::executor::slurm::command::{self, is_without_accounting};
-use crate::executor::slurm::job_state::is_revoked;
+use crate::executor::slurm::command;
+use crate::executor::slurm::parse;
 use crate::executor::slurm::parse::Parsed;
-use crate::executor::slurm::{identity, parse};
-use crate::executor::{Answer, JobReport, Question};
-use crate::model::job::JobRef;
+use crate::executor::{JobReport, Question};
+use crate::model::config::Config;
+use crate::model::job::{ExecutorKind, JobId, JobRef, is_same_study};
+use crate::model::procedure::options;
+use crate::model::state::table::Metadata;
 
 /// A thousand, and a job that accounting must have. Limits the rows per database query, and an argument has at most
 /// 128 KiB.
@@ -26,6 +27,27 @@ pub(crate) const IDS_PER_CALL: usize = 1001;
 
 /// By default, sacct shows the jobs of all users only to root.
 pub(crate) const EVERYBODY: &str = "--allusers";
+
+/// The cluster of jobs without `--clusters`.
+#[derive(Debug, Clone, Default)]
+pub struct Home {
+    /// Its ClusterName, once known.
+    pub cluster: Option<Arc<str>>,
+    /// True if every procedure sets `--clusters`.
+    pub is_unused: bool,
+}
+
+impl Home {
+    pub fn of(config: &Config, state: &Metadata) -> Self {
+        let mut procedures = config.procedures.iter();
+        Self {
+            cluster: state.cluster.as_deref().map(Arc::from),
+            is_unused: procedures.all(|(_, procedure)| {
+                !options::clusters(&procedure.resources.sbatch_args).is_empty()
+            }),
+        }
+    }
+}
 
 impl SlurmExecutor {
     /// Runs a query; the error is a text for people.
@@ -45,13 +67,12 @@ impl SlurmExecutor {
         command::answer(program, ended)
     }
 
-    /// Adds warnings for the pass.
-    pub(crate) fn warn(&mut self, warnings: Vec<String>) {
-        for warning in warnings {
-            if !self.warnings.contains(&warning) {
-                self.warnings.push(warning);
-            }
+    /// The output of `scontrol show config`, asked for once.
+    pub(crate) fn site_config(&mut self) -> Result<&str, String> {
+        if self.site_config.is_none() {
+            self.site_config = Some(self.ask("scontrol", &["show", "config"])?);
         }
+        Ok(self.site_config.as_deref().unwrap_or_default())
     }
 
     /// The option for the users whose jobs are queried: the owner and the caller.
@@ -63,7 +84,7 @@ impl SlurmExecutor {
     }
 
     /// Fails if Slurm hides the owner's jobs from the caller, since their absence would mean nothing.
-    fn check_view(&mut self) -> Result<(), String> {
+    pub(crate) fn check_view(&mut self) -> Result<(), String> {
         if self.settings.owner == self.settings.caller || self.settings.caller == 0 {
             return Ok(());
         }
@@ -85,13 +106,42 @@ impl SlurmExecutor {
         cluster: Option<&Arc<str>>,
     ) -> Result<Parsed, String> {
         // A separator also at the end: text between two records does not come from Slurm.
-        let format = parse::QUEUE_FORMAT.map(|field| format!("{field}{}", self.settings.separator));
+        let separator = &self.settings.separator;
+        let format = parse::QUEUE_FORMAT.map(|(_, symbol)| format!("{symbol}{separator}"));
         let mut arguments = cluster_option(cluster);
         arguments.extend(["--all", "-h", "-r", "--states=all"].map(str::to_owned));
         arguments.extend(filter);
         arguments.push(format!("--format={}", format.concat()));
         let text = self.ask("squeue", &arguments)?;
         Ok(parse::queue(&text, &self.settings.separator, cluster))
+    }
+
+    /// Asks sacct for jobs of `users`, or else for jobs with their steps.
+    pub(crate) fn ask_sacct(
+        &mut self,
+        users: Option<&str>,
+        jobs: Option<String>,
+        since: Option<DateTime<Utc>>,
+        cluster: Option<&Arc<str>>,
+        fields: &[&str],
+    ) -> Result<String, String> {
+        let mut arguments = cluster_option(cluster);
+        arguments.extend(users.map(|_| "-X".to_owned()));
+        // -D: all jobs that ever had an id. Ids are recycled, and sacct shows only the newest by default.
+        arguments.extend(["-D", "-n", "-p"].map(str::to_owned));
+        arguments.push(format!("--delimiter={}", self.settings.separator));
+        arguments.extend(users.map(str::to_owned));
+        arguments.extend(jobs);
+        // Earlier records belong to other jobs. A day is added, because clocks differ, and the end of summer time
+        // repeats an hour. Slurm refuses a future time, which a wrong clock may have written into the state.
+        arguments.extend(since.map(|since| {
+            let since = since.min(sys::now());
+            let since = since.checked_sub_days(Days::new(1)).unwrap_or(since);
+            let local = since.with_timezone(&Local).format("%Y-%m-%dT%H:%M:%S");
+            format!("--starttime={local}")
+        }));
+        arguments.push(format!("--format={}", fields.join(",")));
+        self.ask("sacct", &arguments)
     }
 
     /// Asks accounting for these jobs of `users`, in as many calls as needed.
@@ -104,171 +154,91 @@ impl SlurmExecutor {
     ) -> Result<Parsed, String> {
         let mut all = Parsed::default();
         for jobs in jobs_options(ids) {
-            let parsed = self.ask_accounting(users, Some(jobs), since, cluster)?;
-            all.add(parsed);
+            all.add(self.ask_accounting(users, Some(jobs), since, cluster)?);
         }
         Ok(all)
     }
 
     /// Asks accounting for jobs of `users` (all without `jobs`), with their submit lines, which have our tag.
-    fn ask_accounting(
+    pub(crate) fn ask_accounting(
         &mut self,
         users: &str,
         jobs: Option<String>,
         since: Option<DateTime<Utc>>,
         cluster: Option<&Arc<str>>,
     ) -> Result<Parsed, String> {
-        let with_submit_line = match self.has_submit_line {
+        let with_line = match self.has_submit_line {
             Some(known) => known,
             None => self
                 .ask("sacct", &["--helpformat"])?
                 .split_ascii_whitespace()
                 .any(|field| field.eq_ignore_ascii_case(parse::SUBMIT_LINE)),
         };
-        self.has_submit_line = Some(with_submit_line);
-        let mut fields: Vec<&str> = parse::ACCOUNTING_FIELDS.to_vec();
-        if with_submit_line {
-            fields.insert(fields.len() - 1, parse::SUBMIT_LINE);
-        }
-        let mut arguments = cluster_option(cluster);
-        // -D: all jobs that ever had an id. Ids are recycled, and sacct shows only the newest by default.
-        arguments.extend(["-X", "-D", "-n", "-p"].map(str::to_owned));
-        arguments.push(format!("--delimiter={}", self.settings.separator));
-        arguments.push(users.to_owned());
-        arguments.extend(jobs);
-        arguments.extend(since_option(since));
-        arguments.push(format!("--format={}", fields.join(",")));
-        let text = self.ask("sacct", &arguments)?;
-        Ok(parse::accounting(
-            &text,
-            &self.settings.separator,
-            with_submit_line,
-            cluster,
-        ))
+        self.has_submit_line = Some(with_line);
+        let fields = parse::accounting_fields(with_line);
+        let text = self.ask_sacct(Some(users), jobs, since, cluster, &fields)?;
+        let separator = &self.settings.separator;
+        Ok(parse::accounting(&text, separator, with_line, cluster))
     }
 
-    pub(crate) fn queue_of(
-        &mut self,
-        question: &Question,
-        clusters: &[Option<Arc<str>>],
-    ) -> Result<Vec<JobReport>, String> {
-        self.check_view()?;
-        let own = self.users("--user");
-        let mut found = Parsed::default();
-        for cluster in clusters {
-            let parsed = self.ask_queue(Some(own.clone()), cluster.as_ref())?;
-            found.add(parsed.whole()?);
-        }
-        self.warn(found.warnings);
-        self.check_home(question, &found.jobs)?;
-        Ok(found.jobs)
+    /// True for a job with a tag of this study.
+    pub(crate) fn is_tagged(&self, job: &JobReport) -> bool {
+        let (Some(own), Some(tag)) = (&self.settings.project, &job.tag) else {
+            return false;
+        };
+        is_same_study(&tag.project, own)
     }
 
-    pub(crate) fn observe_accounting(
-        &mut self,
-        question: &Question,
-        clusters: &[Option<Arc<str>>],
-    ) -> Answer<Vec<JobReport>> {
-        if !self.settings.accounting {
-            return Answer::Off;
-        }
-        match self.accounting_of(question, clusters) {
-            Err(text) if is_without_accounting(&text) => Answer::Off,
-            answer => answer.into(),
-        }
-    }
-
-    fn accounting_of(
-        &mut self,
-        question: &Question,
-        clusters: &[Option<Arc<str>>],
-    ) -> Result<Vec<JobReport>, String> {
-        let mut found = Parsed::default();
-        let ended = || question.ended.iter().map(|(job, _)| job);
-        let has_no_jobs = question.jobs.is_empty() && question.ended.is_empty();
-        if has_no_jobs && question.search_from.is_none() {
-            return Ok(Vec::new());
-        }
-        let own = self.users("--uid");
-        for cluster in clusters {
-            let canary = question
-                .canary
-                .as_ref()
-                .filter(|canary| canary.cluster == *cluster && parse::is_askable(&canary.id));
-            // The id of an array also returns the records of its tasks.
-            let mut ids: Vec<&str> = question
-                .jobs
-                .iter()
-                .chain(ended())
-                .filter(|job| job.cluster == *cluster && parse::is_askable(&job.id))
-                .map(|job| job.id.number())
-                .chain(canary.map(|canary| canary.id.as_str()))
-                .collect();
-            let mut seen = HashSet::new();
-            ids.retain(|id| seen.insert(*id));
-            let parsed = self.records(&own, &ids, question.since, cluster.as_ref())?;
-            // Any job in the answer proves that accounting works. The canary may be missing then, since
-            // sites purge old records.
-            if let Some(canary) = canary
-                && parsed.jobs.is_empty()
-            {
-                // It may have ended before the start time of the query.
-                // A wrapper around sbatch may have submitted it as another user.
-                let ids = [canary.id.as_str()];
-                let alone = self.records(EVERYBODY, &ids, None, cluster.as_ref())?;
-                if !alone.jobs.iter().any(|job| job.id == canary.id) {
-                    return Err(format!(
-                        "sacct no longer lists job {}, which it listed before: the accounting database may be incomplete",
-                        canary.id
-                    ));
-                }
-                found.add(alone);
-            }
-            found.add(parsed);
-            if question.search_from.is_some() {
-                let from = question.search_from;
-                let all = self.ask_accounting(&own, None, from, cluster.as_ref())?;
-                found.add(all);
-            }
-        }
-        self.warn(found.warnings);
-        match found.broken {
-            // A job that is missing from a cut answer may exist.
-            Some(text)
-                if question.search_from.is_some()
-                    || !missing(&question.jobs, found.jobs.iter()).is_empty() =>
-            {
-                Err(text)
-            }
-            _ => Ok(each_once(found.jobs)),
-        }
-    }
-
-    /// Asks for the submit lines of live jobs that are not in the question: a plugin may have replaced their
-    /// comments, and scripts change names. These records do not prove that accounting works.
-    pub(crate) fn submit_lines_of_others(
+    /// Fails if the queue belongs to another cluster than the study's. If it has a job of the study, no further call
+    /// is needed; otherwise the cluster is asked for its name.
+    pub(crate) fn check_home(
         &mut self,
         question: &Question,
         queue: &[JobReport],
-    ) -> Vec<JobReport> {
-        let others = identity::others(question, queue);
-        let mut found = Vec::new();
-        for (cluster, ids) in &others {
-            if self.has_submit_line == Some(false) {
-                return found;
-            }
-            match self.records(EVERYBODY, ids, None, cluster.as_ref()) {
-                Ok(parsed) => found.extend(parsed.jobs),
-                Err(text) => {
-                    self.warnings.push(format!(
-                        "cannot look up this user's jobs without a row in accounting: {text}"
-                    ));
-                    return found;
-                }
-            }
+    ) -> Result<(), String> {
+        // Jobs that were submitted here with `--clusters` are also in the queue of the default cluster.
+        let jobs = question.jobs.iter().filter(|job| job.cluster.is_none());
+        let at_home: HashSet<&JobId> = jobs.map(|job| &job.id).collect();
+        let mut ids = at_home.iter();
+        let is_used =
+            !self.settings.home.is_unused || ids.any(|id| id.executor() == ExecutorKind::Slurm);
+        let is_here = |job: &JobReport| {
+            job.facts.cluster.is_none() && at_home.contains(&job.id) && self.is_tagged(job)
+        };
+        if !is_used || self.settings.home.cluster.is_some() && queue.iter().any(is_here) {
+            return Ok(());
         }
-        found
+        let name = self.site_config().map(|config| {
+            let name = setting(config, "ClusterName").filter(|name| *name != "(null)");
+            name.map(Arc::<str>::from)
+        });
+        let Some(own) = &self.settings.home.cluster else {
+            match name {
+                Ok(name) => self.settings.home.cluster = name,
+                Err(error) => tracing::debug!("{error}; the cluster's name is unknown"),
+            }
+            return Ok(());
+        };
+        match name {
+            Ok(Some(name)) if name.eq_ignore_ascii_case(own) => Ok(()),
+            Ok(Some(name)) => Err(format!(
+                "this is cluster '{name}', but this study's jobs are on cluster '{own}': run the command on a \
+                 login node of '{own}', or `run --accept-cluster` if '{own}' was renamed to '{name}'"
+            )),
+            Ok(None) => Err(format!(
+                "`scontrol show config` has no ClusterName, so this may not be cluster '{own}'"
+            )),
+            Err(error) => Err(format!("this may not be cluster '{own}': {error}")),
+        }
     }
+}
+
+/// A value in the output of `scontrol show config`.
+pub(crate) fn setting<'a>(config: &'a str, key: &str) -> Option<&'a str> {
+    config.lines().find_map(|line| {
+        let (name, value) = line.split_once('=')?;
+        (name.trim() == key).then(|| value.trim())
+    })
 }
 
 /// The option that selects the jobs, once per call.
@@ -291,42 +261,6 @@ pub(crate) fn missing<'a>(
         .collect()
 }
 
-/// Keeps one report per record. An id has a record per submission: it was requeued, or recycled for another job.
-pub(crate) fn each_once(mut jobs: Vec<JobReport>) -> Vec<JobReport> {
-    let mut seen = HashSet::new();
-    jobs.retain(|job| {
-        let times = (job.submitted_at, job.facts.started_at);
-        seen.insert((job.job(), times, is_revoked(job)))
-    });
-    jobs
-}
-
-/// The clusters of a question: the default one, its own, and its jobs'.
-pub(crate) fn clusters(question: &Question) -> Vec<Option<Arc<str>>> {
-    let mut clusters: Vec<Option<Arc<str>>> = vec![None];
-    let ended = question.ended.iter().map(|(job, _)| job);
-    let of_jobs = question.jobs.iter().chain(&question.canary).chain(ended);
-    let named = of_jobs
-        .map(|job| job.cluster.clone())
-        .chain(question.clusters.iter().cloned().map(Some));
-    for cluster in named {
-        if !clusters.contains(&cluster) {
-            clusters.push(cluster);
-        }
-    }
-    clusters
-}
-
 pub(crate) fn cluster_option(cluster: Option<&Arc<str>>) -> Vec<String> {
     Vec::from_iter(cluster.map(|cluster| format!("--clusters={cluster}")))
-}
-
-/// Limits the search in time: earlier records belong to other jobs. A day is added, because clocks differ, and the end
-/// of summer time repeats an hour.
-pub(crate) fn since_option(since: Option<DateTime<Utc>>) -> Option<String> {
-    // Slurm refuses a future time, which a wrong clock may have written into the state.
-    let since = since?.min(sys::now());
-    let since = since.checked_sub_days(Days::new(1)).unwrap_or(since);
-    let local = since.with_timezone(&Local).format("%Y-%m-%dT%H:%M:%S");
-    Some(format!("--starttime={local}"))
 }

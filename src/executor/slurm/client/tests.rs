@@ -145,7 +145,7 @@ fn sbatch_gets_exactly_the_command_line_that_is_shown() {
         sbatch_args: Arguments::from_iter(["--nice=5".to_owned()]),
     };
     let mut executor = fakes.executor();
-    let shown = executor.command_line(&request);
+    let shown = executor.command_line(&[&request], None);
     assert_eq!(
         executor.submit(&request),
         Submission::Accepted {
@@ -393,4 +393,24 @@ fn cancelling_an_ended_job_is_no_error() {
     let error = executor.cancel(&[job("1")]).unwrap_err().to_string();
     assert!(error.contains("permission denied"), "{error}");
     assert!(executor.cancel(&[job("local-1")]).is_err());
+}
+
+#[test]
+fn the_smaller_of_both_limits_counts() {
+    for (config, expected) in [
+        ("MaxArraySize            = 1001\n", 1001),
+        (
+            "MaxArraySize = 101\nSchedulerParameters     = bf_interval=1,max_array_tasks=50\n",
+            50,
+        ),
+        (
+            "MaxArraySize = 3\nSchedulerParameters     = max_array_tasks=50,x\n",
+            3,
+        ),
+        ("MaxArraySize = 0\n", 0),
+        ("SchedulerParameters = (null)\n", 1001),
+        ("", 1001),
+    ] {
+        assert_eq!(array_limit(config), expected, "{config}");
+    }
 }

@@ -6,29 +6,29 @@
 use crate::model::job::JobId;
 
 /// An answer in parts.
-pub(super) struct Records<'a, const N: usize> {
-    pub(super) records: Vec<[&'a str; N]>,
+#[derive(Default)]
+pub(crate) struct Records<'a> {
+    pub(crate) records: Vec<Record<'a>>,
     /// Lines outside of records, and records that were cut. An answer with any of these is broken.
-    pub(super) foreign: Vec<&'a str>,
+    pub(crate) foreign: Vec<&'a str>,
 }
 
-/// A record that may have further lines.
-struct Open {
-    start: usize,
-    separators: usize,
+/// The fields of one record.
+pub(crate) struct Record<'a> {
+    names: &'a [&'a str],
+    values: Vec<&'a str>,
 }
 
-/// Splits an answer whose records have N fields; those after the first `safe` ones are free texts.
-pub(super) fn records<'a, const N: usize>(
+/// Splits an answer whose records have these fields; those after the first `safe` ones are free texts.
+pub(crate) fn records<'a>(
     text: &'a str,
     separator: &str,
+    names: &'a [&'a str],
     safe: usize,
-) -> Records<'a, N> {
-    let mut found = Records {
-        records: Vec::new(),
-        foreign: Vec::new(),
-    };
-    let mut open: Option<Open> = None;
+) -> Records<'a> {
+    let mut found = Records::default();
+    // The start and the number of separators of a record that may have further lines.
+    let mut open: Option<(usize, usize)> = None;
     let mut at = 0;
     for line in text.split_inclusive('\n') {
         let separators = line.matches(separator).count();
@@ -38,47 +38,53 @@ pub(super) fn records<'a, const N: usize>(
         // The rest of a name has one separator, at its end. Any other start of a record means that a wrapper around
         // Slurm's command dropped the last separator of the previous record.
         let ends_name = separators == 1 && line.trim_end().ends_with(separator);
-        let is_next = |record: &Open| {
-            record.separators < safe || record.separators == N - 1 && is_start && !ends_name
-        };
+        let is_next =
+            |seen: usize| seen < safe || seen + 1 == names.len() && is_start && !ends_name;
         match &mut open {
-            Some(record) if !is_next(record) => record.separators += separators,
+            Some((_, seen)) if !is_next(*seen) => *seen += separators,
             _ => {
-                if let Some(record) = open.take() {
-                    found.add(text.get(record.start..at), separator);
+                if let Some((start, _)) = open.take() {
+                    found.add(text.get(start..at), separator, names);
                 }
-                match is_start {
-                    true => {
-                        open = Some(Open {
-                            start: at,
-                            separators,
-                        });
-                    }
-                    false if line.trim().is_empty() => {}
-                    false => found.foreign.push(line),
+                if is_start {
+                    open = Some((at, separators));
+                } else if !line.trim().is_empty() {
+                    found.foreign.push(line);
                 }
             }
         }
         at += line.len();
-        if let Some(record) = open.take_if(|record| record.separators >= N) {
-            found.add(text.get(record.start..at), separator);
+        if let Some((start, _)) = open.take_if(|(_, seen)| *seen >= names.len()) {
+            found.add(text.get(start..at), separator, names);
         }
     }
-    if let Some(record) = open {
-        found.add(text.get(record.start..), separator);
+    if let Some((start, _)) = open {
+        found.add(text.get(start..), separator, names);
     }
     found
 }
 
-impl<'a, const N: usize> Records<'a, N> {
-    fn add(&mut self, record: Option<&'a str>, separator: &str) {
+impl<'a> Records<'a> {
+    fn add(&mut self, record: Option<&'a str>, separator: &str, names: &'a [&'a str]) {
         let record = record.unwrap_or_default().trim_end_matches(['\r', '\n']);
-        let mut parts = record.split(separator);
-        let fields: Vec<&str> = parts.by_ref().take(N).collect();
-        match (<[&str; N]>::try_from(fields), parts.next(), parts.next()) {
-            (Ok(fields), None | Some(""), None) => self.records.push(fields),
-            _ => self.foreign.push(record),
+        let mut values: Vec<&str> = record.split(separator).collect();
+        // The separator at the end of the record.
+        if values.len() == names.len() + 1 && values.last() == Some(&"") {
+            values.pop();
         }
+        match values.len() == names.len() {
+            true => self.records.push(Record { names, values }),
+            false => self.foreign.push(record),
+        }
+    }
+}
+
+impl<'a> Record<'a> {
+    /// The value of a field; an empty text if the answer has no such field.
+    pub(crate) fn get(&self, name: &str) -> &'a str {
+        let mut fields = self.names.iter().zip(&self.values);
+        let field = fields.find(|(own, _)| **own == name);
+        field.map_or("", |(_, value)| value)
     }
 }
 
@@ -97,7 +103,7 @@ fn is_number(text: &str) -> bool {
 
 /// The contents of an id field.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Ids {
+pub(crate) enum Ids {
     One(JobId),
     /// `123_[1-5%2]`; not complete if the list was cut.
     Tasks {
@@ -111,7 +117,7 @@ pub(super) enum Ids {
 
 /// The tasks of a list: `7`, `1-5` or `1-99:2`.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Range {
+pub(crate) struct Range {
     first: u32,
     last: u32,
     step: usize,
@@ -119,10 +125,10 @@ pub(super) struct Range {
 
 /// More than any array of ours, and than all of them together; invalid lines must not fill the memory.
 const MOST_TASKS: usize = 100_000;
-pub(super) const MOST_TASKS_OF_ALL: usize = 1_000_000;
+pub(crate) const MOST_TASKS_OF_ALL: usize = 1_000_000;
 
 /// The tasks of an array, at most `left`, and whether these are all.
-pub(super) fn tasks(array: &JobId, ranges: &[Range], left: usize) -> (Vec<JobId>, bool) {
+pub(crate) fn tasks(array: &JobId, ranges: &[Range], left: usize) -> (Vec<JobId>, bool) {
     let numbers = ranges
         .iter()
         .flat_map(|range| (range.first..=range.last).step_by(range.step));
@@ -131,7 +137,7 @@ pub(super) fn tasks(array: &JobId, ranges: &[Range], left: usize) -> (Vec<JobId>
     (tasks, ids.next().is_none())
 }
 
-pub(super) fn ids(text: &str) -> Option<Ids> {
+pub(crate) fn ids(text: &str) -> Option<Ids> {
     let text = text.trim();
     let id = JobId::new(text);
     if is_askable(&id) {
@@ -194,8 +200,8 @@ mod tests {
     use super::*;
 
     fn fields<'a>(text: &'a str, separator: &str) -> (Vec<Vec<&'a str>>, usize) {
-        let found = records::<4>(text, separator, 2);
-        let records = found.records.iter().map(|record| record.to_vec());
+        let found = records(text, separator, &["id", "state", "comment", "name"], 2);
+        let records = found.records.into_iter().map(|record| record.values);
         (records.collect(), found.foreign.len())
     }
 

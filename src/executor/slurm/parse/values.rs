@@ -5,7 +5,7 @@ use chrono::{DateTime, Local, MappedLocalTime, NaiveDateTime, TimeZone, Utc};
 use crate::model::job::JobTag;
 
 /// `None` for Slurm's words for a missing value.
-pub(super) fn known(text: &str) -> Option<&str> {
+pub(crate) fn known(text: &str) -> Option<&str> {
     let text = text.trim();
     let nothing = [
         "",
@@ -21,14 +21,14 @@ pub(super) fn known(text: &str) -> Option<&str> {
 
 /// Which of two equal local times at the end of summer time is meant.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Twice {
+pub(crate) enum Twice {
     Earliest,
     Latest,
 }
 
 /// Reads a time: epoch seconds as requested (`SLURM_TIME_FORMAT=%s`), or the local time if a wrapper drops that
 /// variable. The outer `None` means an invalid time.
-pub(super) fn time(text: &str, twice: Twice) -> Option<Option<DateTime<Utc>>> {
+pub(crate) fn time(text: &str, twice: Twice) -> Option<Option<DateTime<Utc>>> {
     let Some(text) = known(text) else {
         return Some(None);
     };
@@ -48,7 +48,7 @@ pub(super) fn time(text: &str, twice: Twice) -> Option<Option<DateTime<Utc>>> {
 }
 
 /// Reads squeue's time limit (`1:00`, `4:00:00`, `3-00:00:00`) in seconds; `None` if unlimited or unknown.
-pub(super) fn clock(text: &str) -> Option<i64> {
+pub(crate) fn clock(text: &str) -> Option<i64> {
     // A number alone is minutes.
     seconds(text.trim(), 60)
 }
@@ -70,7 +70,7 @@ fn seconds(text: &str, lone: i64) -> Option<i64> {
 
 /// Reads ReqMem in megabytes for the complete job. Newer releases print the total (`4000M`), those before
 /// 21.08 a value per node (`4Gn`) or per CPU (`50Mc`). `None` if unknown, or 0 (all memory of the node).
-pub(super) fn requested_memory(text: &str, nodes: &str, cpus: &str) -> Option<i64> {
+pub(crate) fn requested_memory(text: &str, nodes: &str, cpus: &str) -> Option<i64> {
     let text = text.trim();
     let (text, times) = match text.strip_suffix(['n', 'c']) {
         Some(rest) if text.ends_with('n') => (rest, nodes.parse::<f64>().ok()?),
@@ -84,7 +84,7 @@ pub(super) fn requested_memory(text: &str, nodes: &str, cpus: &str) -> Option<i6
 
 /// Reads used memory in megabytes, rounded up: `3244K`, `12.50M`, `1.2G`; a number alone is bytes. `None` if
 /// not measured.
-pub(super) fn used_memory(text: &str) -> Option<i64> {
+pub(crate) fn used_memory(text: &str) -> Option<i64> {
     let total = megabytes(text.trim(), 'B')?.ceil();
     (1.0..1e15).contains(&total).then_some(total as i64)
 }
@@ -108,7 +108,7 @@ fn megabytes(text: &str, bare: char) -> Option<f64> {
 }
 
 /// Reads CPU time in milliseconds: `00:00.108`, `01:02:03`, `1-02:03:04`.
-pub(super) fn cpu_time_ms(text: &str) -> Option<i64> {
+pub(crate) fn cpu_time_ms(text: &str) -> Option<i64> {
     let (whole, fraction) = text.trim().split_once('.').unwrap_or((text.trim(), "0"));
     let digits: String = fraction.chars().chain("000".chars()).take(3).collect();
     if whole.split(':').count() > 3 || whole.starts_with('-') {
@@ -121,12 +121,12 @@ pub(super) fn cpu_time_ms(text: &str) -> Option<i64> {
 }
 
 /// Finds our tag in a submit line. A wrapper may have added its own comment before it.
-pub(super) fn tag_of_submit_line(line: &str) -> Option<JobTag> {
+pub(crate) fn tag_of_submit_line(line: &str) -> Option<JobTag> {
     values_of(line, "--comment=").find_map(JobTag::parse)
 }
 
 /// The job name in a submit line, if the job's `name` has changed since. Ours comes first.
-pub(super) fn old_name_in_submit_line<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn old_name_in_submit_line<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     // Finds the end of a name with spaces.
     let is_unchanged = line.split("--job-name=").skip(1).any(|rest| {
         let rest = rest.trim_start_matches(['\'', '"']).strip_prefix(name);

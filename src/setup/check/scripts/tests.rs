@@ -129,7 +129,7 @@ fn two_conflicting_memory_options_are_an_error() {
             ..Resources::default()
         };
         let script = format!("#!/bin/sh\n{script}\n");
-        let asked = script::header::options(script.as_bytes());
+        let asked = script::options(script.as_bytes());
         let findings = testing::judged(|out| {
             memory(&resources, Path::new("/s"), &asked, out);
         });
