@@ -1,6 +1,8 @@
-//! Durations in the configuration: `90s`, `10m`, `2h`, `1d`.
+//! Durations and sizes in the configuration: `90s`, `10m`, `2h`, `1d`; `64M`.
 
 use std::time::Duration;
+
+use super::problem::quote;
 
 const UNITS: [(&str, u32); 4] = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
 
@@ -42,9 +44,60 @@ pub fn format(duration: Duration) -> String {
         )
 }
 
+/// Parses bytes, or a number with `K`, `M`, `G` or `T` (powers of 1024).
+pub(super) fn size(text: &str) -> Result<u64, String> {
+    let error = || {
+        let quoted = quote(text);
+        format!("{quoted} is not a size: write a whole number of bytes, or one with K, M, G or T")
+    };
+    let upper = text.to_ascii_uppercase();
+    let bare = upper
+        .strip_suffix("IB")
+        .or_else(|| upper.strip_suffix('B'))
+        .unwrap_or(&upper);
+    let units = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
+    let (digits, shift) = units
+        .iter()
+        .find_map(|(unit, shift)| Some((bare.strip_suffix(*unit)?, *shift)))
+        .unwrap_or((&upper, 0));
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(error());
+    }
+    let number: u64 = digits.parse().map_err(|_| error())?;
+    number.checked_mul(1 << shift).ok_or_else(error)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_are_bytes_or_powers_of_1024() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("10", 10),
+            ("10K", 10 << 10),
+            ("1m", 1 << 20),
+            ("2GB", 2 << 30),
+            ("1MiB", 1 << 20),
+        ] {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for bad in [
+            "",
+            "K",
+            "-1",
+            "1.5M",
+            "10 K",
+            "1X",
+            "1B",
+            "99999999T",
+            "KB",
+            "1_0",
+        ] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn durations_are_a_number_and_a_unit() {

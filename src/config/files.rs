@@ -4,7 +4,6 @@
 //! compared by path.
 
 use std::cmp::Reverse;
-use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -26,21 +25,15 @@ struct StudyFile {
     is_written: bool,
 }
 
-#[derive(PartialEq, Eq)]
-enum Identity {
-    /// Device and inode.
-    Existing(u64, u64),
-    /// The path of a file that does not exist yet, with links in its directory resolved.
-    Missing(PathBuf),
-}
+/// Device and inode of a file, or the path of one that does not exist yet, with links resolved.
+type Identity = Result<(u64, u64), PathBuf>;
 
 /// The key and name of the study file at a path, if it is one.
 pub fn file_of_study(config: &Config, path: &Path) -> Option<(&'static str, String)> {
-    let (wanted, _) = identify(&absolute(path));
+    let wanted = identity(&absolute(path));
     let mut files = study_files(config).into_iter();
-    files
-        .find(|file| identify(&file.path).0 == wanted)
-        .map(|file| (file.key, file.name))
+    let file = files.find(|file| identity(&file.path) == wanted)?;
+    Some((file.key, file.name))
 }
 
 /// The innermost data root above a path, with existing links resolved.
@@ -59,7 +52,7 @@ fn absolute(path: &Path) -> PathBuf {
 
 /// The key of the root above a file. Reads only the file's own directories, not the roots: a
 /// hanging mount must not stop commands that need no data.
-pub(super) fn root_of(config: &Config, file: &Path) -> Option<&'static str> {
+fn root_of(config: &Config, file: &Path) -> Option<&'static str> {
     let places = [file.to_owned(), resolved(file)];
     let mut roots = config.roots().into_iter();
     roots
@@ -100,15 +93,22 @@ pub(super) fn check(config: &Config, top: &Fields<'_>) {
             top.problem(key, message);
         }
     }
+    for (key, file) in reports(config) {
+        if let Some(root) = root_of(config, file) {
+            let remedy = "choose a path outside the data, such as beside the state file";
+            top.problem(key, format!("is inside {root} ({remedy})"));
+        }
+    }
     let mut known: Vec<(StudyFile, Identity)> = Vec::new();
     for file in study_files(config) {
         let (key, path) = (file.key, file.path.display());
-        let (identity, metadata) = identify(&file.path);
-        if metadata.is_some_and(|metadata| !metadata.is_file()) {
+        let metadata = file.path.metadata();
+        if metadata.is_ok_and(|metadata| !metadata.is_file()) {
             top.problem(key, format!("{path} is not a regular file"));
             continue;
         }
-        if file.is_written && matches!(resolve(&file.path), Err(StateError::Annexed { .. })) {
+        let is_annexed = matches!(resolve(&file.path), Err(StateError::Annexed { .. }));
+        if file.is_written && is_annexed {
             let message = format!(
                 "{path} is a git-annex file, which must not be changed: run `git annex unlock` on it and add it to \
                  .gitignore"
@@ -116,6 +116,7 @@ pub(super) fn check(config: &Config, top: &Fields<'_>) {
             top.problem(key, message);
             continue;
         }
+        let identity = identity(&file.path);
         // While the state is replaced, and after a crash at that point, the state and its copy are one file.
         let other = known.iter().find(|(other, known)| {
             (other.is_written || file.is_written)
@@ -134,7 +135,7 @@ pub(super) fn check(config: &Config, top: &Fields<'_>) {
     }
 }
 
-fn study_files(config: &Config) -> Vec<StudyFile> {
+fn study_files<'a>(config: &'a Config) -> Vec<StudyFile> {
     let mut files = Vec::new();
     let mut add = |key, name: &str, path: &Path, is_written| {
         files.push(StudyFile {
@@ -147,19 +148,23 @@ fn study_files(config: &Config) -> Vec<StudyFile> {
     if let Some(file) = &config.file {
         add("configuration", "the configuration", file, false);
     }
-    if let SessionSource::Csv { file, .. } = &config.sessions {
-        add("sessions_file", "sessions_file", file, false);
-    }
-    for (key, list) in [
-        ("include", &config.cohort.include),
-        ("exclude", &config.cohort.exclude),
+    let list = |list: &'a Option<ListSource>| match list {
+        Some(ListSource::File(file)) => Some(file),
+        _ => None,
+    };
+    let sessions = match &config.sessions {
+        SessionSource::Csv { file, .. } => Some(file),
+        _ => None,
+    };
+    for (key, file) in [
+        ("sessions_file", sessions),
+        ("include", list(&config.cohort.include)),
+        ("exclude", list(&config.cohort.exclude)),
+        ("qsirecon_spec", config.qsirecon_spec.as_ref()),
     ] {
-        if let Some(ListSource::File(file)) = list {
+        if let Some(file) = file {
             add(key, key, file, false);
         }
-    }
-    if let Some(file) = &config.qsirecon_spec {
-        add("qsirecon_spec", "qsirecon_spec", file, false);
     }
     for (_, procedure) in config.procedures.iter() {
         for dir in config.script_dirs() {
@@ -178,29 +183,25 @@ fn study_files(config: &Config) -> Vec<StudyFile> {
         }
     }
     add(LOG, LOG, &config.log_file, true);
-    for (key, file) in [
-        ("heartbeat_file", &config.heartbeat_file),
-        ("metrics_file", &config.metrics_file),
-    ] {
-        if let Some(file) = file {
-            add(key, key, file, true);
-        }
+    for (key, file) in reports(config) {
+        add(key, key, file, true);
     }
     files
 }
 
-fn identify(path: &Path) -> (Identity, Option<Metadata>) {
+/// The files that monitoring programs read.
+fn reports(config: &Config) -> impl Iterator<Item = (&'static str, &PathBuf)> {
+    let files = [
+        ("heartbeat_file", &config.heartbeat_file),
+        ("metrics_file", &config.metrics_file),
+    ];
+    let files = files.into_iter();
+    files.filter_map(|(key, file)| Some((key, file.as_ref()?)))
+}
+
+fn identity(path: &Path) -> Identity {
     match path.metadata() {
-        Ok(metadata) => {
-            let identity = Identity::Existing(metadata.dev(), metadata.ino());
-            (identity, Some(metadata))
-        }
-        Err(_) => {
-            let path = resolve(path).unwrap_or_else(|_| path.to_owned());
-            let directory = path.parent().and_then(|parent| parent.canonicalize().ok());
-            let real = directory.zip(path.file_name());
-            let real = real.map(|(directory, name)| directory.join(name));
-            (Identity::Missing(real.unwrap_or(path)), None)
-        }
+        Ok(metadata) => Ok((metadata.dev(), metadata.ino())),
+        Err(_) => Err(resolved(&resolve(path).unwrap_or_else(|_| path.to_owned()))),
     }
 }

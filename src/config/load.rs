@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::problem::{ConfigError, Position, Problem};
-use super::reader::{Context, Fields, settings};
-use super::settings::{Setting, complete};
+use super::reader::Context;
+use super::settings::{Setting, settings};
 use super::tree::{Node, NodeValue, Tree};
 use super::{Overrides, paths, site};
 use crate::base::regular::{error_text, open_regular};
@@ -111,9 +111,6 @@ fn interpret_settings(
     let context = Context::new(file.map(Arc::from), base, env, root.as_deref());
     let config = match tree {
         Ok(tree) => {
-            for problem in tree.problems {
-                context.problem(problem);
-            }
             for warning in tree.warnings {
                 context.warning(warning);
             }
@@ -127,16 +124,13 @@ fn interpret_settings(
             None
         }
     };
-    let mut list = match context.is_valid() {
-        true => settings(&Fields::top(&context)),
-        false => Vec::new(),
+    let list = match &config {
+        Some(config) if context.is_valid() => settings(&context, config, overrides),
+        _ => Vec::new(),
     };
     let (problems, warnings) = context.finish();
     match config {
-        Some(config) if problems.is_empty() => {
-            complete(&mut list, &config, overrides);
-            Ok((Config { warnings, ..config }, list))
-        }
+        Some(config) if problems.is_empty() => Ok((Config { warnings, ..config }, list)),
         _ => Err(ConfigError {
             file: file.map(Path::to_path_buf),
             problems,
@@ -155,9 +149,10 @@ fn check_content(root: Option<&Node>, context: &Context<'_>) {
                 context.warning(Problem::at(at, "contains no keys, so all built-in defaults apply"));
             }
         }
-        _ => context.problem(Problem::at(at, "the configuration is empty").with_hint(
-            "it may be truncated or commented out entirely; create one with `snbb-scheduler init`, or write `{}` to use \
-             the built-in defaults",
+        _ => context.problem(Problem::at(
+            at,
+            "the configuration is empty (it may be truncated or commented out entirely; create one with \
+             `snbb-scheduler init`, or write `{}` to use the built-in defaults)",
         )),
     }
 }

@@ -49,21 +49,18 @@ fn marker(value: &Value<'_>) -> Option<Marker> {
     let min_count = fields.or("min_count", Value::whole);
     let count = fields.maybe("count", Value::choice::<Count>);
     if count.is_some() && when.is_empty() {
-        value.problem_with(
-            "'count: input' counts the files that match `when`, but `when` is not set",
-            "set `when` to a pattern for the input files, such as 'func/*_bold.nii.gz'",
+        value.problem(
+            "'count: input' counts the files that match `when`, but `when` is not set (set it to a pattern for the input \
+             files, such as 'func/*_bold.nii.gz')",
         );
     }
     if let Some(pattern) = pattern.as_ref().filter(|_| base != Base::Task)
         && !has_subject(pattern.as_str())
     {
-        value.problem_with(
-            format!(
-                "{} must contain {{subject}}, because its directory is shared by all subjects",
-                quote(pattern.as_str())
-            ),
-            "add {subject}, such as '{subject}.html'",
-        );
+        value.problem(format!(
+            "{} must contain {{subject}}, because its directory is shared by all subjects (such as '{{subject}}.html')",
+            quote(pattern.as_str())
+        ));
     }
     let usual = Marker::new(pattern?);
     Some(Marker {
@@ -83,12 +80,10 @@ fn pattern(value: &Value<'_>) -> Option<Pattern> {
     const LONGEST: usize = 1000;
     let text = value.raw("a pattern such as 'anat/*_T1w.nii.gz'")?;
     if text.contains(char::is_control) {
-        value.problem(format!("{} contains a control character", quote(text)));
-        return None;
+        return value.fail(format!("{} contains a control character", quote(text)));
     }
     if text.len() > LONGEST {
-        value.problem(format!("{} is longer than {LONGEST} bytes", quote(text)));
-        return None;
+        return value.fail(format!("{} is longer than {LONGEST} bytes", quote(text)));
     }
     value.parse("a pattern", Pattern::parse)
 }
@@ -110,9 +105,9 @@ pub(super) fn check_placeholders(fields: &Fields<'_>, procedure: &Procedure) {
         && texts.any(has_session)
         && let Some(value) = key("scope")
     {
-        value.problem_with(
-            "a path contains {session}, but a task with 'scope: subject' has no session",
-            "write '*' or 'ses-*' instead, or set 'scope: session'",
+        value.problem(
+            "a path contains {session}, but a task with 'scope: subject' has no session (write '*' or 'ses-*' instead, or \
+             set 'scope: session')",
         );
     }
     // Each session has its own directory for `base: task`.
@@ -127,9 +122,9 @@ pub(super) fn check_placeholders(fields: &Fields<'_>, procedure: &Procedure) {
         && !distinguishes_sessions
         && let Some(value) = key("completion_marker")
     {
-        value.problem_with(
-            "no path contains {session}, so all sessions of a subject would be complete at once",
-            "add {session} to output_dir or to a marker, or set 'scope: subject'",
+        value.problem(
+            "no path contains {session}, so all sessions of a subject would be complete at once (add {session} to \
+             output_dir or to a marker, or set 'scope: subject')",
         );
     }
     if !procedure.has_template() {
@@ -139,18 +134,16 @@ pub(super) fn check_placeholders(fields: &Fields<'_>, procedure: &Procedure) {
         return;
     };
     if !has_subject(&dir) {
-        value.problem_with(
-            "contains {session} but not {subject}, so subjects would share the directory",
-            "add {subject}, such as 'freesurfer/{subject}_{session}'",
+        value.problem(
+            "contains {session} but not {subject}, so subjects would share the directory (write for example \
+             'freesurfer/{subject}_{session}')",
         );
     }
     if procedure.check != Check::Markers {
-        value.problem_with(
-            format!(
-                "the {} check does not support placeholders in output_dir",
-                procedure.check
-            ),
-            "set 'check: markers' and list the required files in completion_marker",
-        );
+        value.problem(format!(
+            "the {} check does not support placeholders in output_dir (set 'check: markers' and list the required files in \
+             completion_marker)",
+            procedure.check
+        ));
     }
 }

@@ -8,7 +8,6 @@ pub mod duration;
 mod files;
 pub mod keys;
 pub mod load;
-pub(crate) mod log_patterns;
 mod markers;
 pub(crate) mod paths;
 pub mod problem;
@@ -26,6 +25,7 @@ pub use files::{file_of_study, root_above};
 pub use load::{Source, load, load_settings};
 pub use problem::{ConfigError, Problem};
 pub use settings::{Origin, Setting};
+pub(crate) use site::compile_patterns;
 
 use crate::model::procedure::MemSize;
 

@@ -29,11 +29,9 @@ fn retry(value: &Value<'_>) -> Option<Option<RetryRules>> {
         if !value.flag()? {
             return Some(None);
         }
-        value.problem_with(
-            "must list the failures to retry",
-            "write 'retry: {on: [node_fail, preempted]}' or 'retry: off'",
+        return value.fail(
+            "must list the failures to retry (write 'retry: {on: [node_fail, preempted]}' or 'retry: off')",
         );
-        return None;
     }
     let fields = value.fields(Section::Retry)?;
     let hint = "list the reasons to retry, such as 'on: [node_fail, preempted]'";
@@ -58,35 +56,26 @@ fn on(value: &Value<'_>) -> Option<BTreeMap<Reason, RetryRule>> {
     }
     let mut rules = BTreeMap::new();
     for (name, value) in value.pairs()? {
-        let Some(reason) = reason(&value, name) else {
-            continue;
-        };
-        let rule = if value.is_null() {
-            Some(RetryRule::default())
-        } else {
-            rule(&value, reason)
-        };
-        rules.insert(reason, rule.unwrap_or_default());
+        if let Some(reason) = reason(&value, name) {
+            let rule = (!value.is_null()).then(|| rule(&value, reason));
+            rules.insert(reason, rule.flatten().unwrap_or_default());
+        }
     }
     Some(rules)
 }
 
 fn reason(value: &Value<'_>, name: &str) -> Option<Reason> {
-    let failures = || {
-        Reason::ALL
-            .iter()
-            .filter(|reason| reason.fits(TaskStatus::Failed))
-    };
-    let found = failures().find(|reason| reason.as_str() == name);
-    if found.is_none() {
-        let names: Vec<&str> = failures().map(|reason| reason.as_str()).collect();
-        value.problem(format!(
+    let fits = |reason: &Reason| reason.fits(TaskStatus::Failed);
+    let found = name.parse().ok().filter(fits);
+    found.or_else(|| {
+        let names = Reason::ALL.into_iter().filter(fits);
+        let names: Vec<&str> = names.map(|reason| reason.as_str()).collect();
+        value.fail(format!(
             "{} is not a failure reason (available: {})",
             quote(name),
             names.join(", ")
-        ));
-    }
-    found.copied()
+        ))
+    })
 }
 
 fn rule(value: &Value<'_>, reason: Reason) -> Option<RetryRule> {

@@ -59,7 +59,7 @@ pub(super) fn read<'a>(value: &Value<'a>, overrides: &Overrides) -> Option<Step<
     if known_scope == Some(Scope::Session)
         && let Some(value) = fields.get("min_sessions")
     {
-        value.problem_with("requires 'scope: subject'", "remove the key");
+        value.problem("requires 'scope: subject' (remove the key)");
     }
     let known_name = name.as_ref().map(|(name, _)| &**name);
     let check = check(&fields, known_name, output_dir.as_deref(), known_scope);
@@ -91,18 +91,11 @@ fn procedure_name(value: &Value<'_>) -> Option<Arc<str>> {
     const LONGEST: usize = 100;
     let text = value.raw("a name")?;
     let letter = |c: char| c.is_ascii_alphanumeric();
-    if text.len() > LONGEST {
+    let fits = |c: char| letter(c) || matches!(c, '_' | '.' | '+' | '-');
+    if text.len() > LONGEST || !text.starts_with(letter) || !text.chars().all(fits) {
         value.problem(format!(
-            "{} is longer than {LONGEST} characters",
-            quote(text)
-        ));
-    } else if !(text.starts_with(letter)
-        && text
-            .chars()
-            .all(|c| letter(c) || matches!(c, '_' | '.' | '+' | '-')))
-    {
-        value.problem(format!(
-            "{} is not a valid name: use letters, digits, '_', '.', '+' and '-', and start with a letter or digit",
+            "{} is not a valid name: use at most {LONGEST} letters, digits, '_', '.', '+' and '-', and start with a letter \
+             or digit",
             quote(text)
         ));
     }
@@ -114,29 +107,25 @@ fn output_dir(value: &Value<'_>) -> Option<PathBuf> {
         return Some(PathBuf::new());
     }
     let path = PathBuf::from(value.expanded()?);
-    let shown = quote(&path.to_string_lossy());
-    if path.is_absolute() {
-        let hint = "use a path relative to derivatives_root";
-        value.problem_with(format!("{shown} is absolute"), hint);
-        return None;
-    }
-    if path.components().any(|part| part == Component::ParentDir) {
-        value.problem(format!("{shown} leaves derivatives_root with '..'"));
-        return None;
-    }
-    if let Some(brace) = template::stray_brace(&path.to_string_lossy()) {
-        let hint = "only {subject} and {session} are placeholders";
-        value.problem_with(format!("{shown} contains '{brace}'"), hint);
-        return None;
-    }
-    if let Some(placeholder) = template::open_end(&path.to_string_lossy()) {
-        let hint =
-            "add '_', '-' or '/' after it, so that different labels give different directories";
-        value.problem_with(
-            format!("{shown} has no separator after {placeholder}"),
-            hint,
-        );
-        return None;
+    let text = path.to_string_lossy();
+    let problem = if path.is_absolute() {
+        Some("is absolute (use a path relative to derivatives_root)".to_owned())
+    } else if path.components().any(|part| part == Component::ParentDir) {
+        Some("leaves derivatives_root with '..'".to_owned())
+    } else if let Some(brace) = template::stray_brace(&text) {
+        Some(format!(
+            "contains '{brace}' (only {{subject}} and {{session}} are placeholders)"
+        ))
+    } else {
+        template::open_end(&text).map(|placeholder| {
+            format!(
+                "has no separator after {placeholder} (add '_', '-' or '/' after it, so that different labels give different \
+                 directories)"
+            )
+        })
+    };
+    if let Some(problem) = problem {
+        return value.fail(format!("{} {problem}", quote(&text)));
     }
     let plain: PathBuf = path
         .components()
@@ -149,21 +138,16 @@ fn output_dir(value: &Value<'_>) -> Option<PathBuf> {
 
 fn script(value: &Value<'_>) -> Option<String> {
     let Ok(script) = value.expanded()?.into_string() else {
-        value.problem("expands to a path that is not UTF-8");
-        return None;
+        return value.fail("expands to a path that is not UTF-8");
     };
-    if script.starts_with('-') {
-        value.problem(format!(
-            "{} starts with '-', so sbatch would treat it as an option",
-            quote(&script)
-        ));
-        return None;
-    }
-    if script.ends_with('/') || Path::new(&script).file_name().is_none() {
-        value.problem(format!("{} is a directory", quote(&script)));
-        return None;
-    }
-    Some(script)
+    let problem = if script.starts_with('-') {
+        "starts with '-', so sbatch would treat it as an option"
+    } else if script.ends_with('/') || Path::new(&script).file_name().is_none() {
+        "is a directory"
+    } else {
+        return Some(script);
+    };
+    value.fail(format!("{} {problem}", quote(&script)))
 }
 
 fn depends_on<'a>(fields: &Fields<'a>) -> (Vec<Dependency>, Vec<DependencyPlace<'a>>) {
@@ -237,10 +221,9 @@ fn check(
             .iter()
             .find_map(|key| fields.get(key));
         if let Some(value) = place {
-            value.problem_with(
-                format!("the {check} check requires 'scope: {needed}'"),
-                "set it, or set 'check: markers' to use completion_marker",
-            );
+            value.problem(format!(
+                "the {check} check requires 'scope: {needed}' (set it, or set 'check: markers' to use completion_marker)"
+            ));
         }
     }
     if let Some(marker) = fields.get("completion_marker")
@@ -272,10 +255,10 @@ fn resources(fields: &Fields<'_>, overrides: &Overrides) -> Resources {
     };
     let memory = options::passed_memory_options(&resources);
     if let ([first, second, ..], Some(value)) = (&memory[..], fields.get("sbatch_args")) {
-        value.problem_with(
-            format!("--{first} and --{second} exclude each other in sbatch"),
-            "with --mem-per-cpu or --mem-per-gpu, set mem: \"\", which also disables slurm_mem",
-        );
+        value.problem(format!(
+            "--{first} and --{second} exclude each other in sbatch (with --mem-per-cpu or --mem-per-gpu, set mem: \"\", \
+             which also disables slurm_mem)"
+        ));
     }
     resources
 }
@@ -284,9 +267,9 @@ fn resources(fields: &Fields<'_>, overrides: &Overrides) -> Resources {
 /// jobs there are, or what the script sees.
 fn sbatch_arguments(value: &Value<'_>) -> Option<Arguments> {
     if value.is_scalar() {
-        let hint = "write one list entry per option, such as [--nice=100, --exclusive]";
-        value.problem_with("must be a list, not a single value", hint);
-        return None;
+        return value.fail(
+            "must be a list, not a single value (write one list entry per option, such as [--nice=100, --exclusive])",
+        );
     }
     let items = value.items()?;
     let texts = items.iter().enumerate();
@@ -298,9 +281,8 @@ fn sbatch_arguments(value: &Value<'_>) -> Option<Arguments> {
     }
     // sbatch's answer would not name the cluster that the job id belongs to.
     if options::clusters(&arguments).contains(&"all") {
-        value.problem_with(
-            "--clusters=all does not name the clusters",
-            "list them, such as --clusters=first,second",
+        value.problem(
+            "--clusters=all does not name the clusters (list them, such as --clusters=first,second)",
         );
     }
     Some(arguments)
@@ -312,10 +294,10 @@ fn check_argument(item: &Value<'_>, argument: &Argument) {
         if word == "--" || word.starts_with("--=") {
             item.problem(format!("'{word}' is not an option of sbatch"));
         } else if !argument.is_option() {
-            item.problem_with(
-                format!("'{word}' is not an option, so sbatch would treat it as the script"),
-                "write an option and its value as a single entry, such as --nice=100",
-            );
+            item.problem(format!(
+                "'{word}' is not an option, so sbatch would treat it as the script (write an option and its value as a \
+                 single entry, such as --nice=100)"
+            ));
         }
         return;
     };
@@ -357,7 +339,7 @@ fn environment(value: &Value<'_>) -> BTreeMap<String, String> {
         } else if Variable::reserved().contains(&name) {
             value.problem("is set by the scheduler for each job");
         } else if value.is_null() {
-            value.problem_with("has no value", "write \"\" for an empty value");
+            value.problem("has no value (write \"\" for an empty value)");
         } else if let Some(text) = value.scalar() {
             if text.contains('\0') {
                 value.problem("contains a NUL character");

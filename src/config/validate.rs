@@ -1,9 +1,8 @@
 //! Checks the consistency of procedures and of paths. Reads no files.
 
-use super::problem::quote;
+use super::problem::{did_you_mean, quote};
 use super::reader::Fields;
 use super::steps::Step;
-use crate::model::bids::suggest;
 use crate::model::config::Config;
 use crate::model::procedure::marker::Required;
 use crate::model::procedure::{Check, DagError, Procedure, ProcedureDag, Scope, SessionsRule};
@@ -41,10 +40,7 @@ fn report(error: &DagError, steps: &[Step<'_>]) -> Option<()> {
             names.dedup();
             let (quoted, known) = (quote(missing), names.join(", "));
             let message = format!("{quoted} is not a procedure (available: {known})");
-            match suggest::nearest(missing, names) {
-                Some(name) => place.problem_with(message, format!("did you mean '{name}'?")),
-                None => place.problem(message),
-            }
+            place.problem(message + &did_you_mean(missing, names));
         }
         DagError::Cycle(path) => {
             let path = path.iter().filter_map(|at| steps.get(*at));
@@ -54,10 +50,10 @@ fn report(error: &DagError, steps: &[Step<'_>]) -> Option<()> {
             let (_, place) =
                 dependencies.find(|(dependency, _)| dependency.procedure == next.procedure.name)?;
             let names: Vec<&str> = path.iter().map(|step| &*step.procedure.name).collect();
-            place.name.problem_with(
-                format!("dependency cycle: {}", names.join(" -> ")),
-                "none of these procedures would ever run",
-            );
+            place.name.problem(format!(
+                "dependency cycle: {} (none of these procedures would ever run)",
+                names.join(" -> ")
+            ));
         }
     }
     Some(())
@@ -81,9 +77,9 @@ fn check_session_rules(steps: &[Step<'_>]) {
             } else if dependency.sessions == SessionsRule::Same
                 && step.procedure.scope == Scope::Subject
             {
-                sessions.problem_with(
-                    "'same' requires 'scope: session', because a subject's task has no session of its own",
-                    "write 'all' to wait for all sessions of the subject, or 'any' to wait for one",
+                sessions.problem(
+                    "'same' requires 'scope: session', because a subject's task has no session of its own (write 'all' to \
+                     wait for all sessions of the subject, or 'any' to wait for one)",
                 );
             }
         }
