@@ -150,9 +150,15 @@ impl Store {
         let Some(bytes) = durable::read(path).map_err(StateError::io("read", path))? else {
             return Ok(Control::default());
         };
-        Control::parse(bytes).map_err(|message| StateError::Control {
-            path: path.clone(),
-            message,
+        Control::parse(bytes).map_err(|message| {
+            let path = path.display();
+            StateError::refused(
+                format!("cannot use {path}: {message}"),
+                format!(
+                    "correct it, or move {path} away and run `snbb-scheduler pause` for everything that should stay \
+                     paused; until then nothing is submitted"
+                ),
+            )
         })
     }
 }

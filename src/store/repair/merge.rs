@@ -73,12 +73,7 @@ impl Merge {
     }
 
     pub(super) fn take_journal(&mut self, entries: &[Entry]) {
-        let replayed = journal::replay(entries, &mut self.out.state);
-        let keys = replayed
-            .in_doubt
-            .into_iter()
-            .chain(replayed.accepted.into_iter().map(|(key, _)| key));
-        for key in keys {
+        for key in journal::replay(entries, &mut self.out.state) {
             self.out.origins.entry(key).or_insert(Origin::Journal);
         }
         // The replay ignores jobs whose task has a later attempt: they are earlier attempts.

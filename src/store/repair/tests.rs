@@ -122,7 +122,7 @@ fn sources(known: &[Known], sound: bool) -> Sources {
                 .filter(|k| k.journal)
                 .flat_map(Known::entries)
                 .collect(),
-            damaged: Vec::new(),
+            ..Salvaged::default()
         }),
         journal_mark: None,
         other_studies: None,
