@@ -4,7 +4,6 @@
 //! [`file`] writes and reads the bytes of Parquet files, [`decode`] turns Arrow batches into rows, and
 //! [`digest`] hashes the rows. All of it works in memory; the store opens and replaces files.
 
-mod cells;
 mod decode;
 mod digest;
 pub mod file;

@@ -354,7 +354,9 @@ fn refuse_newer(path: &Path, meta: &Metadata) -> Result<(), StateError> {
     if meta.format_version > FORMAT_VERSION {
         let (path, found) = (path.display(), meta.format_version);
         return Err(StateError::refused(
-            format!("{path} has format version {found}, but this program writes version {FORMAT_VERSION}"),
+            format!(
+                "{path} has format version {found}, but this program writes version {FORMAT_VERSION}"
+            ),
             "use the newer snbb-scheduler that wrote it; this version can read the file, but not write it",
         ));
     }

@@ -13,7 +13,7 @@ use crate::gather::sessions::discover::DiscoverError;
 use crate::model::bids::SessionSource;
 use crate::model::config::Config;
 use crate::model::state::State;
-use crate::store::traces;
+use crate::store::sources::find_traces;
 
 impl Context {
     /// Refuses to create a state where neither its directory nor the root of the sessions exists, or behind a link to a
@@ -107,7 +107,7 @@ impl Context {
         if state.is_stored() {
             return None;
         }
-        traces::find(
+        find_traces(
             &self.store,
             &self.config.log_file,
             &self.project(state),

@@ -8,7 +8,7 @@ mod write;
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Seek as _};
+use std::io::Seek as _;
 use std::sync::mpsc;
 use std::thread::Builder;
 
@@ -16,12 +16,15 @@ use arrow::record_batch::RecordBatch;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{KeyValue, ParquetMetaDataReader};
 use parquet::file::reader::ChunkReader;
+use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 
 pub use write::write;
 
 use super::{FORMAT_VERSION, ReadError};
+use crate::base::durable;
 use crate::base::hex::hex;
+use crate::base::regular::require_regular;
 use crate::base::threads::caught;
 use crate::model::state::TaskRow;
 use crate::model::state::table::{Identity, Metadata};
@@ -55,28 +58,16 @@ pub fn identify(file: &File) -> std::io::Result<Identity> {
     if let Some((generation, hash)) = caught(|| ours(file)).ok().flatten() {
         return Ok(Identity::Ours { generation, hash });
     }
-    if !file.metadata()?.is_file() {
-        return Err(std::io::Error::other("it is not a regular file"));
+    require_regular(file)?;
+    (&*file).rewind()?;
+    Ok(foreign(&durable::content(file)?))
+}
+
+fn foreign(bytes: &[u8]) -> Identity {
+    Identity::Foreign {
+        length: bytes.len() as u64,
+        sha256: hex(&Sha256::digest(bytes)),
     }
-    let mut file = BufReader::new(file);
-    file.rewind()?;
-    let mut hash = Sha256::new();
-    let mut length = 0;
-    // In parts, since it may not fit into memory.
-    loop {
-        let part = file.fill_buf()?;
-        if part.is_empty() {
-            break;
-        }
-        hash.update(part);
-        let size = part.len();
-        length += size as u64;
-        file.consume(size);
-    }
-    Ok(Identity::Foreign {
-        length,
-        sha256: hex(&hash.finalize()),
-    })
 }
 
 fn ours(file: &impl ChunkReader) -> Option<(u64, String)> {
@@ -147,51 +138,47 @@ fn own_keys(metadata: Option<&Vec<KeyValue>>) -> BTreeMap<String, String> {
 fn pairs_of(meta: &Metadata) -> Result<Vec<(String, String)>, ParquetError> {
     let baselines = serde_json::to_string(&meta.baselines)
         .map_err(|error| ParquetError::External(Box::new(error)))?;
-    let pair = |key: &str, value: String| (key.to_owned(), value);
-    let mut pairs = vec![
-        pair(VERSION, FORMAT_VERSION.to_string()),
-        pair(GENERATION, meta.generation.to_string()),
-        pair(BASELINES, baselines),
+    let pairs = [
+        (VERSION, Some(FORMAT_VERSION.to_string())),
+        (GENERATION, Some(meta.generation.to_string())),
+        (BASELINES, Some(baselines)),
+        (PROJECT, meta.project.clone()),
+        (CLUSTER, meta.cluster.clone()),
+        (PATH, meta.path.clone()),
+        (OWNER, meta.owner_uid.map(|uid| uid.to_string())),
+        (BEGUN_ANEW, meta.begun_anew.map(|at| at.to_string())),
     ];
-    for (key, value) in [
-        (PROJECT, &meta.project),
-        (CLUSTER, &meta.cluster),
-        (PATH, &meta.path),
-    ] {
-        pairs.extend(value.iter().map(|value| pair(key, value.clone())));
-    }
-    pairs.extend(meta.owner_uid.map(|uid| pair(OWNER, uid.to_string())));
-    pairs.extend(meta.begun_anew.map(|at| pair(BEGUN_ANEW, at.to_string())));
-    Ok(pairs)
+    let pairs = pairs.into_iter();
+    Ok(pairs
+        .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+        .collect())
 }
 
 fn parse_metadata(keys: &BTreeMap<String, String>) -> Result<Metadata, ReadError> {
-    let bad =
-        |key: &str, value: &str| ReadError::Damaged(format!("its metadata has {key} = '{value}'"));
-    let number = |key: &str| match keys.get(key) {
-        Some(text) => text.parse::<u64>().map(Some).map_err(|_| bad(key, text)),
-        None => Ok(None),
-    };
-    let small = |key: &str| match number(key)? {
-        Some(value) => u32::try_from(value)
-            .map(Some)
-            .map_err(|_| bad(key, &value.to_string())),
-        None => Ok(None),
-    };
-    let baselines: BTreeMap<String, u64> = match keys.get(BASELINES) {
-        Some(text) => serde_json::from_str(text).map_err(|_| bad(BASELINES, text))?,
-        None => BTreeMap::new(),
-    };
     Ok(Metadata {
-        format_version: small(VERSION)?.ok_or_else(|| bad(VERSION, ""))?,
-        generation: number(GENERATION)?.ok_or_else(|| bad(GENERATION, ""))?,
+        format_version: parse(keys, VERSION)?.ok_or_else(|| bad(VERSION, ""))?,
+        generation: parse(keys, GENERATION)?.ok_or_else(|| bad(GENERATION, ""))?,
         project: keys.get(PROJECT).cloned(),
-        owner_uid: small(OWNER)?,
+        owner_uid: parse(keys, OWNER)?,
         cluster: keys.get(CLUSTER).cloned(),
         path: keys.get(PATH).cloned(),
-        baselines,
-        begun_anew: number(BEGUN_ANEW)?,
+        baselines: parse(keys, BASELINES)?.unwrap_or_default(),
+        begun_anew: parse(keys, BEGUN_ANEW)?,
     })
+}
+
+/// Numbers and counts have the same form in JSON.
+fn parse<T: DeserializeOwned>(
+    keys: &BTreeMap<String, String>,
+    key: &str,
+) -> Result<Option<T>, ReadError> {
+    let text = keys.get(key);
+    let parsed = text.map(|text| serde_json::from_str(text).map_err(|_| bad(key, text)));
+    parsed.transpose()
+}
+
+fn bad(key: &str, value: &str) -> ReadError {
+    ReadError::Damaged(format!("its metadata has {key} = '{value}'"))
 }
 
 #[cfg(test)]

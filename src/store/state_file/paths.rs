@@ -42,7 +42,9 @@ impl StatePaths {
         if name.is_empty() || ENDINGS.iter().chain(&[BACKUP]).any(is_taken) {
             let file = state_file.display();
             return Err(StateError::refused(
-                format!("cannot use {file} as state file: it has no name, or that of another file of the state"),
+                format!(
+                    "cannot use {file} as state file: it has no name, or that of another file of the state"
+                ),
                 "set state_file to the path of a file, such as .scheduler_state.parquet",
             ));
         }

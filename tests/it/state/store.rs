@@ -45,7 +45,10 @@ fn files_stand_beside_the_state_file() {
     ];
     for bad in bad {
         let error = StatePaths::of(Path::new(bad)).unwrap_err();
-        assert!(matches!(error, StateError::Refused { .. }), "{bad}: {error}");
+        assert!(
+            matches!(error, StateError::Refused { .. }),
+            "{bad}: {error}"
+        );
     }
 }
 

@@ -53,7 +53,10 @@ impl Saved {
         replay(entries, &mut state);
         // The previous row of a submission that was refused after its row had been saved.
         let withdrawn = self.rows.iter().map(|row| &row.key);
-        for key in withdrawn.filter(|key| state.get(key).is_none()).collect::<Vec<_>>() {
+        for key in withdrawn
+            .filter(|key| state.get(key).is_none())
+            .collect::<Vec<_>>()
+        {
             let before = self.attempts.iter().rev().find(|row| row.key == *key);
             if let Some(before) = before {
                 state.put(before.clone());

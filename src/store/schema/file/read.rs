@@ -11,16 +11,14 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
 };
-use sha2::{Digest as _, Sha256};
 
-use super::super::decode::{Decoder, Layout, part_of_others};
+use super::super::decode::Decoder;
 use super::super::digest::{self, Digest};
 use super::super::{FORMAT_VERSION, ReadError, dictionary, own_column, repeats};
 use super::{
-    Contents, GENERATION, GROUP_ROWS, HASH, MANY_ROWS, Take, VERSION, own_keys, parse_metadata,
-    pipeline, undecodable,
+    Contents, GENERATION, GROUP_ROWS, HASH, MANY_ROWS, Take, VERSION, foreign, own_keys,
+    parse_metadata, pipeline, undecodable,
 };
-use crate::base::hex::hex;
 use crate::model::state::TaskRow;
 use crate::model::state::table::{Identity, Metadata};
 
@@ -38,7 +36,7 @@ pub(super) fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError>
     let hash = stored_hash(&footer, &keys)?;
     let is_own = hash.is_some();
 
-    let layout = Layout::of(footer.schema())?;
+    let decoder = Decoder::new(footer.schema(), is_own)?;
     let schema = if is_own {
         with_dictionaries(footer.schema())
     } else {
@@ -59,10 +57,7 @@ pub(super) fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError>
                 .unwrap_or(0),
             hash: hash.clone(),
         },
-        None => Identity::Foreign {
-            length: bytes.len() as u64,
-            sha256: hex(&Sha256::digest(&bytes)),
-        },
+        None => foreign(&bytes),
     };
     let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(bytes, metadata)
         .with_batch_size(GROUP_ROWS)
@@ -70,7 +65,7 @@ pub(super) fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError>
         .map_err(broken)?;
 
     let mut found = Rows {
-        decoder: Decoder::new(layout, is_own),
+        decoder,
         // The number may be damaged: limited to what fits into the file.
         rows: Vec::with_capacity(rows_expected.min(length / 16)),
         other_columns: Vec::new(),
@@ -139,9 +134,8 @@ struct Rows {
 impl Rows {
     fn append(&mut self, batch: &RecordBatch) -> Result<(), ReadError> {
         self.decoder.append(batch, &mut self.rows)?;
-        if let Some(part) = part_of_others(batch, &self.decoder).map_err(damaged)? {
-            self.other_columns.push(part);
-        }
+        let others = self.decoder.part_of_others(batch).map_err(damaged)?;
+        self.other_columns.extend(others);
         Ok(())
     }
 
