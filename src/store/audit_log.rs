@@ -3,8 +3,6 @@
 //! Every event goes through here. None is dropped: a failed write is an error.
 
 pub mod archive;
-mod facts;
-pub(crate) mod purge;
 mod reading;
 
 use std::fs::File;
@@ -17,13 +15,14 @@ use serde::Serialize as _;
 use serde_json::ser::{Formatter, Serializer};
 use serde_json::{Map, Value};
 
-pub use facts::{extras_of, extras_of_intent, fill};
 pub use reading::{Contents, OtherStudies, Record, newest, parse, project_of, read, text};
 
 use crate::base::words::words;
 use crate::base::{durable, regular};
 use crate::model::job::JobId;
+use crate::model::state::columns::{self, COLUMNS, Column, Kind};
 use crate::model::state::{TaskKey, TaskRow, TaskStatus};
+use crate::store::journal::Intent;
 
 /// One event. The entries of `extra` become further keys.
 #[derive(Debug, Clone, PartialEq)]
@@ -107,18 +106,16 @@ impl AuditLog {
 
     /// Appends events in one write and syncs them, so that after a power cut no row exists without its event.
     pub fn append(&mut self, events: &[Event]) -> Result<(), (PathBuf, io::Error)> {
-        if events.is_empty() {
-            return Ok(());
-        }
         self.append_unsynced(events)?;
-        self.sync()
+        if events.is_empty() {
+            Ok(())
+        } else {
+            self.sync()
+        }
     }
 
     /// Appends events; [`Self::sync`] syncs them later.
     pub fn append_unsynced(&mut self, events: &[Event]) -> Result<(), (PathBuf, io::Error)> {
-        if events.is_empty() {
-            return Ok(());
-        }
         let written = self.write(events);
         written.map_err(|error| (self.path.clone(), error))
     }
@@ -129,9 +126,12 @@ impl AuditLog {
     }
 
     fn write(&mut self, events: &[Event]) -> io::Result<()> {
+        if events.is_empty() {
+            return Ok(());
+        }
         let mut lines = Vec::new();
+        // `clean` replaced the log, or it was moved away.
         if !self.is_in_place()? {
-            // `clean` replaced the log, or it was moved away.
             self.file = open(&self.path)?;
         }
         // A process that died while writing must not spoil the line of the next one.
@@ -196,32 +196,15 @@ impl AuditLog {
 
 fn open(path: &Path) -> io::Result<File> {
     durable::make_directory_of(path)?;
+    durable::refuse_foreign(path, MARK)?;
     // Also read: whether the last line is whole.
-    let mut file = regular::open_for_appending(path)?;
+    let file = regular::open_for_appending(path)?;
     regular::require_regular(&file)?;
-    if !is_log(&mut file)? {
-        return Err(durable::foreign());
-    }
     Ok(file)
 }
 
 /// What each event begins with.
-const MARK: &[u8] = b"{\"timestamp\"";
-
-/// True if a file is empty, or its beginning or end holds an event: a crash may have spoilt one of them.
-fn is_log(file: &mut File) -> io::Result<bool> {
-    const PART: u64 = 64 * 1024;
-    let length = file.metadata()?.len();
-    for from in [0, length.saturating_sub(PART)] {
-        let mut part = Vec::new();
-        file.seek(SeekFrom::Start(from))?;
-        io::Read::by_ref(file).take(PART).read_to_end(&mut part)?;
-        if part.is_empty() || durable::contains(&part, MARK) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
+const MARK: &str = "{\"timestamp\"";
 
 /// JSON with a space after each comma and colon, as the Python program wrote it: sites search the log with `grep`.
 struct Spaced;
@@ -251,6 +234,77 @@ impl Formatter for Spaced {
 /// `2026-03-01T04:05:06.000007+00:00`
 fn timestamp(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Micros, false)
+}
+
+/// Columns that events have under other keys, or that follow from others.
+const ELSEWHERE: [&str; 7] = [
+    "subject",
+    "session",
+    "procedure",
+    "status",
+    "job_id",
+    "job_name",
+    "updated_at",
+];
+
+/// The values of a row except task, job and status.
+pub fn extras_of(row: &TaskRow) -> Vec<(&'static str, Value)> {
+    logged()
+        .filter_map(|column| Some((column.name, to_json(column.kind, (column.get)(row)?)?)))
+        .collect()
+}
+
+/// The values of an attempt that is being submitted.
+pub fn extras_of_intent(intent: &Intent) -> Vec<(&'static str, Value)> {
+    let mut extras = extras_of(&intent.row());
+    extras.retain(|(name, _)| *name != "reason");
+    extras
+}
+
+/// Fills the values of an event into its row and keeps the others, except `missing_since`, which
+/// becomes null again once the job is found.
+pub fn fill(row: &mut TaskRow, fields: &Map<String, Value>) {
+    row.missing_since = None;
+    // A reason is valid only together with its status.
+    for column in logged().filter(|column| column.kind != Kind::Reason) {
+        if let Some(json) = fields.get(column.name)
+            && let Some(value) = from_json(column.kind, json)
+        {
+            (column.set)(row, &value);
+        }
+    }
+}
+
+fn logged() -> impl Iterator<Item = &'static Column> {
+    COLUMNS
+        .iter()
+        .filter(|column| !ELSEWHERE.contains(&column.name))
+}
+
+fn to_json(kind: Kind, value: columns::Value<'_>) -> Option<Value> {
+    match kind {
+        Kind::Time => value.time().map(|at| timestamp(at).into()),
+        Kind::Int32 | Kind::Int64 => value.number().map(Value::from),
+        Kind::Flag => value.flag().map(Value::from),
+        Kind::Json => serde_json::from_str(value.text()?).ok(),
+        _ => value.text().map(Value::from),
+    }
+}
+
+fn from_json(kind: Kind, json: &Value) -> Option<columns::Value<'_>> {
+    match kind {
+        Kind::Time => json.as_str().and_then(parse_time).map(columns::Value::Time),
+        Kind::Int32 | Kind::Int64 => json.as_i64().map(columns::Value::Number),
+        Kind::Flag => json.as_bool().map(columns::Value::Flag),
+        Kind::Json => Some(columns::Value::Text(json.to_string().into())),
+        _ => json.as_str().map(|text| columns::Value::Text(text.into())),
+    }
+}
+
+pub(super) fn parse_time(text: &str) -> Option<DateTime<Utc>> {
+    DateTime::parse_from_rfc3339(text)
+        .ok()
+        .map(|time| time.with_timezone(&Utc))
 }
 
 #[cfg(test)]
