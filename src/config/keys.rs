@@ -2,7 +2,7 @@
 //!
 //! The reader takes bounds, choices and defaults from it. The schema for editors, the tables of the documentation and
 //! the manual page are generated from it, the first two by the tests.
-//! `site`, `steps` and `markers` interpret the values.
+//! `site`, `steps` and `rules` interpret the values.
 
 mod table;
 

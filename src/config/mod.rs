@@ -1,14 +1,13 @@
 //! The configuration file, read into plain, valid data.
 //!
 //! A file goes through [`tree`] (YAML with positions), then `reader` (typed access that collects
-//! problems), then `site`, `steps` and `markers` (the meaning of the keys) and `validate` (consistency
+//! problems), then `site`, `steps` and `rules` (the meaning of the keys) and `validate` (consistency
 //! between them). [`keys`] is the list of all keys; [`load`] combines the steps.
 
 pub mod duration;
 mod files;
 pub mod keys;
 pub mod load;
-mod markers;
 pub(crate) mod paths;
 pub mod problem;
 mod reader;

@@ -1,7 +1,7 @@
 //! Errors in a configuration, with their position and remedy.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::base::printable::printable;
@@ -10,8 +10,6 @@ use crate::model::bids::suggest;
 /// All errors of a configuration, so that one attempt reveals everything.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
-    /// `None` for the built-in defaults.
-    pub file: Option<PathBuf>,
     /// In the order of the file. Never empty.
     pub problems: Vec<Problem>,
     pub warnings: Vec<String>,
@@ -58,11 +56,10 @@ impl fmt::Display for ConfigError {
         if let [only] = self.problems.as_slice() {
             return only.fmt(f);
         }
-        match &self.file {
-            Some(file) => write!(f, "{} problems in {}", self.problems.len(), file.display())?,
-            None => write!(f, "{} problems in the configuration", self.problems.len())?,
-        }
         let mut problems = self.problems.iter();
+        let file = problems.clone().find_map(|problem| problem.file.as_ref());
+        let file = file.map_or("the configuration".into(), |file| file.to_string_lossy());
+        write!(f, "{} problems in {file}", self.problems.len())?;
         problems.try_for_each(|problem| write!(f, "\n  {problem}"))
     }
 }

@@ -140,13 +140,11 @@ pub(super) fn below(key: &str, name: &str) -> String {
 impl<'a> Fields<'a> {
     /// The top level of the file. Reports unknown keys.
     pub(super) fn top(context: &'a Context<'a>) -> Self {
-        let empty = Self::empty(context, Section::Site);
-        let Some(node) = context.root else {
-            return empty;
-        };
-        let kind = Kind::Mapping(Section::Site);
-        let value = Value::new(context, node, node.at, String::new(), kind);
-        value.fields(Section::Site).unwrap_or(empty)
+        if let Some(node) = context.root {
+            let kind = Kind::Mapping(Section::Site);
+            Value::new(context, node, node.at, String::new(), kind).fields(Section::Site);
+        }
+        Self::site(context)
     }
 
     fn empty(context: &'a Context<'a>, section: Section) -> Self {
@@ -201,7 +199,7 @@ impl<'a> Fields<'a> {
             },
             (None, Fallback::Of(site)) => Effective {
                 from: Some(site),
-                ..self.site().effective(site)
+                ..Self::site(self.context).effective(site)
             },
             (None, _) => Effective {
                 value: self.default(key),
@@ -262,13 +260,13 @@ impl<'a> Fields<'a> {
     }
 
     /// The top level of the file, without reporting unknown keys again.
-    fn site(&self) -> Self {
+    fn site(context: &'a Context<'a>) -> Self {
         Self {
-            entries: match self.context.root.map(|node| &node.value) {
+            entries: match context.root.map(|node| &node.value) {
                 Some(NodeValue::Mapping(entries)) => entries,
                 _ => &[],
             },
-            ..Self::empty(self.context, Section::Site)
+            ..Self::empty(context, Section::Site)
         }
     }
 

@@ -1,14 +1,157 @@
-//! Submission rules of a procedure: retries, pauses, arrays.
+//! The rules of a procedure: `completion_marker` and `forbid`, retries, pauses, arrays.
 
 use std::collections::BTreeMap;
 
 use super::keys::Section;
 use super::problem::quote;
 use super::reader::{Fields, Value};
-use crate::model::procedure::{RetryRule, RetryRules, SubmitRules};
+use crate::model::procedure::marker::{Base, CompletionRule, Count, Marker, Pattern, Required};
+use crate::model::procedure::template::{has_session, has_subject};
+use crate::model::procedure::{Check, Procedure, RetryRule, RetryRules, Scope, SubmitRules};
 use crate::model::state::{Reason, TaskStatus};
 
-pub(super) fn read(procedure: &Fields<'_>) -> SubmitRules {
+pub(super) fn completion(procedure: &Fields<'_>) -> CompletionRule {
+    CompletionRule {
+        required: procedure
+            .get("completion_marker")
+            .map(|value| required(&value))
+            .unwrap_or_default(),
+        forbid: procedure.list("forbid", pattern),
+    }
+}
+
+fn required(value: &Value<'_>) -> Required {
+    if value.is_null() {
+        return Required::NonEmptyDirectory;
+    }
+    let entries = value.one_or_more();
+    if entries.is_empty() || value.is_empty_text() {
+        value.warn(
+            "is empty, so any file in the output directory counts as complete (for the Python program, the directory itself was enough); write null to confirm this",
+        );
+        return Required::NonEmptyDirectory;
+    }
+    Required::Markers(entries.iter().filter_map(marker).collect())
+}
+
+fn marker(value: &Value<'_>) -> Option<Marker> {
+    if !value.is_mapping() {
+        return pattern(value).map(Marker::new);
+    }
+    let fields = value.fields(Section::Marker)?;
+    let pattern = fields.required(
+        "glob",
+        "add a pattern for the files, such as 'anat/*_T1w.nii.gz'",
+        pattern,
+    );
+    let min_size = fields.maybe("min_size", Value::size);
+    let contains = fields.maybe("contains", Value::scalar);
+    let not_contains = fields.maybe("not_contains", Value::scalar);
+    let when = fields.list("when", self::pattern);
+    let base: Base = fields.or("base", Value::choice);
+    let min_count = fields.or("min_count", Value::whole);
+    let count = fields.maybe("count", Value::choice::<Count>);
+    if count.is_some() && when.is_empty() {
+        value.problem(
+            "'count: input' counts the files that match `when`, but `when` is not set (set it to a pattern for the input \
+             files, such as 'func/*_bold.nii.gz')",
+        );
+    }
+    if let Some(pattern) = pattern.as_ref().filter(|_| base != Base::Task)
+        && !has_subject(pattern.as_str())
+    {
+        value.problem(format!(
+            "{} must contain {{subject}}, because its directory is shared by all subjects (such as '{{subject}}.html')",
+            quote(pattern.as_str())
+        ));
+    }
+    let usual = Marker::new(pattern?);
+    Some(Marker {
+        min_size: min_size.unwrap_or(usual.min_size),
+        contains,
+        not_contains,
+        when,
+        base,
+        min_count,
+        count,
+        ..usual
+    })
+}
+
+fn pattern(value: &Value<'_>) -> Option<Pattern> {
+    // Longer paths do not occur, and their matchers would need too much memory.
+    const LONGEST: usize = 1000;
+    let text = value.raw("a pattern such as 'anat/*_T1w.nii.gz'")?;
+    if text.len() > LONGEST || text.contains(char::is_control) {
+        let quoted = quote(text);
+        return value.fail(format!(
+            "{quoted} is longer than {LONGEST} bytes, or contains a control character"
+        ));
+    }
+    value.parse("a pattern", Pattern::parse)
+}
+
+/// Checks that `output_dir`, markers and scope agree on the placeholders `{subject}` and `{session}`.
+pub(super) fn check_placeholders(fields: &Fields<'_>, procedure: &Procedure) {
+    let dir = procedure.output_dir.to_string_lossy();
+    let markers: &[Marker] = match &procedure.completion.required {
+        Required::Markers(markers) => markers,
+        Required::NonEmptyDirectory => &[],
+    };
+    let patterns = markers
+        .iter()
+        .flat_map(|marker| std::iter::once(&marker.pattern).chain(&marker.when));
+    let patterns = patterns.chain(&procedure.completion.forbid);
+    let mut texts = std::iter::once(&*dir).chain(patterns.map(Pattern::as_str));
+    let key = |name: &str| fields.get(name).or_else(|| fields.get("output_dir"));
+    if procedure.scope == Scope::Subject
+        && texts.any(has_session)
+        && let Some(value) = key("scope")
+    {
+        value.problem(
+            "a path contains {session}, but a task with 'scope: subject' has no session (write '*' or 'ses-*' instead, or \
+             set 'scope: session')",
+        );
+    }
+    // Each session has its own directory for `base: task`.
+    let is_own = |marker: &Marker| {
+        has_session(marker.pattern.as_str())
+            || marker.base == Base::Task && !procedure.has_template()
+    };
+    let distinguishes_sessions = has_session(&dir)
+        || markers.iter().any(is_own)
+        || markers.is_empty() && !procedure.has_template();
+    if procedure.scope == Scope::Session
+        && !distinguishes_sessions
+        && let Some(value) = key("completion_marker")
+    {
+        value.problem(
+            "no path contains {session}, so all sessions of a subject would be complete at once (add {session} to \
+             output_dir or to a marker, or set 'scope: subject')",
+        );
+    }
+    if !procedure.has_template() {
+        return;
+    }
+    let Some(value) = key("output_dir") else {
+        return;
+    };
+    if !has_subject(&dir) {
+        value.problem(
+            "contains {session} but not {subject}, so subjects would share the directory (write for example \
+             'freesurfer/{subject}_{session}')",
+        );
+    }
+    if procedure.check != Check::Markers {
+        value.problem(format!(
+            "the {} check does not support placeholders in output_dir (set 'check: markers' and list the required files in \
+             completion_marker)",
+            procedure.check
+        ));
+    }
+}
+
+pub(super) fn submission(procedure: &Fields<'_>) -> SubmitRules {
     let pause = procedure.or("pause_after_failures", Value::whole);
     SubmitRules {
         max_in_flight: procedure.maybe("max_in_flight", Value::whole),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::keys::Section;
 use super::problem::quote;
 use super::reader::{Fields, Value};
-use super::{Overrides, markers, paths, rules};
+use super::{Overrides, paths, rules};
 use crate::model::procedure::options::{self, Argument, Arguments, Class};
 use crate::model::procedure::{Check, Dependency, Procedure, Resources, Scope, Variable, template};
 use crate::model::state::Reason;
@@ -46,11 +46,11 @@ pub(super) fn read<'a>(value: &Value<'a>, overrides: &Overrides) -> Option<Step<
     // `None` after an error.
     let known_scope = fields.or("scope", |value| Some(value.choice::<Scope>()));
     let (depends_on, dependencies) = depends_on(&fields);
-    let completion = markers::rule(&fields);
+    let completion = rules::completion(&fields);
     let env = fields.get("env").map(|value| environment(&value));
     let mut resources = resources(&fields, overrides);
     let output_grace = fields.maybe("output_grace", Value::duration);
-    let rules = rules::read(&fields);
+    let rules = rules::submission(&fields);
     // If both Slurm and the scheduler restarted a job, it would run twice.
     resources.no_requeue = rules.retry.as_ref().is_some_and(|rules| {
         let restarts = [Reason::NodeFail, Reason::Preempted];
@@ -78,7 +78,7 @@ pub(super) fn read<'a>(value: &Value<'a>, overrides: &Overrides) -> Option<Step<
         output_grace,
         rules,
     };
-    markers::check_placeholders(&fields, &procedure);
+    rules::check_placeholders(&fields, &procedure);
     Some(Step {
         procedure,
         name: name_value,

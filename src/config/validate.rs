@@ -10,10 +10,12 @@ use crate::model::procedure::{Check, DagError, Procedure, ProcedureDag, Scope, S
 /// Builds the pipeline. Returns `None` after reporting why that is impossible.
 pub(super) fn pipeline(steps: Vec<Step<'_>>) -> Option<ProcedureDag> {
     check_session_rules(&steps);
-    warn_of_shared_outputs(&steps);
     let procedures = steps.iter().map(|step| step.procedure.clone()).collect();
     match ProcedureDag::new(procedures) {
-        Ok(dag) => Some(dag),
+        Ok(dag) => {
+            warn_of_shared_outputs(&steps, &dag);
+            Some(dag)
+        }
         Err(errors) => {
             for error in &errors {
                 report(error, &steps);
@@ -60,23 +62,13 @@ fn report(error: &DagError, steps: &[Step<'_>]) -> Option<()> {
 }
 
 fn check_session_rules(steps: &[Step<'_>]) {
-    for step in steps {
+    for step in steps
+        .iter()
+        .filter(|step| step.procedure.scope == Scope::Subject)
+    {
         let dependencies = step.procedure.depends_on.iter().zip(&step.dependencies);
-        for (dependency, place) in dependencies {
-            let Some(sessions) = &place.sessions else {
-                continue;
-            };
-            let target = steps
-                .iter()
-                .find(|other| other.procedure.name == dependency.procedure);
-            if target.is_some_and(|target| target.procedure.scope == Scope::Subject) {
-                sessions.warn(format!(
-                    "has no effect, because {} runs once per subject",
-                    quote(&dependency.procedure)
-                ));
-            } else if dependency.sessions == SessionsRule::Same
-                && step.procedure.scope == Scope::Subject
-            {
+        for (_, place) in dependencies.filter(|(it, _)| it.sessions == SessionsRule::Same) {
+            if let Some(sessions) = &place.sessions {
                 sessions.problem(
                     "'same' requires 'scope: session', because a subject's task has no session of its own (write 'all' to \
                      wait for all sessions of the subject, or 'any' to wait for one)",
@@ -86,7 +78,7 @@ fn check_session_rules(steps: &[Step<'_>]) {
     }
 }
 
-fn warn_of_shared_outputs(steps: &[Step<'_>]) {
+fn warn_of_shared_outputs(steps: &[Step<'_>], dag: &ProcedureDag) {
     for (index, step) in steps.iter().enumerate() {
         let procedure = &step.procedure;
         let shares = |other: &&Step<'_>| {
@@ -115,8 +107,8 @@ fn warn_of_shared_outputs(steps: &[Step<'_>]) {
         } else if let Some(other) = earlier.iter().find(|other| {
             other.procedure.output_dir == procedure.output_dir
                 && both_write_below(&other.procedure, procedure)
-                && !waits_for(steps, &other.procedure, &procedure.name)
-                && !waits_for(steps, procedure, &other.procedure.name)
+                && !waits_for(dag, &other.procedure, &procedure.name)
+                && !waits_for(dag, procedure, &other.procedure.name)
         }) {
             step.name.warn(format!(
                 "shares its output_dir with {}, and neither depends on the other: their jobs may write to the same directory at the same time (add depends_on to prevent this)",
@@ -133,23 +125,11 @@ fn both_write_below(one: &Procedure, other: &Procedure) -> bool {
 }
 
 /// True if a procedure depends on another one, directly or indirectly.
-fn waits_for(steps: &[Step<'_>], procedure: &Procedure, other: &str) -> bool {
-    let mut seen: Vec<&str> = Vec::new();
-    let mut left: Vec<&Procedure> = vec![procedure];
-    while let Some(next) = left.pop() {
-        for dependency in &next.depends_on {
-            let name = &*dependency.procedure;
-            if name == other {
-                return true;
-            }
-            if !seen.contains(&name) {
-                seen.push(name);
-                let found = steps.iter().map(|step| &step.procedure);
-                left.extend(found.filter(|step| *step.name == *name));
-            }
-        }
-    }
-    false
+fn waits_for(dag: &ProcedureDag, procedure: &Procedure, other: &str) -> bool {
+    procedure.depends_on.iter().any(|dependency| {
+        let next = dag.find(&dependency.procedure).map(|id| dag.get(id));
+        *dependency.procedure == *other || next.is_some_and(|next| waits_for(dag, next, other))
+    })
 }
 
 /// Checks the data roots and the path of the state file.

@@ -165,26 +165,23 @@ impl AuditLog {
 
     /// The keys have the order of the Python program, which readers may rely on.
     fn line(&self, event: &Event) -> Map<String, Value> {
-        let mut line = Map::new();
-        let mut put = |key: &str, value: &str| line.insert(key.to_owned(), Value::from(value));
-        put("timestamp", &timestamp(event.at));
-        put("event", event.kind.as_str());
         let key = event.key.as_ref();
-        put("subject", key.map_or("", |key| &key.subject));
-        put("session", key.map_or("", |key| &key.session));
-        put("procedure", key.map_or("", |key| &key.procedure));
-        if let Some(job_id) = &event.job_id {
-            put("job_id", job_id.as_str());
-        }
-        if let Some(status) = event.old_status {
-            put("old_status", status.as_str());
-        }
-        if let Some(status) = event.new_status {
-            put("new_status", status.as_str());
-        }
-        if let Some(detail) = event.detail.as_deref().filter(|detail| !detail.is_empty()) {
-            put("detail", detail);
-        }
+        let detail = event.detail.as_deref();
+        let texts = [
+            ("timestamp", Some(&*timestamp(event.at))),
+            ("event", Some(event.kind.as_str())),
+            ("subject", Some(key.map_or("", |key| &key.subject))),
+            ("session", Some(key.map_or("", |key| &key.session))),
+            ("procedure", Some(key.map_or("", |key| &key.procedure))),
+            ("job_id", event.job_id.as_ref().map(|id| id.as_str())),
+            ("old_status", event.old_status.map(TaskStatus::as_str)),
+            ("new_status", event.new_status.map(TaskStatus::as_str)),
+            ("detail", detail.filter(|detail| !detail.is_empty())),
+        ];
+        let texts = texts.into_iter();
+        let mut line: Map<String, Value> = texts
+            .filter_map(|(key, value)| Some((key.to_owned(), value?.into())))
+            .collect();
         for (key, value) in &event.extra {
             // Extra values must not replace the event's own.
             line.entry(*key).or_insert_with(|| value.clone());

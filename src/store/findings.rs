@@ -1,10 +1,8 @@
 //! Findings about the files of a state, with remedies. Pure.
 
-use std::path::PathBuf;
-
 use super::schema::FORMAT_VERSION;
 use super::sources::{Found, Sources};
-use crate::base::text::{and_more, few, plural, plural_of};
+use crate::base::text::{few, plural, plural_of};
 use crate::base::words::words;
 
 /// The result of one check.
@@ -108,9 +106,7 @@ impl Findings {
         if broken.is_empty() {
             return self.ok(part, fine);
         }
-        let shown = broken.get(..3).unwrap_or(broken).join("; ");
-        let more = and_more(broken.len(), 3);
-        self.add(level, part, format!("{what}: {shown}{more}"), todo);
+        self.add(level, part, format!("{what}: {}", few(broken, 3)), todo);
     }
 }
 
@@ -263,25 +259,16 @@ pub(super) fn control_file(sources: &Sources, out: &mut Findings) {
     }
 }
 
-pub(super) fn leftovers(sources: &Sources, out: &mut Findings) {
-    let names = |paths: &[PathBuf]| -> Vec<String> {
-        let names = paths.iter().filter_map(|path| path.file_name());
-        names
-            .map(|name| name.to_string_lossy().into_owned())
-            .collect()
-    };
+pub(super) fn temporary_files(sources: &Sources, out: &mut Findings) {
+    let names = sources.temporary.iter().filter_map(|path| path.file_name());
+    let names: Vec<String> = names
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect();
     out.rule(
         (Level::Warning, "temporary files"),
         "none",
         "files of commands that are writing now or were killed",
         "nothing: a save removes them after a day",
-        &names(&sources.temporary),
+        &names,
     );
-    if !sources.kept.is_empty() {
-        let kept = names(&sources.kept).join(", ");
-        out.ok(
-            "kept files",
-            format!("damaged files that a repair set aside: {kept}"),
-        );
-    }
 }

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-pub use replay::replay;
+pub use replay::{is_later, replay};
 
 use crate::base::durable;
 use crate::base::regular::{FileError, open_for_appending, require_regular};

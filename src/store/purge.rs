@@ -81,11 +81,8 @@ impl Purge<'_> {
                 .filter(|row| is_subject(&row.key))
                 .count()
         });
-        let rows = state
-            .rows()
-            .iter()
-            .filter(|row| is_subject(&row.key))
-            .count();
+        let rows = state.rows().iter();
+        let rows = rows.filter(|row| is_subject(&row.key)).count();
         let logs = without(self.log, self.subject)?;
         Ok(SubjectData {
             rows: rows.max(backup),
@@ -152,12 +149,11 @@ impl Purge<'_> {
 
     fn copies(&self, store: &Store) -> Vec<PathBuf> {
         let paths = &store.paths;
-        let mut files = vec![paths.state.as_path()];
-        files.extend(paths.beside().map(PathBuf::as_path));
         let log = std::fs::canonicalize(self.log).unwrap_or_else(|_| self.log.to_owned());
+        let mut files = vec![paths.state.as_path(), &log];
+        files.extend(paths.beside().map(PathBuf::as_path));
         let (temporary, kept) = durable::list_leftovers(&files);
-        let (of_log, kept_of_log) = durable::list_leftovers(&[&log]);
-        let mut all = [temporary, kept, of_log, kept_of_log].concat();
+        let mut all = [temporary, kept].concat();
         all.sort();
         all.dedup();
         all

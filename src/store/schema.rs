@@ -7,14 +7,15 @@
 mod decode;
 mod digest;
 pub mod file;
-pub mod other_columns;
 
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
-use arrow::compute::{CastOptions, cast_with_options};
+use arrow::array::{Array as _, ArrayRef, StringArray, new_null_array};
+use arrow::compute::{CastOptions, cast_with_options, concat};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use arrow::error::ArrowError;
+use arrow::record_batch::RecordBatch;
+use arrow::util::display::array_value_to_string;
 
 pub use file::Contents;
 
@@ -84,4 +85,49 @@ impl ReadError {
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged(_))
     }
+}
+
+/// Appends the lines of `second` to `first`. Also returns the number of lines of `first`. If both have
+/// a column with the same name but different types, both become texts.
+pub fn join_other_columns(
+    first: Option<&RecordBatch>,
+    second: Option<&RecordBatch>,
+) -> Result<(Option<RecordBatch>, u32), ArrowError> {
+    let (Some(first), Some(second)) = (first, second) else {
+        return Ok((first.or(second).cloned(), 0));
+    };
+    let before = u32::try_from(first.num_rows())
+        .map_err(|_| ArrowError::ComputeError("too many rows".to_owned()))?;
+    let (of_first, of_second) = (first.schema(), second.schema());
+    let new = of_second.fields().iter();
+    let new = new.filter(|field| of_first.field_with_name(field.name()).is_err());
+    let mut joined = Vec::new();
+    for name in of_first
+        .fields()
+        .iter()
+        .chain(new)
+        .map(|field| field.name())
+    {
+        let (a, b) = (first.column_by_name(name), second.column_by_name(name));
+        let mut types = [a, b].into_iter().flatten().map(|array| array.data_type());
+        let known = types.clone().find(|known| **known != DataType::Null);
+        let known = known.unwrap_or(&DataType::Null);
+        let fits = types.all(|found| found == known || *found == DataType::Null);
+        let kind = if fits { known } else { &DataType::Utf8 };
+        let part = |array: Option<&ArrayRef>, rows| match array {
+            Some(array) if array.data_type() == kind => Ok(Arc::clone(array)),
+            Some(array) if *array.data_type() != DataType::Null => as_text(array),
+            _ => Ok(new_null_array(kind, rows)),
+        };
+        let (a, b) = (part(a, first.num_rows())?, part(b, second.num_rows())?);
+        joined.push((name, concat(&[a.as_ref(), b.as_ref()])?, true));
+    }
+    let joined = RecordBatch::try_from_iter_with_nullable(joined)?;
+    Ok((Some(joined), before))
+}
+
+fn as_text(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    let text = |at| array.is_valid(at).then(|| array_value_to_string(array, at));
+    let texts = (0..array.len()).map(|at| text(at).transpose());
+    Ok(Arc::new(texts.collect::<Result<StringArray, _>>()?))
 }

@@ -30,8 +30,6 @@ pub struct Sources {
     pub other_studies: Option<audit_log::OtherStudies>,
     /// Temporary files of processes that are writing now or were killed.
     pub temporary: Vec<PathBuf>,
-    /// Damaged files that earlier repairs kept.
-    pub kept: Vec<PathBuf>,
 }
 
 /// The contents of a file, or why there are none.
@@ -135,7 +133,7 @@ impl Sources {
             Err(error) => Found::Unusable(StateError::io("read", audit_path)(error)),
         };
         let (journal, journal_mark) = read_journal(store);
-        let (temporary, kept) = durable::list_leftovers(&[
+        let (temporary, _) = durable::list_leftovers(&[
             &paths.state,
             &paths.backup,
             &paths.attempts,
@@ -159,7 +157,6 @@ impl Sources {
             paths: paths.clone(),
             audit_path: audit_path.to_owned(),
             temporary,
-            kept,
         }
     }
 

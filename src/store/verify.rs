@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use super::findings::{Findings, REPAIR, control_file, leftovers};
+use super::findings::{Findings, REPAIR, control_file, temporary_files};
 use super::repair::{self, Origin, Rebuilt};
 use super::schema::Contents;
 use super::sources::Sources;
@@ -25,7 +25,7 @@ pub fn verify(sources: &Sources) -> Vec<Finding> {
         check_rows(contents, attempts, &mut out);
         check_missing_rows(&rebuilt, &mut out);
     }
-    leftovers(sources, &mut out);
+    temporary_files(sources, &mut out);
     out.list
 }
 

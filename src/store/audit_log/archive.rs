@@ -163,17 +163,12 @@ pub fn archives_of(log: &Path) -> io::Result<Vec<PathBuf>> {
     let log = std::fs::canonicalize(log).unwrap_or_else(|_| log.to_owned());
     let entries = log.parent().map(|dir| if_exists(std::fs::read_dir(dir)));
     let entries = entries.transpose()?.flatten();
-    let begins = log.file_stem().unwrap_or_default().len() + 1;
     let mut found = Vec::new();
     for entry in entries.into_iter().flatten() {
         let name = entry?.file_name();
-        let month = name
-            .as_encoded_bytes()
-            .get(begins..begins + "2026-03".len());
-        let month = month.and_then(|month| std::str::from_utf8(month).ok());
-        let archive = month
-            .filter(|month| is_month(month))
-            .map(|month| archive_of(&log, month));
+        let mut parts = name.to_str().unwrap_or_default().rsplit('.');
+        let month = parts.find(|part| is_month(part));
+        let archive = month.map(|month| archive_of(&log, month));
         found.extend(archive.filter(|archive| archive.file_name() == Some(&name)));
     }
     found.sort();

@@ -16,7 +16,7 @@ pub(super) fn write(out: &mut Vec<u8>, batch: u64, entry: &Entry) {
     let text = serde_json::to_string(&record).unwrap_or_default();
     let rest = text.strip_prefix('{').unwrap_or_default();
     out.extend_from_slice(HEAD);
-    out.extend_from_slice(format!("{:08x}", crc32fast::hash(rest.as_bytes())).as_bytes());
+    out.extend_from_slice(checksum(rest.as_bytes()).as_bytes());
     out.extend_from_slice(NECK);
     out.extend_from_slice(rest.as_bytes());
     out.push(b'\n');
@@ -72,21 +72,12 @@ const HEAD: &[u8] = b"{\"crc\":\"";
 const NECK: &[u8] = b"\",";
 
 fn parse(line: &[u8]) -> Result<(u64, Entry), String> {
-    let split = || {
-        let (crc, rest) = line.strip_prefix(HEAD)?.split_at_checked(8)?;
-        let rest = rest.strip_prefix(NECK)?;
-        // `from_str_radix` also accepts signs and capitals, which are never written.
-        if !crc
-            .iter()
-            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-        {
-            return None;
-        }
-        let crc = u32::from_str_radix(std::str::from_utf8(crc).ok()?, 16).ok()?;
-        Some((crc, rest))
-    };
-    let (crc, rest) = split().ok_or("it does not begin like a line of the journal")?;
-    if crc32fast::hash(rest) != crc {
+    let rest = line.strip_prefix(HEAD);
+    let (crc, rest) = rest
+        .and_then(|rest| rest.split_at_checked(8))
+        .and_then(|(crc, rest)| Some((crc, rest.strip_prefix(NECK)?)))
+        .ok_or("it does not begin like a line of the journal")?;
+    if crc != checksum(rest).as_bytes() {
         return Err("its checksum is wrong".to_owned());
     }
     let mut json = Vec::with_capacity(rest.len() + 1);
@@ -96,6 +87,10 @@ fn parse(line: &[u8]) -> Result<(u64, Entry), String> {
         format!("it is complete but not understood ({error}); was it written by a newer version?")
     })?;
     Ok((record.batch, record.entry))
+}
+
+fn checksum(rest: &[u8]) -> String {
+    format!("{:08x}", crc32fast::hash(rest))
 }
 
 #[derive(Serialize, Deserialize)]

@@ -65,7 +65,7 @@ fn settle(
         if is_of(row, intent, sent) {
             return fill(row.clone(), Some(intent), sent, state);
         }
-        if has_later_row || is_later(row, intent) {
+        if has_later_row || is_later(row, &intent.row()) {
             // The attempts file usually has its job, but not if two processes wrote to the journal at once.
             if sent.job.is_some() {
                 state.add_overtaken(new_row(intent, sent, None));
@@ -220,14 +220,11 @@ fn is_of(row: &TaskRow, intent: &Intent, sent: &Sent<'_>) -> bool {
     })
 }
 
-/// True if the row's attempt was made after the intent. The attempt number decides if possible: clocks of
-/// two login nodes differ.
-fn is_later(row: &TaskRow, intent: &Intent) -> bool {
-    match row.attempt {
-        Some(attempt) if attempt != intent.attempt => attempt > intent.attempt,
-        _ => row
-            .submitted_at
-            .is_some_and(|submitted_at| submitted_at > intent.submitted_at),
+/// True if `a` is a later attempt than `b`. The attempt number decides if possible: clocks of two login nodes differ.
+pub fn is_later(a: &TaskRow, b: &TaskRow) -> bool {
+    match (a.attempt, b.attempt) {
+        (Some(a), Some(b)) if a != b => a > b,
+        _ => a.submitted_at > b.submitted_at,
     }
 }
 

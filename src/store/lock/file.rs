@@ -63,11 +63,6 @@ impl Seen {
     }
 }
 
-/// The time between two moments in any order.
-pub(super) fn distance(a: SystemTime, b: SystemTime) -> Duration {
-    a.duration_since(b).unwrap_or_else(|error| error.duration())
-}
-
 /// Reads a lock file; `None` if it does not exist. Opening it again each time makes NFS ask the server.
 pub(super) fn observe(path: &Path) -> io::Result<Option<Seen>> {
     for _ in 0..3 {
@@ -105,7 +100,8 @@ fn try_observe(path: &Path) -> io::Result<Seen> {
 pub(super) fn link(path: &Path, me: &Holder) -> io::Result<Option<File>> {
     let temporary = temporary(path, &me.token, "tmp");
     let linked = write_and_link(&temporary, path, me);
-    remove_quietly(&temporary);
+    // A file that remains does no harm and is removed later.
+    let _ = fs::remove_file(&temporary);
     if !linked? {
         return Ok(None);
     }
@@ -179,7 +175,7 @@ pub(super) fn server_time(path: &Path, token: &str) -> io::Result<SystemTime> {
         file.metadata()?.modified()
     };
     let time = look();
-    remove_quietly(&probe);
+    let _ = fs::remove_file(&probe);
     time
 }
 
@@ -208,13 +204,6 @@ fn open(path: &Path) -> io::Result<File> {
         .read(true)
         .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
         .open(path)
-}
-
-/// A file that remains does no harm and is removed later.
-fn remove_quietly(path: &Path) {
-    if let Err(error) = unless(io::ErrorKind::NotFound, fs::remove_file(path)) {
-        tracing::debug!("cannot remove {}: {error}", path.display());
-    }
 }
 
 /// The heartbeat of a lock's holder: a thread that touches the lock file. By descriptor, never by path: after a takeover,

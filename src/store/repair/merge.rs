@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use chrono::{DateTime, Utc};
 
 use super::history::{Attempt, Place};
-use super::{Origin, Rebuilt, is_later, is_same, merge_rows};
+use super::{Origin, Rebuilt, is_same, logged, merge_rows};
 use crate::model::state::table::Identity;
 use crate::model::state::{CLOCK_SLACK, State, TaskKey, TaskRow};
 use crate::store::findings::{Findings, Level};
-use crate::store::journal;
-use crate::store::journal::Entry;
+use crate::store::journal::{self, Entry, is_later};
 use crate::store::schema::Contents;
 use crate::store::sources::{Found, Sources};
 use crate::store::state_file::Rebuilding;
@@ -98,11 +97,7 @@ impl Merge {
             return;
         }
         for row in rows_of(&sources.attempts) {
-            let is_past = tasks.get(&row.key).is_some_and(|attempts| {
-                attempts
-                    .iter()
-                    .any(|a| a.place != Place::Current && is_same(&a.row, row))
-            });
+            let is_past = logged(row, tasks).is_some_and(|a| a.place != Place::Current);
             let is_newer = match self.out.state.get(&row.key) {
                 Some(current) => !is_same(current, row) && is_later(row, current),
                 None => row.is_in_flight(),
@@ -169,19 +164,17 @@ impl Merge {
 
     /// Returns whether the log changed the row.
     fn merge(&mut self, attempt: &Attempt) -> bool {
-        let Some(row) = self.out.state.get(&attempt.row.key) else {
+        let Some(row) = self.out.state.row_mut(&attempt.row.key) else {
             return false;
         };
         let mut merged = merge_rows(row, &attempt.row);
         merged.updated_at = row.updated_at;
-        if merged == *row {
-            return false;
-        }
-        merged.updated_at = Some(attempt.touched);
-        if let Some(row) = self.out.state.row_mut(&attempt.row.key) {
+        let is_changed = merged != *row;
+        if is_changed {
+            merged.updated_at = Some(attempt.touched);
             *row = merged;
         }
-        true
+        is_changed
     }
 
     /// Adds an attempt without a row: as the task's row if it is the newest, otherwise as an earlier
@@ -268,17 +261,14 @@ impl Merge {
 }
 
 fn state_of(contents: Option<&Contents>) -> State {
-    contents.map_or_else(State::default, |contents| {
-        let mut state = State::from_rows(
-            contents.rows.clone(),
-            contents.other_columns.clone(),
-            contents.meta.clone(),
-        );
-        for warning in &contents.warnings {
-            state.add_warning(warning.clone());
-        }
-        state
-    })
+    let Some(contents) = contents.cloned() else {
+        return State::default();
+    };
+    let mut state = State::from_rows(contents.rows, contents.other_columns, contents.meta);
+    for warning in contents.warnings {
+        state.add_warning(warning);
+    }
+    state
 }
 
 fn without_others(row: &TaskRow) -> TaskRow {

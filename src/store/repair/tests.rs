@@ -129,7 +129,6 @@ fn sources(known: &[Known], sound: bool) -> Sources {
         audit: Found::Read(audit_log::parse(log.as_bytes())),
         audit_path: "/nowhere/audit.jsonl".into(),
         temporary: Vec::new(),
-        kept: Vec::new(),
     }
 }
 

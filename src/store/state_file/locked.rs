@@ -1,7 +1,6 @@
 //! Writes under the lock, in an order of files in which a crash leaves the old state or the new one.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
@@ -16,7 +15,7 @@ use crate::model::state::table::{Identity, Metadata, Origin};
 use crate::model::state::{AttemptId, State, TaskRow};
 use crate::store::journal::Journal;
 use crate::store::lock::LockError;
-use crate::store::schema::{self, Contents, FORMAT_VERSION, other_columns};
+use crate::store::schema::{self, Contents, FORMAT_VERSION, join_other_columns};
 
 /// The files that a rebuilt state replaces.
 #[derive(Debug, Default)]
@@ -248,34 +247,26 @@ fn add_attempts(
         None => (Vec::new(), None, Metadata::default()),
     };
     refuse_newer(path, &meta)?;
-    let (other_columns, shift) = other_columns::join(others_before.as_ref(), state.other_columns())
+    let (other_columns, shift) = join_other_columns(others_before.as_ref(), state.other_columns())
         .map_err(|error| StateError::io("write", path)(io::Error::other(error)))?;
     let mut known: HashMap<AttemptId, usize> = rows
         .iter()
         .enumerate()
         .map(|(at, row)| (AttemptId::of(row), at))
         .collect();
-    for row in state.superseded() {
+    let mut is_new = false;
+    let superseded = state.superseded().iter().map(|row| (row, true));
+    let overtaken = state.overtaken().iter().map(|row| (row, false));
+    for (row, replaces) in superseded.chain(overtaken) {
         let mut row = row.clone();
         row.other_columns = row.other_columns.map(|line| line + shift);
-        match known
-            .get(&AttemptId::of(&row))
-            .and_then(|&at| rows.get_mut(at))
-        {
-            Some(there) => *there = row,
-            None => {
-                known.insert(AttemptId::of(&row), rows.len());
-                rows.push(row);
-            }
+        let at = *known.entry(AttemptId::of(&row)).or_insert(rows.len());
+        match rows.get_mut(at) {
+            Some(there) if replaces => *there = row,
+            Some(_) => continue,
+            None => rows.push(row),
         }
-    }
-    let mut is_new = !state.superseded().is_empty();
-    for row in state.overtaken() {
-        if let Entry::Vacant(free) = known.entry(AttemptId::of(row)) {
-            free.insert(rows.len());
-            rows.push(row.clone());
-            is_new = true;
-        }
+        is_new = true;
     }
     if !is_new {
         return Ok(());

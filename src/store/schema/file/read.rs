@@ -19,7 +19,6 @@ use super::{
     Contents, GENERATION, GROUP_ROWS, HASH, MANY_ROWS, Take, VERSION, foreign, own_keys,
     parse_metadata, pipeline, undecodable,
 };
-use crate::model::state::TaskRow;
 use crate::model::state::table::{Identity, Metadata};
 
 /// The caller must catch a panic of the Parquet reader.
@@ -36,7 +35,7 @@ pub(super) fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError>
     let hash = stored_hash(&footer, &keys)?;
     let is_own = hash.is_some();
 
-    let decoder = Decoder::new(footer.schema(), is_own)?;
+    let mut decoder = Decoder::new(footer.schema(), is_own)?;
     let schema = if is_own {
         with_dictionaries(footer.schema())
     } else {
@@ -64,20 +63,22 @@ pub(super) fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError>
         .build()
         .map_err(broken)?;
 
-    let mut found = Rows {
-        decoder,
-        // The number may be damaged: limited to what fits into the file.
-        rows: Vec::with_capacity(rows_expected.min(length / 16)),
-        other_columns: Vec::new(),
+    // The number may be damaged: limited to what fits into the file.
+    let mut rows = Vec::with_capacity(rows_expected.min(length / 16));
+    let mut others = Vec::new();
+    let mut take = |batch: &RecordBatch| {
+        decoder.append(batch, &mut rows)?;
+        others.extend(decoder.part_of_others(batch).map_err(damaged)?);
+        Ok(())
     };
     // Keeps other columns even without rows.
-    found.append(&RecordBatch::new_empty(Arc::clone(&schema)))?;
+    take(&RecordBatch::new_empty(Arc::clone(&schema)))?;
     let digest = is_own.then(|| Digest::new(&schema));
     let digest = pipeline(
         rows_expected >= MANY_ROWS,
         (reader, digest),
         unpack,
-        |batch| found.append(batch),
+        take,
         undecodable,
     )?;
 
@@ -91,7 +92,15 @@ pub(super) fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError>
         }
         meta = parse_metadata(&keys)?;
     }
-    found.finish(meta, identity)
+    let schema = others.first().map(RecordBatch::schema);
+    let other_columns = schema.map(|schema| concat_batches(&schema, &others));
+    Ok(Contents {
+        rows,
+        other_columns: other_columns.transpose().map_err(damaged)?,
+        meta,
+        warnings: decoder.warnings(),
+        identity,
+    })
 }
 
 /// The stored hash of the rows; `None` if another program wrote the file.
@@ -123,36 +132,6 @@ fn is_hash_of(hash: &str, digest: Digest, keys: &BTreeMap<String, String>) -> bo
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
     (is_newer && scheme != digest::SCHEME) || digest.finish(&pairs) == hash
-}
-
-struct Rows {
-    decoder: Decoder,
-    rows: Vec<TaskRow>,
-    other_columns: Vec<RecordBatch>,
-}
-
-impl Rows {
-    fn append(&mut self, batch: &RecordBatch) -> Result<(), ReadError> {
-        self.decoder.append(batch, &mut self.rows)?;
-        let others = self.decoder.part_of_others(batch).map_err(damaged)?;
-        self.other_columns.extend(others);
-        Ok(())
-    }
-
-    fn finish(self, meta: Metadata, identity: Identity) -> Result<Contents, ReadError> {
-        let schema = self.other_columns.first().map(RecordBatch::schema);
-        let other_columns = schema
-            .map(|schema| concat_batches(&schema, &self.other_columns))
-            .transpose()
-            .map_err(damaged)?;
-        Ok(Contents {
-            rows: self.rows,
-            other_columns,
-            meta,
-            warnings: self.decoder.warnings(),
-            identity,
-        })
-    }
 }
 
 /// Unpacks and hashes batches, and passes each on before it is hashed.
