@@ -8,28 +8,21 @@ const UNITS: [(&str, u32); 4] = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1
 
 /// Parses a number and its unit, rounded to seconds. A number without a unit is an error, except 0.
 pub fn parse(text: &str) -> Result<Duration, String> {
-    if text == "0" {
-        return Ok(Duration::ZERO);
-    }
-    let error = || {
-        format!("'{text}' is not a duration: write a number and s, m, h or d, such as 90s or 1.5h")
-    };
     let (number, seconds) = UNITS
         .iter()
-        .find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?.trim_end(), seconds)))
-        .ok_or_else(error)?;
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-    if !is_number(whole) || !is_number(fraction) {
-        return Err(error());
-    }
-    let number: f64 = number.parse().map_err(|_| error())?;
-    let total = (number * f64::from(*seconds)).round();
+        .find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?.trim_end(), *seconds)))
+        .unwrap_or(if text == "0" { (text, 1) } else { ("", 1) });
+    let is_digit = |c: char| c.is_ascii_digit();
+    let is_number = number.chars().all(|c| is_digit(c) || c == '.')
+        && number.starts_with(is_digit)
+        && number.ends_with(is_digit);
+    let number: Option<f64> = number.parse().ok().filter(|_| is_number);
+    let total = number.map(|number| (number * f64::from(seconds)).round());
     // A hundred years. More could overflow when added to the current time.
-    if total > 36_525.0 * 86_400.0 {
-        return Err(error());
-    }
-    Ok(Duration::from_secs_f64(total))
+    let total = total.filter(|total| *total <= 36_525.0 * 86_400.0);
+    total.map(Duration::from_secs_f64).ok_or_else(|| {
+        format!("'{text}' is not a duration: write a number and s, m, h or d, such as 90s or 1.5h")
+    })
 }
 
 /// Formats a duration in the largest unit that gives a whole number: `10m`, `90s`.

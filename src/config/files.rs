@@ -50,18 +50,9 @@ fn absolute(path: &Path) -> PathBuf {
     working_dir.join(path)
 }
 
-/// The key of the root above a file. Reads only the file's own directories, not the roots: a
-/// hanging mount must not stop commands that need no data.
-fn root_of(config: &Config, file: &Path) -> Option<&'static str> {
-    let places = [file.to_owned(), resolved(file)];
-    let mut roots = config.roots().into_iter();
-    roots
-        .find(|(_, root)| places.iter().any(|place| place.starts_with(root)))
-        .map(|(key, _)| key)
-}
-
 /// A description of the subject's data or procedure's outputs that contain a file. Elsewhere below the roots, as in
-/// `code/` of a BIDS dataset, state and log are allowed. Reads no more than [`root_of`].
+/// `code/` of a BIDS dataset, state and log are allowed. Reads only the file's own directories, not the roots: a hanging mount must not stop commands that need
+/// no data.
 fn data_around(config: &Config, file: &Path) -> Option<String> {
     for place in [file.to_owned(), resolved(file)] {
         for (key, root) in config.roots() {
@@ -94,7 +85,11 @@ pub(super) fn check(config: &Config, top: &Fields<'_>) {
         }
     }
     for (key, file) in reports(config) {
-        if let Some(root) = root_of(config, file) {
+        let places = [file.clone(), resolved(file)];
+        let mut roots = config.roots().into_iter();
+        if let Some((root, _)) =
+            roots.find(|(_, root)| places.iter().any(|it| it.starts_with(root)))
+        {
             let remedy = "choose a path outside the data, such as beside the state file";
             top.problem(key, format!("is inside {root} ({remedy})"));
         }

@@ -107,8 +107,13 @@ fn interpret_settings(
             for warning in tree.warnings {
                 context.warning(warning);
             }
-            if file.is_some() {
-                check_content(root.as_deref(), &context);
+            // An empty file was probably truncated or not saved yet.
+            if file.is_some() && root.as_deref().is_none_or(Node::is_null) {
+                context.problem(Problem::at(
+                    Position { line: 1, column: 1 },
+                    "the configuration is empty (it may be truncated or commented out entirely; create one with \
+                     `snbb-scheduler init`, or write `{}` to use the built-in defaults)",
+                ));
             }
             site::read(&context, overrides, cwd, readable_by_all)
         }
@@ -129,17 +134,6 @@ fn interpret_settings(
             warnings,
             hint: None,
         }),
-    }
-}
-
-/// Refuses an empty file: it was probably truncated or not saved yet. To use all defaults on purpose, write `{}`.
-fn check_content(root: Option<&Node>, context: &Context<'_>) {
-    if root.is_none_or(Node::is_null) {
-        context.problem(Problem::at(
-            Position { line: 1, column: 1 },
-            "the configuration is empty (it may be truncated or commented out entirely; create one with \
-             `snbb-scheduler init`, or write `{}` to use the built-in defaults)",
-        ));
     }
 }
 

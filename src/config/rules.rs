@@ -103,51 +103,44 @@ pub(super) fn check_placeholders(fields: &Fields<'_>, procedure: &Procedure) {
         .flat_map(|marker| std::iter::once(&marker.pattern).chain(&marker.when));
     let patterns = patterns.chain(&procedure.completion.forbid);
     let mut texts = std::iter::once(&*dir).chain(patterns.map(Pattern::as_str));
-    let key = |name: &str| fields.get(name).or_else(|| fields.get("output_dir"));
-    if procedure.scope == Scope::Subject
-        && texts.any(has_session)
-        && let Some(value) = key("scope")
-    {
-        value.problem(
+    // Each session has its own directory for `base: task`.
+    let has_template = procedure.has_template();
+    let is_own = |marker: &Marker| {
+        has_session(marker.pattern.as_str()) || marker.base == Base::Task && !has_template
+    };
+    let distinguishes_sessions =
+        has_session(&dir) || markers.iter().any(is_own) || markers.is_empty() && !has_template;
+    let problems = [
+        (
+            procedure.scope == Scope::Subject && texts.any(has_session),
+            "scope",
             "a path contains {session}, but a task with 'scope: subject' has no session (write '*' or 'ses-*' instead, or \
              set 'scope: session')",
-        );
-    }
-    // Each session has its own directory for `base: task`.
-    let is_own = |marker: &Marker| {
-        has_session(marker.pattern.as_str())
-            || marker.base == Base::Task && !procedure.has_template()
-    };
-    let distinguishes_sessions = has_session(&dir)
-        || markers.iter().any(is_own)
-        || markers.is_empty() && !procedure.has_template();
-    if procedure.scope == Scope::Session
-        && !distinguishes_sessions
-        && let Some(value) = key("completion_marker")
-    {
-        value.problem(
+        ),
+        (
+            procedure.scope == Scope::Session && !distinguishes_sessions,
+            "completion_marker",
             "no path contains {session}, so all sessions of a subject would be complete at once (add {session} to \
              output_dir or to a marker, or set 'scope: subject')",
-        );
-    }
-    if !procedure.has_template() {
-        return;
-    }
-    let Some(value) = key("output_dir") else {
-        return;
-    };
-    if !has_subject(&dir) {
-        value.problem(
+        ),
+        (
+            has_template && !has_subject(&dir),
+            "output_dir",
             "contains {session} but not {subject}, so subjects would share the directory (write for example \
              'freesurfer/{subject}_{session}')",
-        );
-    }
-    if procedure.check != Check::Markers {
-        value.problem(format!(
-            "the {} check does not support placeholders in output_dir (set 'check: markers' and list the required files in \
-             completion_marker)",
-            procedure.check
-        ));
+        ),
+        (
+            has_template && procedure.check != Check::Markers,
+            "output_dir",
+            "the built-in checks do not support placeholders in output_dir (set 'check: markers' and list the required \
+             files in completion_marker)",
+        ),
+    ];
+    for (_, key, message) in problems.into_iter().filter(|(is_broken, ..)| *is_broken) {
+        let value = fields.get(key).or_else(|| fields.get("output_dir"));
+        if let Some(value) = value {
+            value.problem(message);
+        }
     }
 }
 

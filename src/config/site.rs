@@ -1,7 +1,6 @@
 //! The top level of the file: from the tree to a [`Config`].
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -304,15 +303,13 @@ fn password(fields: &Fields<'_>, context: &Context<'_>, readable_by_all: bool) -
         if written.is_some() {
             return value.fail("cannot be combined with 'smtp_password'");
         }
-        let problem = match (context.env)(name).map(OsString::into_string) {
-            Some(Ok(password)) => return Some(password),
-            Some(Err(_)) => "not UTF-8",
-            None => "not set",
-        };
-        value.warn(format!(
-            "the environment variable {name} is {problem}, so no password is used"
-        ));
-        None
+        let password = (context.env)(name).and_then(|password| password.into_string().ok());
+        if password.is_none() {
+            value.warn(format!(
+                "the environment variable {name} is not set, or not UTF-8, so no password is used"
+            ));
+        }
+        password
     });
     written.or(from_env).map(Secret)
 }

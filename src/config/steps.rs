@@ -12,18 +12,12 @@ use crate::model::procedure::options::{self, Argument, Arguments, Class};
 use crate::model::procedure::{Check, Dependency, Procedure, Resources, Scope, Variable, template};
 use crate::model::state::Reason;
 
-/// A procedure with the positions of its parts in the file.
+/// A procedure with its entry in the file.
 pub(super) struct Step<'a> {
     pub(super) procedure: Procedure,
-    pub(super) name: Value<'a>,
+    pub(super) entry: Value<'a>,
     /// One per dependency of the procedure, in the same order.
-    pub(super) dependencies: Vec<DependencyPlace<'a>>,
-}
-
-pub(super) struct DependencyPlace<'a> {
-    pub(super) name: Value<'a>,
-    /// The value of `sessions`, if set.
-    pub(super) sessions: Option<Value<'a>>,
+    pub(super) dependencies: Vec<Value<'a>>,
 }
 
 /// Reads one entry and reports all problems. Returns valid parts of an invalid entry,
@@ -31,9 +25,7 @@ pub(super) struct DependencyPlace<'a> {
 pub(super) fn read<'a>(value: &Value<'a>, overrides: &Overrides) -> Option<Step<'a>> {
     let fields = value.fields(Section::Procedure)?;
     let hint = "add a name, such as 'qsiprep'";
-    let name = fields.required("name", hint, |value| {
-        Some((procedure_name(value)?, value.clone()))
-    });
+    let name = fields.required("name", hint, procedure_name);
     let hint =
         "set it to a directory relative to derivatives_root, or to \"\" for bids_root itself";
     let output_dir = match fields.get("output_dir") {
@@ -61,12 +53,9 @@ pub(super) fn read<'a>(value: &Value<'a>, overrides: &Overrides) -> Option<Step<
     {
         value.problem("requires 'scope: subject' (remove the key)");
     }
-    let known_name = name.as_ref().map(|(name, _)| &**name);
-    let check = check(&fields, known_name, output_dir.as_deref(), known_scope);
-
-    let (name, name_value) = name?;
+    let check = check(&fields, name.as_deref(), output_dir.as_deref(), known_scope);
     let procedure = Procedure {
-        name,
+        name: name?,
         output_dir: output_dir.unwrap_or_default(),
         script: script.unwrap_or_default(),
         scope: known_scope.unwrap_or_default(),
@@ -81,7 +70,7 @@ pub(super) fn read<'a>(value: &Value<'a>, overrides: &Overrides) -> Option<Step<
     rules::check_placeholders(&fields, &procedure);
     Some(Step {
         procedure,
-        name: name_value,
+        entry: value.clone(),
         dependencies,
     })
 }
@@ -150,49 +139,47 @@ fn script(value: &Value<'_>) -> Option<String> {
     value.fail(format!("{} {problem}", quote(&script)))
 }
 
-fn depends_on<'a>(fields: &Fields<'a>) -> (Vec<Dependency>, Vec<DependencyPlace<'a>>) {
+/// The dependencies, and their entries.
+fn depends_on<'a>(fields: &Fields<'a>) -> (Vec<Dependency>, Vec<Value<'a>>) {
     let mut dependencies: Vec<Dependency> = Vec::new();
     let mut places = Vec::new();
-    let entries = fields.get("depends_on").map(|value| value.one_or_more());
-    for entry in entries.unwrap_or_default() {
-        let (name, sessions) = if entry.is_mapping() {
-            let Some(fields) = entry.fields(Section::Dependency) else {
-                continue;
-            };
-            let name = fields.required("name", "add the name of a procedure", |value| {
-                Some((value.raw("the name of a procedure")?, value.clone()))
-            });
-            (name, fields.get("sessions"))
-        } else {
-            let name = entry.raw("the name of a procedure");
-            (name.map(|name| (name, entry.clone())), None)
-        };
-        let sessions = sessions.filter(|value| !value.is_null() && !value.is_empty_text());
-        let rule = sessions.as_ref().and_then(Value::choice);
-        let Some((name, name_value)) = name else {
+    for entry in fields.list("depends_on", |entry| Some(entry.clone())) {
+        let Some(dependency) = dependency(&entry) else {
             continue;
         };
-        let dependency = Dependency {
-            procedure: Arc::from(name),
-            sessions: rule.unwrap_or_default(),
-        };
-        let earlier = dependencies
-            .iter()
-            .find(|earlier| earlier.procedure == dependency.procedure);
-        if let Some(earlier) = earlier {
-            if *earlier != dependency {
-                let name = quote(name);
-                name_value.problem(format!("{name} appears twice, with different `sessions`"));
+        let mut earlier = dependencies.iter();
+        match earlier.find(|earlier| earlier.procedure == dependency.procedure) {
+            Some(earlier) if *earlier != dependency => {
+                let name = quote(&dependency.procedure);
+                entry.problem(format!("{name} appears twice, with different `sessions`"));
             }
-            continue;
+            Some(_) => {}
+            None => {
+                dependencies.push(dependency);
+                places.push(entry);
+            }
         }
-        dependencies.push(dependency);
-        places.push(DependencyPlace {
-            name: name_value,
-            sessions,
-        });
     }
     (dependencies, places)
+}
+
+fn dependency(entry: &Value<'_>) -> Option<Dependency> {
+    let name = |value: &Value<'_>| value.raw("the name of a procedure").map(Arc::from);
+    let fields = match entry.is_mapping() {
+        true => Some(entry.fields(Section::Dependency)?),
+        false => None,
+    };
+    let (procedure, sessions) = match fields {
+        Some(fields) => (
+            fields.required("name", "add the name of a procedure", name),
+            fields.maybe("sessions", Value::choice),
+        ),
+        None => (name(entry), None),
+    };
+    Some(Dependency {
+        procedure: procedure?,
+        sessions: sessions.unwrap_or_default(),
+    })
 }
 
 /// Chooses the check, by the procedure's name if `check` is not set. Reports keys that do not fit it.
@@ -240,7 +227,7 @@ fn check(
 fn resources(fields: &Fields<'_>, overrides: &Overrides) -> Resources {
     let mem = fields.maybe("mem", Value::memory);
     let cpus = fields.maybe("cpus_per_task", Value::whole);
-    let resources = Resources {
+    Resources {
         partition: fields.maybe("partition", Value::word),
         account: fields.maybe("account", Value::word),
         qos: fields.maybe("qos", Value::word),
@@ -252,15 +239,7 @@ fn resources(fields: &Fields<'_>, overrides: &Overrides) -> Resources {
             .maybe("sbatch_args", sbatch_arguments)
             .unwrap_or_default(),
         no_requeue: false,
-    };
-    let memory = options::passed_memory_options(&resources);
-    if let ([first, second, ..], Some(value)) = (&memory[..], fields.get("sbatch_args")) {
-        value.problem(format!(
-            "--{first} and --{second} exclude each other in sbatch (with --mem-per-cpu or --mem-per-gpu, set mem: \"\", \
-             which also disables slurm_mem)"
-        ));
     }
-    resources
 }
 
 /// Further options of sbatch. Options are refused if they would change how a job is found, how sbatch answers, how many

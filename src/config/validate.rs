@@ -29,13 +29,16 @@ fn report(error: &DagError, steps: &[Step<'_>]) -> Option<()> {
     match error {
         DagError::DuplicateName { at, first } => {
             let step = steps.get(*at)?;
-            let (name, line) = (quote(&step.procedure.name), steps.get(*first)?.name.at.line);
+            let (name, line) = (
+                quote(&step.procedure.name),
+                steps.get(*first)?.entry.at.line,
+            );
             let message = format!("{name} is already used in line {line}");
-            step.name.problem(message);
+            step.entry.problem(message);
         }
         DagError::UnknownDependency { at, dependency } => {
             let step = steps.get(*at)?;
-            let place = &step.dependencies.get(*dependency)?.name;
+            let place = step.dependencies.get(*dependency)?;
             let missing = &step.procedure.depends_on.get(*dependency)?.procedure;
             let mut names: Vec<&str> = steps.iter().map(|step| &*step.procedure.name).collect();
             names.sort_unstable();
@@ -45,14 +48,12 @@ fn report(error: &DagError, steps: &[Step<'_>]) -> Option<()> {
             place.problem(message + &did_you_mean(missing, names));
         }
         DagError::Cycle(path) => {
-            let path = path.iter().filter_map(|at| steps.get(*at));
-            let path: Vec<&Step<'_>> = path.collect();
-            let (first, next) = (path.first()?, path.get(1)?);
-            let mut dependencies = first.procedure.depends_on.iter().zip(&first.dependencies);
-            let (_, place) =
-                dependencies.find(|(dependency, _)| dependency.procedure == next.procedure.name)?;
-            let names: Vec<&str> = path.iter().map(|step| &*step.procedure.name).collect();
-            place.name.problem(format!(
+            let names = path.iter().filter_map(|at| steps.get(*at));
+            let names: Vec<&str> = names.map(|step| &*step.procedure.name).collect();
+            let first = steps.get(*path.first()?)?;
+            let mut dependencies = first.procedure.depends_on.iter();
+            let next = dependencies.position(|next| names.get(1) == Some(&&*next.procedure))?;
+            first.dependencies.get(next)?.problem(format!(
                 "dependency cycle: {} (none of these procedures would ever run)",
                 names.join(" -> ")
             ));
@@ -67,13 +68,11 @@ fn check_session_rules(steps: &[Step<'_>]) {
         .filter(|step| step.procedure.scope == Scope::Subject)
     {
         let dependencies = step.procedure.depends_on.iter().zip(&step.dependencies);
-        for (_, place) in dependencies.filter(|(it, _)| it.sessions == SessionsRule::Same) {
-            if let Some(sessions) = &place.sessions {
-                sessions.problem(
-                    "'same' requires 'scope: session', because a subject's task has no session of its own (write 'all' to \
-                     wait for all sessions of the subject, or 'any' to wait for one)",
-                );
-            }
+        for (_, entry) in dependencies.filter(|(it, _)| it.sessions == SessionsRule::Same) {
+            entry.problem(
+                "'same' requires 'scope: session', because a subject's task has no session of its own (write 'all' to wait \
+                 for all sessions of the subject, or 'any' to wait for one)",
+            );
         }
     }
 }
@@ -81,47 +80,49 @@ fn check_session_rules(steps: &[Step<'_>]) {
 fn warn_of_shared_outputs(steps: &[Step<'_>], dag: &ProcedureDag) {
     for (index, step) in steps.iter().enumerate() {
         let procedure = &step.procedure;
-        let shares = |other: &&Step<'_>| {
-            other.procedure.output_dir == procedure.output_dir
-                && other.procedure.scope == procedure.scope
-                && other.procedure.check == procedure.check
-                && other.procedure.name != procedure.name
+        let is_alike = |other: &&Procedure| {
+            other.output_dir == procedure.output_dir
+                && other.scope == procedure.scope
+                && other.check == procedure.check
+                && other.name != procedure.name
         };
-        let earlier = steps.get(..index).unwrap_or_default();
+        let all = || steps.iter().map(|step| &step.procedure);
+        let mut earlier = all().take(index);
         let same = earlier
-            .iter()
-            .filter(shares)
-            .find(|other| other.procedure.completion == procedure.completion);
+            .clone()
+            .find(|other| is_alike(other) && other.completion == procedure.completion);
         let empty_rule = procedure.check == Check::Markers
             && matches!(procedure.completion.required, Required::NonEmptyDirectory);
-        if let Some(other) = same {
-            step.name.warn(format!(
-                "has the same output_dir, scope and markers as {}: when one is complete, both are",
-                quote(&other.procedure.name)
-            ));
-        } else if empty_rule && let Some(other) = steps.iter().find(shares) {
-            step.name.warn(format!(
-                "has no completion_marker and shares its output_dir with {}: it will count as complete as soon as the other procedure writes a file",
-                quote(&other.procedure.name)
-            ));
-        } else if let Some(other) = earlier.iter().find(|other| {
-            other.procedure.output_dir == procedure.output_dir
-                && both_write_below(&other.procedure, procedure)
-                && !waits_for(dag, &other.procedure, &procedure.name)
-                && !waits_for(dag, procedure, &other.procedure.name)
-        }) {
-            step.name.warn(format!(
-                "shares its output_dir with {}, and neither depends on the other: their jobs may write to the same directory at the same time (add depends_on to prevent this)",
-                quote(&other.procedure.name)
-            ));
-        }
+        // Procedures that add to the sessions of the dataset itself are expected to write to the same directory.
+        let races = |other: &&Procedure| {
+            let scopes = (other.scope, procedure.scope);
+            other.output_dir == procedure.output_dir
+                && (!other.is_below_bids() || scopes == (Scope::Subject, Scope::Subject))
+                && !waits_for(dag, other, &procedure.name)
+                && !waits_for(dag, procedure, &other.name)
+        };
+        let warning = if let Some(other) = same {
+            let name = quote(&other.name);
+            format!(
+                "has the same output_dir, scope and markers as {name}: when one is complete, both are"
+            )
+        } else if empty_rule && let Some(other) = all().find(is_alike) {
+            let name = quote(&other.name);
+            format!(
+                "has no completion_marker and shares its output_dir with {name}: it will count as complete as soon as the \
+                 other procedure writes a file"
+            )
+        } else if let Some(other) = earlier.find(races) {
+            let name = quote(&other.name);
+            format!(
+                "shares its output_dir with {name}, and neither depends on the other: their jobs may write to the same \
+                 directory at the same time (add depends_on to prevent this)"
+            )
+        } else {
+            continue;
+        };
+        step.entry.warn(warning);
     }
-}
-
-/// True if jobs of two procedures with the same `output_dir` may write to the same directory. Procedures that add to
-/// the sessions of the dataset itself are expected to.
-fn both_write_below(one: &Procedure, other: &Procedure) -> bool {
-    !one.is_below_bids() || (one.scope, other.scope) == (Scope::Subject, Scope::Subject)
 }
 
 /// True if a procedure depends on another one, directly or indirectly.

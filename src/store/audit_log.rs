@@ -11,8 +11,6 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use serde::Serialize as _;
-use serde_json::ser::{Formatter, Serializer};
 use serde_json::{Map, Value};
 
 pub use reading::{Contents, OtherStudies, Record, newest, parse, project_of, read, text};
@@ -139,9 +137,10 @@ impl AuditLog {
             lines.push(b'\n');
         }
         for event in events {
-            let mut line = Serializer::with_formatter(&mut lines, Spaced);
-            self.line(event).serialize(&mut line)?;
-            lines.push(b'\n');
+            // With spaces, as the Python program wrote it: sites search the log with `grep`.
+            let line = self.line(event).into_iter();
+            let pairs = line.map(|(key, value)| format!("{}: {value}", Value::from(key)));
+            writeln!(lines, "{{{}}}", Vec::from_iter(pairs).join(", "))?;
         }
         self.file.write_all(&lines)
     }
@@ -202,31 +201,6 @@ fn open(path: &Path) -> io::Result<File> {
 
 /// What each event begins with.
 const MARK: &str = "{\"timestamp\"";
-
-/// JSON with a space after each comma and colon, as the Python program wrote it: sites search the log with `grep`.
-struct Spaced;
-
-impl Formatter for Spaced {
-    fn begin_array_value<W: ?Sized + io::Write>(
-        &mut self,
-        to: &mut W,
-        first: bool,
-    ) -> io::Result<()> {
-        to.write_all(if first { b"" } else { b", " })
-    }
-
-    fn begin_object_key<W: ?Sized + io::Write>(
-        &mut self,
-        to: &mut W,
-        first: bool,
-    ) -> io::Result<()> {
-        self.begin_array_value(to, first)
-    }
-
-    fn begin_object_value<W: ?Sized + io::Write>(&mut self, to: &mut W) -> io::Result<()> {
-        to.write_all(b": ")
-    }
-}
 
 /// `2026-03-01T04:05:06.000007+00:00`
 fn timestamp(at: DateTime<Utc>) -> String {

@@ -124,11 +124,7 @@ fn state_file(sources: &Sources, tasks: usize, out: &mut Findings) {
     if sources.state.is_missing() && (tasks > 0 || has_copies) {
         let tasks = plural(tasks, "task");
         let text = format!("{path} is missing, but the other files or the audit log have {tasks}");
-        let todo = match has_copies || !sources.journal.is_missing() {
-            true => REPAIR,
-            false => REPAIR_OR_OWN_LOG,
-        };
-        return out.add(Level::Error, part, text, todo);
+        return out.add(Level::Error, part, text, REPAIR_OR_OWN_LOG);
     }
     let missing = format!("{path} does not exist yet; the first run creates it");
     let Some(contents) = out.read((Level::Error, part), &sources.state, &missing) else {

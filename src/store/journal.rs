@@ -278,7 +278,7 @@ impl Journal {
         }
         let (written, outcome) = write_counting(&mut self.file, &text);
         // Also if a full disk cut the line: these bytes are not another process's.
-        self.grow(written);
+        self.extent.size.fetch_add(written, Ordering::Relaxed);
         outcome.map_err(not_recorded("write to"))?;
         self.file.sync_data().map_err(not_recorded("sync"))?;
         // Shorter: another process found the line half written, and removed it as the end of a crash.
@@ -288,10 +288,6 @@ impl Journal {
             return Err(JournalError::Replaced(path.clone()));
         }
         Ok(())
-    }
-
-    fn grow(&self, bytes: u64) {
-        self.extent.size.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// The metadata of the file at the path; `None` if it is not the open one.
@@ -321,7 +317,7 @@ impl Journal {
         if found.lacks_newline {
             let written = self.file.write_all(b"\n");
             written.map_err(FileError::of("write to", path))?;
-            self.grow(1);
+            self.extent.size.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     }

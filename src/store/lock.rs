@@ -320,19 +320,17 @@ impl Attempt<'_> {
         let since = match &self.watched {
             Some((before, since)) if before.is_unchanged(seen) => *since,
             _ => {
-                let now = Instant::now();
-                self.watched = Some((seen.clone(), now));
-                now
+                let watched = (seen.clone(), Instant::now());
+                self.watched.insert(watched).1
             }
         };
         if !self.is_silent(seen)? {
             return Ok(Verdict::Live);
         }
-        if since.elapsed() >= self.timing.watch {
-            Ok(Verdict::Dead)
-        } else {
-            Ok(Verdict::Suspect(since + self.timing.watch))
-        }
+        Ok(match since.elapsed() >= self.timing.watch {
+            true => Verdict::Dead,
+            false => Verdict::Suspect(since + self.timing.watch),
+        })
     }
 
     /// True if the last heartbeat is far from the file server's time in either direction: a clock

@@ -77,7 +77,10 @@ pub fn rebuild(sources: &Sources) -> Rebuilt {
         .map_or(&[][..], |contents| &contents.records);
     let tasks = history::replay(records);
     merge.take_attempts(sources, &tasks);
-    merge.take_history(&tasks);
+    tasks
+        .values()
+        .flatten()
+        .for_each(|attempt| merge.take_attempt(attempt));
     // Results whose intent is damaged find the row that came from the log.
     merge.take_journal(entries);
     let meta = &mut merge.out.state.meta;

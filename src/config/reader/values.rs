@@ -50,11 +50,6 @@ impl<'a> Value<'a> {
         matches!(&self.node.value, NodeValue::Mapping(_))
     }
 
-    /// True if the file contains this text without quotes.
-    pub(crate) fn is_plain(&self, words: &str) -> bool {
-        matches!(&self.node.value, NodeValue::Scalar { text, plain: true } if text == words)
-    }
-
     pub(crate) fn problem(&self, message: impl Into<String>) {
         self.context.problem(self.remark(message));
     }
@@ -291,7 +286,9 @@ impl<'a> Value<'a> {
 
     pub(crate) fn memory(&self) -> Option<MemSize> {
         // In other keys, 0 means all memory of a node.
-        if self.key == "slurm_mem" && self.is_plain("0") {
+        let is_zero =
+            matches!(&self.node.value, NodeValue::Scalar { text, plain: true } if text == "0");
+        if self.key == "slurm_mem" && is_zero {
             self.warn(
                 "0 means \"none\", as in the Python program; write \"0\" to request all memory of a node",
             );

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
@@ -166,8 +166,12 @@ pub fn archives_of(log: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in entries.into_iter().flatten() {
         let name = entry?.file_name();
+        // `scheduler_audit.2026-03.jsonl.gz`
         let mut parts = name.to_str().unwrap_or_default().rsplit('.');
-        let month = parts.find(|part| is_month(part));
+        let month = parts.find(|part| {
+            let date = NaiveDate::parse_from_str(&format!("{part}-01"), "%Y-%m-%d");
+            date.is_ok() && part.len() == "2026-03".len()
+        });
         let archive = month.map(|month| archive_of(&log, month));
         found.extend(archive.filter(|archive| archive.file_name() == Some(&name)));
     }
@@ -189,14 +193,6 @@ fn archive_of(log: &Path, month: &str) -> PathBuf {
     }
     name.push(".gz");
     log.with_file_name(name)
-}
-
-/// True for `2026-03`.
-fn is_month(text: &str) -> bool {
-    let is_number =
-        |text: &str, digits| text.len() == digits && text.bytes().all(|b| b.is_ascii_digit());
-    text.split_once('-')
-        .is_some_and(|(year, month)| is_number(year, 4) && is_number(month, 2))
 }
 
 fn time_of(line: &[u8]) -> Option<DateTime<Utc>> {

@@ -16,10 +16,23 @@ use crate::model::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus}
 
 /// Applies entries to the rows. Returns the tasks whose row is in doubt or has its job now.
 pub fn replay(entries: &[Entry], state: &mut State) -> Vec<TaskKey> {
-    let submissions = Submissions::of(entries);
+    let (mut submissions, mut index) = (Vec::new(), HashMap::new());
+    for entry in entries {
+        let id = entry.submission_id();
+        let at = *index.entry(id.clone()).or_insert(submissions.len());
+        if at == submissions.len() {
+            submissions.push(Submission {
+                id: id.clone(),
+                ..Submission::default()
+            });
+        }
+        if let Some(submission) = submissions.get_mut(at) {
+            submission.add(entry);
+        }
+    }
     // Refusals come first: the row of a refused submission must not count as a later attempt. The task's previous row is
     // restored, or is already in the attempts file.
-    for submission in &submissions.list {
+    for submission in &submissions {
         if submission.refused
             && submission.sent().is_none()
             && let Some(row) = submission.row(state).filter(|row| row.is_in_doubt())
@@ -34,7 +47,7 @@ pub fn replay(entries: &[Entry], state: &mut State) -> Vec<TaskKey> {
         .filter_map(|row| row.submission_id.clone())
         .collect();
     let mut changed = Vec::new();
-    for (at, submission) in submissions.list.iter().enumerate() {
+    for (at, submission) in submissions.iter().enumerate() {
         let Some(sent) = submission.sent() else {
             continue;
         };
@@ -44,7 +57,7 @@ pub fn replay(entries: &[Entry], state: &mut State) -> Vec<TaskKey> {
             changed.extend(row.cloned().and_then(|row| fill(row, None, &sent, state)));
             continue;
         };
-        let of_row = row.and_then(|row| submissions.index.get(row.submission_id.as_ref()?));
+        let of_row = row.and_then(|row| index.get(row.submission_id.as_ref()?));
         if !superseded.contains(&submission.id) {
             let has_later_row = of_row.is_some_and(|of_row| *of_row > at);
             changed.extend(settle(intent, &sent, has_later_row, state));
@@ -121,42 +134,15 @@ struct Submission<'a> {
     accepted: Option<Sent<'a>>,
 }
 
-/// All submissions in the order of the journal.
-#[derive(Default)]
-struct Submissions<'a> {
-    list: Vec<Submission<'a>>,
-    index: HashMap<Arc<str>, usize>,
-}
-
-impl<'a> Submissions<'a> {
-    fn of(entries: &'a [Entry]) -> Self {
-        let mut submissions = Self::default();
-        for entry in entries {
-            submissions.add(entry);
-        }
-        submissions
-    }
-
+impl<'a> Submission<'a> {
     fn add(&mut self, entry: &'a Entry) {
-        let id = entry.submission_id();
-        let next = self.list.len();
-        let place = *self.index.entry(id.clone()).or_insert(next);
-        if place == next {
-            self.list.push(Submission {
-                id: id.clone(),
-                ..Submission::default()
-            });
-        }
-        let Some(submission) = self.list.get_mut(place) else {
-            return;
-        };
         match entry {
             Entry::Intent(intent) => {
-                submission.intent.get_or_insert(intent);
+                self.intent.get_or_insert(intent);
             }
             Entry::Sending { at, .. } => {
-                submission.open += 1;
-                submission.since.get_or_insert(*at);
+                self.open += 1;
+                self.since.get_or_insert(*at);
             }
             Entry::Accepted {
                 job_id,
@@ -165,21 +151,19 @@ impl<'a> Submissions<'a> {
                 ..
             } => {
                 let job = Some((job_id, cluster));
-                submission.accepted.get_or_insert(Sent { job, at: *at });
+                self.accepted.get_or_insert(Sent { job, at: *at });
             }
             Entry::Refused { .. } => {
-                submission.open = submission.open.saturating_sub(1);
-                submission.refused = true;
+                self.open = self.open.saturating_sub(1);
+                self.refused = true;
             }
             Entry::InDoubt { at, .. } => {
-                submission.doubted = true;
-                submission.since.get_or_insert(*at);
+                self.doubted = true;
+                self.since.get_or_insert(*at);
             }
         }
     }
-}
 
-impl Submission<'_> {
     /// `None` if it was never sent, or refused.
     fn sent(&self) -> Option<Sent<'_>> {
         match (&self.accepted, self.since) {

@@ -108,15 +108,7 @@ impl Merge {
         }
     }
 
-    pub(super) fn take_history(&mut self, tasks: &BTreeMap<TaskKey, Vec<Attempt>>) {
-        for attempts in tasks.values() {
-            for attempt in attempts {
-                self.take_attempt(attempt);
-            }
-        }
-    }
-
-    fn take_attempt(&mut self, attempt: &Attempt) {
+    pub(super) fn take_attempt(&mut self, attempt: &Attempt) {
         let row = &attempt.row;
         if let Some(current) = self.out.state.get(&row.key)
             && is_same(current, row)

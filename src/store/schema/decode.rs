@@ -256,6 +256,7 @@ impl Cells {
         let damaged = |error: ArrowError| ReadError::Damaged(error.to_string());
         let to = match data_type(column.kind) {
             DataType::Int32 => DataType::Int64,
+            DataType::Timestamp(unit, _) => DataType::Timestamp(unit, None),
             to => to,
         };
         let found = match array.data_type() {

@@ -25,8 +25,7 @@ use parquet::schema::types::ColumnPath;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 
-use super::digest::Digest;
-use super::{FORMAT_VERSION, ReadError, cast, data_type, schema_with};
+use super::{Digest, FORMAT_VERSION, ReadError, cast, data_type, schema_with};
 use crate::base::durable;
 use crate::base::hex::hex;
 use crate::base::regular::require_regular;

@@ -13,8 +13,7 @@ use parquet::arrow::arrow_reader::{
 };
 
 use super::super::decode::Decoder;
-use super::super::digest::{self, Digest};
-use super::super::{FORMAT_VERSION, ReadError, dictionary, own_column, repeats};
+use super::super::{Digest, FORMAT_VERSION, ReadError, SCHEME, dictionary, own_column, repeats};
 use super::{
     Contents, GENERATION, GROUP_ROWS, HASH, MANY_ROWS, Take, VERSION, foreign, own_keys,
     parse_metadata, pipeline, undecodable,
@@ -131,7 +130,7 @@ fn is_hash_of(hash: &str, digest: Digest, keys: &BTreeMap<String, String>) -> bo
         .filter(|(key, _)| *key != HASH)
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
-    (is_newer && scheme != digest::SCHEME) || digest.finish(&pairs) == hash
+    (is_newer && scheme != SCHEME) || digest.finish(&pairs) == hash
 }
 
 /// Unpacks and hashes batches, and passes each on before it is hashed.
