@@ -5,7 +5,6 @@
 //! between them). [`keys`] is the list of all keys; [`load`] combines the steps.
 
 pub mod duration;
-mod files;
 pub mod keys;
 pub mod load;
 pub(crate) mod paths;
@@ -20,11 +19,11 @@ mod validate;
 
 use std::path::PathBuf;
 
-pub use files::{file_of_study, root_above};
 pub use load::{Source, load, load_settings};
 pub use problem::{ConfigError, Problem};
 pub use settings::{Origin, Setting};
 pub(crate) use site::compile_patterns;
+pub use validate::{file_of_study, root_above};
 
 use crate::model::procedure::MemSize;
 

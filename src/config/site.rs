@@ -9,7 +9,7 @@ use regex::bytes::{RegexSet, RegexSetBuilder};
 use super::keys::Section;
 use super::problem::quote;
 use super::reader::{Context, Fields, Value};
-use super::{Overrides, files, paths, steps, validate};
+use super::{Overrides, paths, steps, validate};
 use crate::model::bids::cohort::{Entry, ListSource};
 use crate::model::bids::{CohortSource, SessionSource, SubjectLabel};
 use crate::model::config::notify::{NotifyConfig, Occasion};
@@ -112,7 +112,7 @@ pub(super) fn read(
         top.warn("notify", message);
     }
     validate::paths(&config, &top);
-    files::check(&config, &top);
+    validate::files(&config, &top);
     Some(config)
 }
 

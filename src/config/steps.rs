@@ -53,7 +53,13 @@ pub(super) fn read<'a>(value: &Value<'a>, overrides: &Overrides) -> Option<Step<
     {
         value.problem("requires 'scope: subject' (remove the key)");
     }
-    let check = check(&fields, name.as_deref(), output_dir.as_deref(), known_scope);
+    let check = check(
+        value,
+        &fields,
+        name.as_deref(),
+        output_dir.as_deref(),
+        known_scope,
+    );
     let procedure = Procedure {
         name: name?,
         output_dir: output_dir.unwrap_or_default(),
@@ -185,6 +191,7 @@ fn dependency(entry: &Value<'_>) -> Option<Dependency> {
 /// Chooses the check, by the procedure's name if `check` is not set. Reports keys that do not fit it.
 /// `scope` is `None` after an error.
 fn check(
+    entry: &Value<'_>,
     fields: &Fields<'_>,
     name: Option<&str>,
     dir: Option<&Path>,
@@ -204,14 +211,9 @@ fn check(
         Check::Qsirecon => Scope::Session,
     };
     if scope.is_some_and(|scope| scope != needed) {
-        let place = ["check", "scope", "name"]
-            .iter()
-            .find_map(|key| fields.get(key));
-        if let Some(value) = place {
-            value.problem(format!(
-                "the {check} check requires 'scope: {needed}' (set it, or set 'check: markers' to use completion_marker)"
-            ));
-        }
+        entry.problem(format!(
+            "the {check} check requires 'scope: {needed}' (set it, or set 'check: markers' to use completion_marker)"
+        ));
     }
     if let Some(marker) = fields.get("completion_marker")
         && !marker.is_null()

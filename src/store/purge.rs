@@ -30,7 +30,7 @@ pub struct SubjectData {
     pub attempts: usize,
     /// Lines of the audit log and its archives.
     pub events: usize,
-    logs: Vec<Rewritten>,
+    logs: Vec<Text>,
     /// Texts that contain the label.
     pub texts: Vec<Text>,
     /// Copies that repairs and killed commands left. They may contain anything, so all are removed.
@@ -83,11 +83,11 @@ impl Purge<'_> {
         });
         let rows = state.rows().iter();
         let rows = rows.filter(|row| is_subject(&row.key)).count();
-        let logs = without(self.log, self.subject)?;
+        let (events, logs) = without(self.log, self.subject)?;
         Ok(SubjectData {
             rows: rows.max(backup),
             attempts: earlier,
-            events: logs.iter().map(|file| file.events).sum(),
+            events,
             logs,
             texts: self.texts(store)?,
             copies: self.copies(store),
@@ -115,13 +115,13 @@ impl Purge<'_> {
         }
         locked.save(state)?;
         locked.forget_earlier(&|row| *row.key.subject == *self.subject.as_str())?;
-        for file in &held.logs {
+        for (path, before, after) in held.logs.iter().chain(&held.texts) {
             locked.check_lock()?;
-            file.write()?;
-        }
-        for (path, before, after) in &held.texts {
-            locked.check_lock()?;
-            durable::replace(path, after, Some(before))?;
+            match after.is_empty() && path.extension() == Some(OsStr::new("gz")) {
+                // An archive without events.
+                true => std::fs::remove_file(path).map_err(StateError::io("remove", path))?,
+                false => archive::rewrite(path, before, after)?,
+            }
         }
         for path in &held.copies {
             if_exists(std::fs::remove_file(path)).map_err(StateError::io("remove", path))?;
@@ -172,26 +172,15 @@ fn files_below(directory: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// A log or an archive, with its contents without the subject.
-#[derive(Debug)]
-struct Rewritten {
-    path: PathBuf,
-    is_archive: bool,
-    before: Vec<u8>,
-    after: Vec<u8>,
-    /// The number of lines to remove or change.
-    events: usize,
-}
-
-/// The log and its archives, except those that do not contain the subject.
+/// The log and its archives, except those that do not contain the subject, and the number of lines to remove or change.
 ///
 /// # Errors
 /// A file that cannot be read.
-fn without(log: &Path, subject: &SubjectLabel) -> Result<Vec<Rewritten>, StateError> {
+fn without(log: &Path, subject: &SubjectLabel) -> Result<(usize, Vec<Text>), StateError> {
     let archives =
         archive::archives_of(log).map_err(StateError::io("list the archives of", log))?;
     let log = std::fs::canonicalize(log).unwrap_or_else(|_| log.to_owned());
-    let mut found = Vec::new();
+    let (mut count, mut found) = (0, Vec::new());
     let mut files = vec![(log, false)];
     files.extend(archives.into_iter().map(|path| (path, true)));
     for (path, is_archive) in files {
@@ -221,34 +210,14 @@ fn without(log: &Path, subject: &SubjectLabel) -> Result<Vec<Rewritten>, StateEr
             }
         }
         if events > 0 {
-            found.push(Rewritten {
-                path,
-                is_archive,
-                before,
-                after,
-                events,
-            });
+            count += events;
+            if is_archive && !after.is_empty() {
+                after = archive::pack(&after).map_err(StateError::io("write", &path))?;
+            }
+            found.push((path, before, after));
         }
     }
-    Ok(found)
-}
-
-impl Rewritten {
-    /// Writes the new contents. Removes an archive that would be empty.
-    ///
-    /// # Errors
-    /// It was changed meanwhile, or cannot be written.
-    fn write(&self) -> Result<(), StateError> {
-        let path = &self.path;
-        if !self.is_archive {
-            return archive::rewrite(path, &self.before, &self.after);
-        }
-        if self.after.is_empty() {
-            return std::fs::remove_file(path).map_err(StateError::io("remove", path));
-        }
-        let bytes = archive::pack(&self.after).map_err(StateError::io("write", path))?;
-        durable::replace(path, &bytes, Some(&self.before)).map_err(StateError::from)
-    }
+    Ok((count, found))
 }
 
 /// The text with a subject's label masked: `sub-0001` becomes `sub-xxxx`. `None` if the label is not in the text.

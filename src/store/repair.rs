@@ -65,7 +65,6 @@ impl Rebuilt {
 
 pub fn rebuild(sources: &Sources) -> Rebuilt {
     let mut merge = Merge::begin(sources);
-    merge.take_backup(sources);
     let entries: &[Entry] = sources
         .journal
         .read()

@@ -20,7 +20,7 @@ use sha2::{Digest as _, Sha256};
 pub use file::Contents;
 
 use crate::base::hex::hex;
-use crate::model::state::columns::{COLUMNS, Column, Kind};
+use crate::model::state::columns::{COLUMNS, Kind};
 
 /// The format version that this program writes. Files of later versions are read, but never written.
 pub const FORMAT_VERSION: u32 = 1;
@@ -45,10 +45,6 @@ fn dictionary() -> DataType {
 /// True for texts that repeat from row to row.
 fn repeats(kind: Kind) -> bool {
     data_type(kind) == DataType::Utf8 && !matches!(kind, Kind::UniqueText | Kind::JobId)
-}
-
-fn own_column(name: &str) -> Option<&'static Column> {
-    COLUMNS.iter().find(|column| column.name == name)
 }
 
 /// The schema of a file: our columns first, then other columns.

@@ -88,16 +88,16 @@ impl Sources {
     /// Reads all files. A writer appends to the audit log, then to the journal, then replaces the
     /// attempts and the state; read in that order (the attempts last), nothing is missed.
     pub fn read(store: &Store, audit_path: &Path) -> Self {
-        let mut tries = 1;
-        loop {
-            let sources = Self::read_once(store, audit_path);
+        let mut sources = Self::read_once(store, audit_path);
+        for _ in 1..TRIES {
             let is_same = matches!(sources.state, Found::Unusable(_))
                 || identity_of(&store.paths.state).as_ref() == sources.state.identity();
-            if is_same || tries == TRIES {
-                return sources;
+            if is_same {
+                break;
             }
-            tries += 1;
+            sources = Self::read_once(store, audit_path);
         }
+        sources
     }
 
     /// Removes the events of other studies that write to the same log. `project` is this study's word if no file

@@ -226,7 +226,8 @@ impl Heartbeat {
             .name("lock heartbeat".to_owned())
             .spawn(move || {
                 while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-                    touch_quietly(&theirs);
+                    // A failed touch does not mean that the lock is lost: `Lock::check` finds that out.
+                    let _ = touch(&theirs);
                 }
             })?;
         Ok(Self {
@@ -237,7 +238,7 @@ impl Heartbeat {
     }
 
     pub(super) fn beat(&self) {
-        touch_quietly(&self.file);
+        let _ = touch(&self.file);
     }
 }
 
@@ -263,11 +264,4 @@ pub(super) fn touch(file: &File) -> io::Result<()> {
         last_modification: now,
     };
     Ok(futimens(file, &times)?)
-}
-
-/// A failed touch does not mean that the lock is lost: [`super::Lock::check`] finds that out.
-fn touch_quietly(file: &File) {
-    if let Err(error) = touch(file) {
-        tracing::debug!("cannot touch the lock file: {error}");
-    }
 }

@@ -45,7 +45,7 @@ impl Merge {
             .chain(rows_of(&sources.attempts))
             .filter_map(|row| row.submitted_at)
             .min();
-        Self {
+        let mut merge = Self {
             out: Rebuilt {
                 before: state.clone(),
                 notes: state.warnings().to_vec(),
@@ -60,15 +60,13 @@ impl Merge {
             known,
             counted: 0,
             oldest,
-        }
-    }
-
-    /// Adds the rows of a backup that is newer than a readable state file.
-    pub(super) fn take_backup(&mut self, sources: &Sources) {
+        };
+        // A backup that is newer than a readable state file.
         let rolled_back = sources.rolled_back().into_iter();
         for row in rolled_back.flat_map(|(_, backup)| &backup.rows) {
-            self.offer(without_others(row), true, Origin::Backup);
+            merge.offer(without_others(row), true, Origin::Backup);
         }
+        merge
     }
 
     pub(super) fn take_journal(&mut self, entries: &[Entry]) {

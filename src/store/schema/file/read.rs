@@ -13,11 +13,12 @@ use parquet::arrow::arrow_reader::{
 };
 
 use super::super::decode::Decoder;
-use super::super::{Digest, FORMAT_VERSION, ReadError, SCHEME, dictionary, own_column, repeats};
+use super::super::{Digest, FORMAT_VERSION, ReadError, SCHEME, dictionary, repeats};
 use super::{
     Contents, GENERATION, GROUP_ROWS, HASH, MANY_ROWS, Take, VERSION, foreign, own_keys,
     parse_metadata, pipeline, undecodable,
 };
+use crate::model::state::columns::COLUMNS;
 use crate::model::state::table::{Identity, Metadata};
 
 /// The caller must catch a panic of the Parquet reader.
@@ -153,9 +154,9 @@ fn unpack(
 /// Reads repeated texts as dictionaries, so that each is created once and shared.
 fn with_dictionaries(schema: &SchemaRef) -> SchemaRef {
     let fields = schema.fields().iter().map(|field| {
-        let column = own_column(field.name());
         let is_text = *field.data_type() == DataType::Utf8;
-        match is_text && column.is_some_and(|column| repeats(column.kind)) {
+        let mut repeated = COLUMNS.iter().filter(|column| repeats(column.kind));
+        match is_text && repeated.any(|column| column.name == field.name()) {
             true => Arc::new(field.as_ref().clone().with_data_type(dictionary())),
             false => Arc::clone(field),
         }
