@@ -1,33 +1,28 @@
-//! Durations in the configuration: `90s`, `10m`, `2h`, `1d`.
+//! Durations and sizes in the configuration: `90s`, `10m`, `2h`, `1d`; `64M`.
 
 use std::time::Duration;
+
+use super::problem::quote;
 
 const UNITS: [(&str, u32); 4] = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
 
 /// Parses a number and its unit, rounded to seconds. A number without a unit is an error, except 0.
 pub fn parse(text: &str) -> Result<Duration, String> {
-    if text == "0" {
-        return Ok(Duration::ZERO);
-    }
-    let error = || {
-        format!("'{text}' is not a duration: write a number and s, m, h or d, such as 90s or 1.5h")
-    };
     let (number, seconds) = UNITS
         .iter()
-        .find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?.trim_end(), seconds)))
-        .ok_or_else(error)?;
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-    if !is_number(whole) || !is_number(fraction) {
-        return Err(error());
-    }
-    let number: f64 = number.parse().map_err(|_| error())?;
-    let total = (number * f64::from(*seconds)).round();
+        .find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?.trim_end(), *seconds)))
+        .unwrap_or(if text == "0" { (text, 1) } else { ("", 1) });
+    let is_digit = |c: char| c.is_ascii_digit();
+    let is_number = number.chars().all(|c| is_digit(c) || c == '.')
+        && number.starts_with(is_digit)
+        && number.ends_with(is_digit);
+    let number: Option<f64> = number.parse().ok().filter(|_| is_number);
+    let total = number.map(|number| (number * f64::from(seconds)).round());
     // A hundred years. More could overflow when added to the current time.
-    if total > 36_525.0 * 86_400.0 {
-        return Err(error());
-    }
-    Ok(Duration::from_secs_f64(total))
+    let total = total.filter(|total| *total <= 36_525.0 * 86_400.0);
+    total.map(Duration::from_secs_f64).ok_or_else(|| {
+        format!("'{text}' is not a duration: write a number and s, m, h or d, such as 90s or 1.5h")
+    })
 }
 
 /// Formats a duration in the largest unit that gives a whole number: `10m`, `90s`.
@@ -42,9 +37,60 @@ pub fn format(duration: Duration) -> String {
         )
 }
 
+/// Parses bytes, or a number with `K`, `M`, `G` or `T` (powers of 1024).
+pub(super) fn size(text: &str) -> Result<u64, String> {
+    let error = || {
+        let quoted = quote(text);
+        format!("{quoted} is not a size: write a whole number of bytes, or one with K, M, G or T")
+    };
+    let upper = text.to_ascii_uppercase();
+    let bare = upper
+        .strip_suffix("IB")
+        .or_else(|| upper.strip_suffix('B'))
+        .unwrap_or(&upper);
+    let units = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
+    let (digits, shift) = units
+        .iter()
+        .find_map(|(unit, shift)| Some((bare.strip_suffix(*unit)?, *shift)))
+        .unwrap_or((&upper, 0));
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(error());
+    }
+    let number: u64 = digits.parse().map_err(|_| error())?;
+    number.checked_mul(1 << shift).ok_or_else(error)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_are_bytes_or_powers_of_1024() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("10", 10),
+            ("10K", 10 << 10),
+            ("1m", 1 << 20),
+            ("2GB", 2 << 30),
+            ("1MiB", 1 << 20),
+        ] {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for bad in [
+            "",
+            "K",
+            "-1",
+            "1.5M",
+            "10 K",
+            "1X",
+            "1B",
+            "99999999T",
+            "KB",
+            "1_0",
+        ] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn durations_are_a_number_and_a_unit() {

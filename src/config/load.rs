@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::problem::{ConfigError, Position, Problem};
-use super::reader::{Context, Fields, settings};
-use super::settings::{Setting, complete};
-use super::tree::{Node, NodeValue, Tree};
+use super::reader::Context;
+use super::settings::{Setting, settings};
+use super::tree::{Node, Tree};
 use super::{Overrides, paths, site};
 use crate::base::regular::{error_text, open_regular};
 use crate::model::config::Config;
@@ -67,19 +67,12 @@ pub fn load_settings(
     overrides: &Overrides,
     cwd: &Path,
 ) -> Result<(Config, Vec<Setting>), ConfigError> {
-    let (file, bytes, readable_by_all) = content(source, cwd)?;
-    let file_path = file.as_deref();
-    interpret_settings(&bytes, file_path, readable_by_all, env, overrides, cwd)
-}
-
-/// The file's path, its content, and whether every user may read it. Empty without a file.
-fn content(source: &Source, cwd: &Path) -> Result<(Option<PathBuf>, Vec<u8>, bool), ConfigError> {
     let Source::File(file) = source else {
-        return Ok((None, Vec::new(), false));
+        return interpret_settings(&[], None, false, env, overrides, cwd);
     };
     let file = paths::absolute(cwd, file.as_os_str());
     let (bytes, readable_by_all) = read(&file).map_err(|error| unreadable(&file, &error))?;
-    Ok((Some(file), bytes, readable_by_all))
+    interpret_settings(&bytes, Some(&file), readable_by_all, env, overrides, cwd)
 }
 
 /// Interprets the bytes of a configuration file. `file` is absolute.
@@ -111,14 +104,16 @@ fn interpret_settings(
     let context = Context::new(file.map(Arc::from), base, env, root.as_deref());
     let config = match tree {
         Ok(tree) => {
-            for problem in tree.problems {
-                context.problem(problem);
-            }
             for warning in tree.warnings {
                 context.warning(warning);
             }
-            if file.is_some() {
-                check_content(root.as_deref(), &context);
+            // An empty file was probably truncated or not saved yet.
+            if file.is_some() && root.as_deref().is_none_or(Node::is_null) {
+                context.problem(Problem::at(
+                    Position { line: 1, column: 1 },
+                    "the configuration is empty (it may be truncated or commented out entirely; create one with \
+                     `snbb-scheduler init`, or write `{}` to use the built-in defaults)",
+                ));
             }
             site::read(&context, overrides, cwd, readable_by_all)
         }
@@ -127,38 +122,18 @@ fn interpret_settings(
             None
         }
     };
-    let mut list = match context.is_valid() {
-        true => settings(&Fields::top(&context)),
-        false => Vec::new(),
+    let list = match &config {
+        Some(config) if context.is_valid() => settings(&context, config, overrides),
+        _ => Vec::new(),
     };
     let (problems, warnings) = context.finish();
     match config {
-        Some(config) if problems.is_empty() => {
-            complete(&mut list, &config, overrides);
-            Ok((Config { warnings, ..config }, list))
-        }
+        Some(config) if problems.is_empty() => Ok((Config { warnings, ..config }, list)),
         _ => Err(ConfigError {
-            file: file.map(Path::to_path_buf),
             problems,
             warnings,
             hint: None,
         }),
-    }
-}
-
-/// Refuses an empty file: it was probably truncated or not saved yet. To use all defaults on purpose, write `{}`.
-fn check_content(root: Option<&Node>, context: &Context<'_>) {
-    let at = Position { line: 1, column: 1 };
-    match root {
-        Some(node) if !node.is_null() => {
-            if matches!(&node.value, NodeValue::Mapping(entries) if entries.is_empty()) {
-                context.warning(Problem::at(at, "contains no keys, so all built-in defaults apply"));
-            }
-        }
-        _ => context.problem(Problem::at(at, "the configuration is empty").with_hint(
-            "it may be truncated or commented out entirely; create one with `snbb-scheduler init`, or write `{}` to use \
-             the built-in defaults",
-        )),
     }
 }
 
@@ -175,19 +150,10 @@ fn read(file: &Path) -> io::Result<(Vec<u8>, bool)> {
 }
 
 fn unreadable(file: &Path, error: &io::Error) -> ConfigError {
-    let (words, hint) = match error.kind() {
-        io::ErrorKind::NotFound => (
-            "the file does not exist".to_owned(),
-            format!("check the path that --config or {FILE_VARIABLE} gives"),
-        ),
-        io::ErrorKind::FileTooLarge => (
-            format!("it is larger than {} MiB", LARGEST >> 20),
-            "check that this is the configuration file".to_owned(),
-        ),
-        _ => (
-            error_text(error),
-            format!("pass a readable YAML file with --config PATH or {FILE_VARIABLE}"),
-        ),
+    let words = match error.kind() {
+        io::ErrorKind::NotFound => "the file does not exist".to_owned(),
+        io::ErrorKind::FileTooLarge => format!("it is larger than {} MiB", LARGEST >> 20),
+        _ => error_text(error),
     };
     let problem = Problem {
         file: Some(Arc::from(file)),
@@ -197,9 +163,10 @@ fn unreadable(file: &Path, error: &io::Error) -> ConfigError {
         )
     };
     ConfigError {
-        file: Some(file.to_path_buf()),
         problems: vec![problem],
         warnings: Vec::new(),
-        hint: Some(hint),
+        hint: Some(format!(
+            "pass a readable YAML file with --config PATH or {FILE_VARIABLE}"
+        )),
     }
 }

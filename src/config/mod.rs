@@ -1,15 +1,12 @@
 //! The configuration file, read into plain, valid data.
 //!
 //! A file goes through [`tree`] (YAML with positions), then `reader` (typed access that collects
-//! problems), then `site`, `steps` and `markers` (the meaning of the keys) and `validate` (consistency
+//! problems), then `site`, `steps` and `rules` (the meaning of the keys) and `validate` (consistency
 //! between them). [`keys`] is the list of all keys; [`load`] combines the steps.
 
 pub mod duration;
-mod files;
 pub mod keys;
 pub mod load;
-pub(crate) mod log_patterns;
-mod markers;
 pub(crate) mod paths;
 pub mod problem;
 mod reader;
@@ -22,10 +19,11 @@ mod validate;
 
 use std::path::PathBuf;
 
-pub use files::{file_of_study, root_above};
 pub use load::{Source, load, load_settings};
 pub use problem::{ConfigError, Problem};
 pub use settings::{Origin, Setting};
+pub(crate) use site::compile_patterns;
+pub use validate::{file_of_study, root_above};
 
 use crate::model::procedure::MemSize;
 

@@ -84,7 +84,10 @@ pub(crate) fn absolute(base: &Path, path: &OsStr) -> PathBuf {
     let mut result = PathBuf::new();
     for component in base.join(path).components() {
         match component {
-            Component::ParentDir if is_real_directory(&result) => {
+            Component::ParentDir
+                if result.file_name().is_some()
+                    && std::fs::symlink_metadata(&result).is_ok_and(|found| found.is_dir()) =>
+            {
                 result.pop();
             }
             Component::CurDir => {}
@@ -92,11 +95,6 @@ pub(crate) fn absolute(base: &Path, path: &OsStr) -> PathBuf {
         }
     }
     result
-}
-
-fn is_real_directory(path: &Path) -> bool {
-    matches!(path.components().next_back(), Some(Component::Normal(_)))
-        && std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
 //! Errors in a configuration, with their position and remedy.
 
-use crate::base::printable::printable;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
+
+use crate::base::printable::printable;
+use crate::model::bids::suggest;
 
 /// All errors of a configuration, so that one attempt reveals everything.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
-    /// `None` for the built-in defaults.
-    pub file: Option<PathBuf>,
     /// In the order of the file. Never empty.
     pub problems: Vec<Problem>,
     pub warnings: Vec<String>,
@@ -27,8 +27,8 @@ pub struct Problem {
     pub column: u32,
     /// The path to the value, such as `procedures[2].scope`. Empty for the entire file.
     pub key: String,
+    /// Ends with the remedy in parentheses, if there is one.
     pub message: String,
-    pub hint: Option<String>,
 }
 
 /// A position in a file; both numbers start at 1.
@@ -37,9 +37,6 @@ pub struct Position {
     pub line: u32,
     pub column: u32,
 }
-
-/// A file with more problems than this is probably not a configuration.
-const LONGEST_LIST: usize = 100;
 
 impl Problem {
     /// A message about a position, without file and key.
@@ -50,37 +47,20 @@ impl Problem {
             column: at.column,
             key: String::new(),
             message: message.into(),
-            hint: None,
-        }
-    }
-
-    pub(super) fn with_hint(self, hint: impl Into<String>) -> Self {
-        Self {
-            hint: Some(hint.into()),
-            ..self
         }
     }
 }
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.problems.as_slice() {
-            [only] => only.fmt(f),
-            several => {
-                match &self.file {
-                    Some(file) => write!(f, "{} problems in {}", several.len(), file.display())?,
-                    None => write!(f, "{} problems in the configuration", several.len())?,
-                }
-                let (shown, rest) = several.split_at(several.len().min(LONGEST_LIST));
-                shown
-                    .iter()
-                    .try_for_each(|problem| write!(f, "\n  {problem}"))?;
-                match rest.len() {
-                    0 => Ok(()),
-                    more => write!(f, "\n  and {more} more"),
-                }
-            }
+        if let [only] = self.problems.as_slice() {
+            return only.fmt(f);
         }
+        let mut problems = self.problems.iter();
+        let file = problems.clone().find_map(|problem| problem.file.as_ref());
+        let file = file.map_or("the configuration".into(), |file| file.to_string_lossy());
+        write!(f, "{} problems in {file}", self.problems.len())?;
+        problems.try_for_each(|problem| write!(f, "\n  {problem}"))
     }
 }
 
@@ -96,23 +76,22 @@ impl fmt::Display for Problem {
         if !self.key.is_empty() {
             write!(f, "{}: ", printable(&self.key))?;
         }
-        f.write_str(&printable(&self.message))?;
-        match &self.hint {
-            Some(hint) => write!(f, " ({})", printable(hint)),
-            None => Ok(()),
-        }
+        f.write_str(&printable(&self.message))
     }
 }
 
 /// Quotes a value from the file, shortened if it is long.
 pub(super) fn quote(text: &str) -> String {
-    const LONGEST: usize = 80;
-    if text.chars().count() > LONGEST {
-        let start: String = text.chars().take(LONGEST).collect();
-        format!("'{start}...'")
-    } else {
-        format!("'{text}'")
+    match text.char_indices().nth(80) {
+        Some((end, _)) => format!("'{}...'", text.get(..end).unwrap_or_default()),
+        None => format!("'{text}'"),
     }
+}
+
+/// ` (did you mean '...'?)` for a misspelled name, or nothing.
+pub(super) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let near = suggest::nearest(name, known);
+    near.map_or_else(String::new, |near| format!(" (did you mean '{near}'?)"))
 }
 
 #[cfg(test)]
@@ -126,8 +105,7 @@ mod tests {
             line: 3,
             column: 9,
             key: "audit.smtp_host".to_owned(),
-            message: format!("{} is bad", quote("a\nb\u{1b}[31m")),
-            hint: Some("write\tsomething else".to_owned()),
+            message: format!("{} is bad (write\tsomething else)", quote("a\nb\u{1b}[31m")),
         };
         assert_eq!(
             problem.to_string(),

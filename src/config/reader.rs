@@ -1,11 +1,9 @@
-//! Typed access to the tree. Every function reports problems and continues, so that one pass over
-//! the file finds them all. Does not know the meaning of keys. Mappings: [`fields`]; single values: [`values`].
+//! Typed access to the tree: single values, mappings with known keys, and their defaults. Every function reports problems
+//! and continues, so that one pass over the file finds them all. Does not know the meaning of keys.
 
-mod fields;
 mod values;
-mod walk;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,9 +12,6 @@ use std::sync::Arc;
 use super::keys::{Fallback, KEYS, Key, Kind, Section};
 use super::problem::{Position, Problem};
 use super::tree::{Entry, Node, NodeValue, Tree};
-
-pub(super) use fields::Fields;
-pub(super) use walk::settings;
 
 /// The pipeline of a configuration without `procedures`.
 const BUILTIN: &[u8] = include_bytes!("builtin.yaml");
@@ -31,6 +26,7 @@ pub(super) struct Context<'a> {
     root: Option<&'a Node>,
     /// The defaults of keys, in the form of values from the file.
     defaults: HashMap<(Section, &'static str), Node>,
+    is_lenient: Cell<bool>,
     problems: RefCell<Vec<Problem>>,
     warnings: RefCell<Vec<Problem>>,
 }
@@ -38,13 +34,32 @@ pub(super) struct Context<'a> {
 /// A value with its position and key.
 #[derive(Clone)]
 pub(super) struct Value<'a> {
-    context: &'a Context<'a>,
-    node: &'a Node,
+    pub(super) context: &'a Context<'a>,
+    pub(super) node: &'a Node,
     pub(super) at: Position,
     pub(super) key: String,
     kind: Kind,
-    /// Problems become warnings.
-    is_lenient: bool,
+}
+
+/// A mapping whose keys are all known ones.
+pub(super) struct Fields<'a> {
+    context: &'a Context<'a>,
+    pub(super) section: Section,
+    at: Position,
+    /// Empty at the top level.
+    key: String,
+    entries: &'a [Entry],
+}
+
+/// The value of a key that counts, and its origin.
+#[derive(Default)]
+pub(super) struct Effective<'a> {
+    /// `None` without a value and a default.
+    pub(super) value: Option<Value<'a>>,
+    /// Line of the key; `None` if the file does not set it.
+    pub(super) line: Option<u32>,
+    /// The top-level key that the value is inherited from.
+    pub(super) from: Option<&'static str>,
 }
 
 impl<'a> Context<'a> {
@@ -68,6 +83,7 @@ impl<'a> Context<'a> {
             env,
             root: root.filter(|node| !node.is_null()),
             defaults: KEYS.iter().filter_map(default).collect(),
+            is_lenient: Cell::new(false),
             problems: RefCell::default(),
             warnings: RefCell::default(),
         }
@@ -77,185 +93,209 @@ impl<'a> Context<'a> {
         self.problems.borrow().is_empty()
     }
 
+    /// Reads something whose errors must not stop everything else: problems become warnings.
+    pub(super) fn leniently<T>(&self, read: impl FnOnce() -> T) -> T {
+        self.is_lenient.set(true);
+        let result = read();
+        self.is_lenient.set(false);
+        result
+    }
+
     pub(super) fn problem(&self, problem: Problem) {
-        self.problems.borrow_mut().push(self.located(problem));
+        match self.is_lenient.get() {
+            true => self.warning(problem),
+            false => self.problems.borrow_mut().push(problem),
+        }
     }
 
     pub(super) fn warning(&self, warning: Problem) {
-        self.warnings.borrow_mut().push(self.located(warning));
+        self.warnings.borrow_mut().push(warning);
     }
 
     /// Problems and warnings in the order of the file.
     pub(super) fn finish(self) -> (Vec<Problem>, Vec<String>) {
         let sorted = |list: RefCell<Vec<Problem>>| {
             let mut list = list.into_inner();
+            for problem in &mut list {
+                problem.file.clone_from(&self.file);
+            }
             list.sort_by_key(|problem| (problem.line, problem.column));
             list.dedup();
             list
         };
-        let warnings = sorted(self.warnings)
-            .iter()
-            .map(Problem::to_string)
-            .collect();
+        let warnings = sorted(self.warnings);
+        let warnings = warnings.iter().map(Problem::to_string).collect();
         (sorted(self.problems), warnings)
     }
+}
 
-    fn located(&self, problem: Problem) -> Problem {
+/// The path of a key below another one.
+pub(super) fn below(key: &str, name: &str) -> String {
+    match key {
+        "" => name.to_owned(),
+        _ => format!("{key}.{name}"),
+    }
+}
+
+impl<'a> Fields<'a> {
+    /// The top level of the file. Reports unknown keys.
+    pub(super) fn top(context: &'a Context<'a>) -> Self {
+        if let Some(node) = context.root {
+            let kind = Kind::Mapping(Section::Site);
+            Value::new(context, node, node.at, String::new(), kind).fields(Section::Site);
+        }
+        Self::site(context)
+    }
+
+    fn empty(context: &'a Context<'a>, section: Section) -> Self {
+        Self {
+            context,
+            section,
+            at: Position { line: 1, column: 1 },
+            key: String::new(),
+            entries: &[],
+        }
+    }
+
+    /// The mapping that is the value of a key; empty if the key has no value.
+    pub(super) fn below(&self, name: &str) -> Self {
+        let section = match self.section.key(name).map(|key| key.kind) {
+            Some(Kind::Mapping(section)) => section,
+            _ => self.section,
+        };
+        let written = self.get(name).filter(|value| !value.is_null());
+        written
+            .and_then(|value| value.fields(section))
+            .unwrap_or_else(|| Self::empty(self.context, section))
+    }
+
+    /// The value of a key in the file, which may be null.
+    pub(super) fn get(&self, name: &str) -> Option<Value<'a>> {
+        let entry = self.entry(name)?;
+        let key = below(&self.key, name);
+        let kind = self.section.key(name).map_or(Kind::Scalar, |key| key.kind);
+        Some(Value::new(self.context, &entry.node, entry.at, key, kind))
+    }
+
+    fn entry(&self, name: &str) -> Option<&'a Entry> {
+        self.entries.iter().find(|entry| entry.key == name)
+    }
+
+    /// The value of a key in the file, otherwise its default. An empty value means the default, unless the key accepts
+    /// "none". In a procedure, null means the site's value, and an empty text means none.
+    pub(super) fn effective(&self, name: &str) -> Effective<'a> {
+        let Some(key) = self.section.key(name) else {
+            return Effective::default();
+        };
+        let written = self.get(name).filter(|value| match key.default {
+            Fallback::Of(_) if value.is_null() => false,
+            _ => may_be_none(key) || !value.is_null() && !value.is_empty_text(),
+        });
+        match (written, key.default) {
+            (Some(value), _) => Effective {
+                value: Some(value),
+                line: self.entry(name).map(|entry| entry.at.line),
+                from: None,
+            },
+            (None, Fallback::Of(site)) => Effective {
+                from: Some(site),
+                ..Self::site(self.context).effective(site)
+            },
+            (None, _) => Effective {
+                value: self.default(key),
+                ..Effective::default()
+            },
+        }
+    }
+
+    /// Reads a key that has a default.
+    pub(super) fn or<T: Default>(&self, name: &str, read: impl Fn(&Value<'a>) -> Option<T>) -> T {
+        let written = self.maybe(name, &read);
+        written
+            .or_else(|| read(&self.default(self.section.key(name)?)?))
+            .unwrap_or_default()
+    }
+
+    /// Reads an optional key. An empty value means none.
+    pub(super) fn maybe<T>(&self, name: &str, read: impl Fn(&Value<'a>) -> Option<T>) -> Option<T> {
+        let value = self.effective(name).value?;
+        match value.is_null() || value.is_empty_text() {
+            true => None,
+            false => read(&value),
+        }
+    }
+
+    /// Reads the entries of a list, or a single value as a list of one.
+    pub(super) fn list<T>(&self, name: &str, read: impl Fn(&Value<'a>) -> Option<T>) -> Vec<T> {
+        let entries = self.get(name).map(|value| value.one_or_more());
+        let entries = entries.unwrap_or_default();
+        entries.iter().filter_map(read).collect()
+    }
+
+    /// Reads a required key.
+    pub(super) fn required<T>(
+        &self,
+        name: &str,
+        hint: &str,
+        read: impl FnOnce(&Value<'a>) -> Option<T>,
+    ) -> Option<T> {
+        match self.get(name) {
+            Some(value) if !value.is_null() => return read(&value),
+            Some(value) => value.problem(format!("has no value ({hint})")),
+            None => {
+                let message = format!("the key '{name}' is missing ({hint})");
+                self.context.problem(Problem {
+                    key: self.key.clone(),
+                    ..Problem::at(self.at, message)
+                });
+            }
+        }
+        None
+    }
+
+    fn default(&self, key: &Key) -> Option<Value<'a>> {
+        let node = self.context.defaults.get(&(key.section, key.name))?;
+        let name = key.name.to_owned();
+        Some(Value::new(self.context, node, node.at, name, key.kind))
+    }
+
+    /// The top level of the file, without reporting unknown keys again.
+    fn site(context: &'a Context<'a>) -> Self {
+        Self {
+            entries: match context.root.map(|node| &node.value) {
+                Some(NodeValue::Mapping(entries)) => entries,
+                _ => &[],
+            },
+            ..Self::empty(context, Section::Site)
+        }
+    }
+
+    /// Reports a problem with a key of the top level that may have its default value.
+    pub(super) fn problem(&self, name: &str, message: impl Into<String>) {
+        self.context.problem(self.remark(name, message));
+    }
+
+    /// Likewise, for a warning.
+    pub(super) fn warn(&self, name: &str, message: impl Into<String>) {
+        self.context.warning(self.remark(name, message));
+    }
+
+    fn remark(&self, name: &str, message: impl Into<String>) -> Problem {
         Problem {
-            file: self.file.clone(),
-            ..problem
+            key: name.to_owned(),
+            ..Problem::at(
+                self.get(name).map(|value| value.at).unwrap_or_default(),
+                message,
+            )
         }
     }
 }
 
-impl<'a> Value<'a> {
-    fn new(
-        context: &'a Context<'a>,
-        node: &'a Node,
-        key_at: Position,
-        key: String,
-        kind: Kind,
-    ) -> Self {
-        // The parser gives an empty value the position of the next token, which may be on another line.
-        let at = if node.is_null() { key_at } else { node.at };
-        Self {
-            context,
-            node,
-            at,
-            key,
-            kind,
-            is_lenient: false,
-        }
-    }
-
-    pub(super) fn is_null(&self) -> bool {
-        self.node.is_null()
-    }
-
-    pub(super) fn is_empty_text(&self) -> bool {
-        matches!(&self.node.value, NodeValue::Scalar { text, .. } if text.is_empty())
-    }
-
-    pub(super) fn is_scalar(&self) -> bool {
-        matches!(&self.node.value, NodeValue::Scalar { .. }) && !self.is_null()
-    }
-
-    pub(super) fn is_mapping(&self) -> bool {
-        matches!(&self.node.value, NodeValue::Mapping(_))
-    }
-
-    /// True if the file contains this text without quotes.
-    pub(super) fn is_plain(&self, words: &str) -> bool {
-        matches!(&self.node.value, NodeValue::Scalar { text, plain: true } if text == words)
-    }
-
-    pub(super) fn problem(&self, message: impl Into<String>) {
-        self.report(self.remark(message, None));
-    }
-
-    pub(super) fn problem_with(&self, message: impl Into<String>, hint: impl Into<String>) {
-        self.report(self.remark(message, Some(hint.into())));
-    }
-
-    fn report(&self, remark: Problem) {
-        match self.is_lenient {
-            true => self.context.warning(remark),
-            false => self.context.problem(remark),
-        }
-    }
-
-    pub(super) fn warn(&self, message: impl Into<String>) {
-        self.context.warning(self.remark(message, None));
-    }
-
-    fn remark(&self, message: impl Into<String>, hint: Option<String>) -> Problem {
-        Problem {
-            key: self.key.clone(),
-            hint,
-            ..Problem::at(self.at, message)
-        }
-    }
-
-    /// Opens a mapping; reports unknown keys.
-    pub(super) fn fields(&self, section: Section) -> Option<Fields<'a>> {
-        let entries = self.entries("a mapping of keys and values")?;
-        for entry in entries {
-            if section.key(&entry.key).is_none() {
-                let prefix = if self.key.is_empty() { "" } else { "." };
-                let name = if entry.key.is_empty() {
-                    "''"
-                } else {
-                    &entry.key
-                };
-                self.context.problem(Problem {
-                    key: format!("{}{prefix}{name}", self.key),
-                    hint: section.suggest(&entry.key),
-                    ..Problem::at(entry.at, "unknown key")
-                });
-            }
-        }
-        Some(Fields {
-            context: self.context,
-            section,
-            at: self.at,
-            key: self.key.clone(),
-            entries,
-            is_lenient: self.is_lenient,
-        })
-    }
-
-    /// The pairs of a mapping with arbitrary keys.
-    pub(super) fn pairs(&self) -> Option<Vec<(&'a str, Value<'a>)>> {
-        let entries = self.entries("a mapping of names and values")?;
-        let pair = |entry: &'a Entry| {
-            let key = format!("{}.{}", self.key, entry.key);
-            let value = Value::new(self.context, &entry.node, entry.at, key, Kind::Scalar);
-            (entry.key.as_str(), value)
-        };
-        Some(entries.iter().map(pair).collect())
-    }
-
-    fn entries(&self, wanted: &str) -> Option<&'a [Entry]> {
-        match &self.node.value {
-            NodeValue::Mapping(entries) => Some(entries),
-            NodeValue::Scalar { .. } | NodeValue::Sequence(_) => {
-                let mut message = format!("must be {wanted}, not {}", self.node.kind());
-                if self.key.is_empty() {
-                    message.insert_str(0, "the file ");
-                }
-                self.problem(message);
-                None
-            }
-        }
-    }
-
-    /// The entries of a list; an empty value is an empty list.
-    pub(super) fn items(&self) -> Option<Vec<Value<'a>>> {
-        match &self.node.value {
-            NodeValue::Sequence(items) => {
-                let item = |(index, node): (usize, &'a std::rc::Rc<Node>)| {
-                    let key = format!("{}[{index}]", self.key);
-                    Value {
-                        is_lenient: self.is_lenient,
-                        ..Value::new(self.context, node, node.at, key, self.kind)
-                    }
-                };
-                Some(items.iter().enumerate().map(item).collect())
-            }
-            _ if self.is_null() => Some(Vec::new()),
-            _ => {
-                self.problem(format!("must be a list, not {}", self.node.kind()));
-                None
-            }
-        }
-    }
-
-    /// Like [`Self::items`], but a single value counts as a list of one entry.
-    pub(super) fn one_or_more(&self) -> Vec<Value<'a>> {
-        match &self.node.value {
-            NodeValue::Sequence(_) => self.items().unwrap_or_default(),
-            _ if self.is_null() => Vec::new(),
-            _ => vec![self.clone()],
-        }
+/// True if an empty value means "none" instead of the default.
+fn may_be_none(key: &Key) -> bool {
+    match key.default {
+        Fallback::Is(_) => matches!((key.section, key.kind), (Section::Site, Kind::Word)),
+        Fallback::Of(site) => Section::Site.key(site).is_some_and(may_be_none),
+        Fallback::Nothing | Fallback::Required | Fallback::Words(_) => true,
     }
 }

@@ -1,17 +1,21 @@
 //! The top level of the file: from the tree to a [`Config`].
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use regex::bytes::{RegexSet, RegexSetBuilder};
+
+use super::keys::Section;
 use super::problem::quote;
 use super::reader::{Context, Fields, Value};
-use super::{Overrides, files, log_patterns, paths, steps, validate};
+use super::{Overrides, paths, steps, validate};
 use crate::model::bids::cohort::{Entry, ListSource};
 use crate::model::bids::{CohortSource, SessionSource, SubjectLabel};
 use crate::model::config::notify::{NotifyConfig, Occasion};
-use crate::model::config::{AuditConfig, Ceiling, Config, SafetyConfig, Secret, SlurmConfig};
+use crate::model::config::{
+    AuditConfig, Ceiling, Config, LogPattern, SafetyConfig, Secret, SlurmConfig,
+};
 use crate::model::procedure::ProcedureDag;
 
 /// More would not fit into a [`crate::model::procedure::ProcedureId`].
@@ -103,9 +107,12 @@ pub(super) fn read(
         procedures: pipeline(&top, overrides)?,
         warnings: Vec::new(),
     };
+    if config.notify.email && config.audit.email_recipients.is_empty() {
+        let message = "no mail will be sent, because audit.email_recipients is empty";
+        top.warn("notify", message);
+    }
     validate::paths(&config, &top);
-    files::check(&config, &top);
-    check_notifications(&config, &top);
+    validate::files(&config, &top);
     Some(config)
 }
 
@@ -115,14 +122,10 @@ fn project(value: &Value<'_>) -> Option<String> {
             && text
                 .bytes()
                 .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'));
-        if valid {
-            Ok(text.to_owned())
-        } else {
+        valid.then(|| text.to_owned()).ok_or_else(|| {
             let quoted = quote(text);
-            Err(format!(
-                "{quoted} must be 1 to 32 letters, digits, '_', '.' or '-'"
-            ))
-        }
+            format!("{quoted} must be 1 to 32 letters, digits, '_', '.' or '-'")
+        })
     })
 }
 
@@ -131,14 +134,9 @@ fn session_source(top: &Fields<'_>) -> SessionSource {
     let file = top.maybe("sessions_file", Value::path);
     let subject_col = top.or("subject_col", Value::text);
     let session_col = top.or("session_col", Value::text);
-    if bids
-        && file.is_some()
-        && let Some(value) = top.get("sessions_file")
-    {
-        value.problem_with(
-            "cannot be combined with 'discover: bids'",
-            "remove one of them",
-        );
+    if bids && file.is_some() {
+        let message = "cannot be combined with 'discover: bids' (remove one of them)";
+        top.problem("sessions_file", message);
     }
     match file {
         Some(file) => SessionSource::Csv {
@@ -154,14 +152,10 @@ fn session_source(top: &Fields<'_>) -> SessionSource {
 /// `include` and `exclude`. [`crate::model::bids::cohort`] reads the files, when sessions are discovered.
 fn cohort(top: &Fields<'_>) -> CohortSource {
     let include = top.maybe("include", |value| list("include", value));
-    if let Some(ListSource::Entries(entries)) = &include
-        && entries.is_empty()
-        && let Some(value) = top.get("include")
-    {
-        value.problem_with(
-            "is empty, so nothing would ever be submitted",
-            "remove the key to include everything",
-        );
+    if matches!(&include, Some(ListSource::Entries(entries)) if entries.is_empty()) {
+        let message =
+            "is empty, so nothing would ever be submitted (remove the key to include everything)";
+        top.problem("include", message);
     }
     CohortSource {
         include,
@@ -183,10 +177,7 @@ fn list(key: &'static str, value: &Value<'_>) -> Option<ListSource> {
         let text = entry.raw("a subject such as sub-0001, or a session such as sub-0001/ses-01")?;
         match Entry::parse(key, text) {
             Ok(_) => Some((text.to_owned(), entry.at.line)),
-            Err(error) => {
-                entry.problem_with(error.to_string(), error.hint);
-                None
-            }
+            Err(error) => entry.fail(format!("{error} ({})", error.hint)),
         }
     });
     let read: Vec<_> = read.collect();
@@ -209,24 +200,22 @@ fn settle_time(value: &Value<'_>) -> Option<Duration> {
 
 fn deadline(value: &Value<'_>) -> Option<Duration> {
     let time = value.duration()?;
-    if time.is_zero() {
-        value.problem("must be longer than zero");
-        return None;
+    match time.is_zero() {
+        true => value.fail("must be longer than zero"),
+        false => Some(time),
     }
-    Some(time)
 }
 
 fn pipeline(top: &Fields<'_>, overrides: &Overrides) -> Option<ProcedureDag> {
-    let value = top.get_or_default("procedures")?;
+    let value = top.effective("procedures").value?;
     let items = value.items()?;
     if items.is_empty() {
-        let hint = "list at least one, or remove the key to use the built-in pipeline";
-        value.problem_with("is an empty list", hint);
-        return None;
+        return value.fail(
+            "is an empty list (list at least one, or remove the key to use the built-in pipeline)",
+        );
     }
     if items.len() > MOST_PROCEDURES {
-        value.problem(format!("has more than {MOST_PROCEDURES} procedures"));
-        return None;
+        return value.fail(format!("has more than {MOST_PROCEDURES} procedures"));
     }
     let steps = items.iter().filter_map(|item| steps::read(item, overrides));
     validate::pipeline(steps.collect())
@@ -234,21 +223,63 @@ fn pipeline(top: &Fields<'_>, overrides: &Overrides) -> Option<ProcedureDag> {
 
 fn audit(top: &Fields<'_>, context: &Context<'_>, readable_by_all: bool) -> AuditConfig {
     let fields = top.below("audit");
+    let dicom_min_files = fields.or("dicom_min_files", Value::whole);
+    let stale_job_threshold = fields.or("stale_job_threshold_hours", Value::hours);
+    let report_dir = fields.maybe("report_dir", Value::path);
+    let log_patterns = fields.get("log_patterns").and_then(|list| list.items());
+    let log_patterns = log_patterns.unwrap_or_default();
+    let log_patterns = log_patterns.iter().filter_map(log_pattern).collect();
     // A mistake in the mail settings must not stop `run`; it is reported when mail is sent.
-    let mail = fields.leniently();
-    AuditConfig {
-        dicom_min_files: fields.or("dicom_min_files", Value::whole),
-        stale_job_threshold: fields.or("stale_job_threshold_hours", Value::hours),
-        report_dir: fields.maybe("report_dir", Value::path),
-        email_recipients: mail.list("email_recipients", Value::text),
-        email_from: mail.or("email_from", Value::text),
-        smtp_host: mail.or("smtp_host", Value::word),
-        smtp_port: mail.or("smtp_port", Value::whole),
-        smtp_tls: mail.or("smtp_tls", Value::flag),
-        smtp_username: mail.maybe("smtp_username", Value::text),
-        smtp_password: password(&mail, context, readable_by_all),
-        log_patterns: log_patterns::read(&fields),
-    }
+    context.leniently(|| AuditConfig {
+        dicom_min_files,
+        stale_job_threshold,
+        report_dir,
+        email_recipients: fields.list("email_recipients", Value::text),
+        email_from: fields.or("email_from", Value::text),
+        smtp_host: fields.or("smtp_host", Value::word),
+        smtp_port: fields.or("smtp_port", Value::whole),
+        smtp_tls: fields.or("smtp_tls", Value::flag),
+        smtp_username: fields.maybe("smtp_username", Value::text),
+        smtp_password: password(&fields, context, readable_by_all),
+        log_patterns,
+    })
+}
+
+fn log_pattern(value: &Value<'_>) -> Option<LogPattern> {
+    let fields = value.fields(Section::LogPattern)?;
+    let name = fields.required("name", "add a short name for the report", Value::text);
+    let hint = "add a pattern for a line of the log, such as 'ERROR 42:'";
+    let regex = fields.required("regex", hint, |value| {
+        value.parse("a regular expression", |text| {
+            if text.is_empty() {
+                return Err("is empty and would match every line".to_owned());
+            }
+            let problem = compile_patterns(&[text]).err();
+            problem.map_or(Ok(text.to_owned()), |error| {
+                let quoted = quote(text);
+                Err(format!("{quoted} is not a regular expression: {error}"))
+            })
+        })
+    });
+    let hint = fields.maybe("hint", Value::text);
+    Some(LogPattern {
+        name: name?,
+        regex: regex?,
+        hint,
+    })
+}
+
+/// Compiles expressions for logs. Without Unicode classes, because logs are bytes; letters outside ASCII still match
+/// themselves. The error is one short sentence.
+pub(crate) fn compile_patterns(expressions: &[&str]) -> Result<RegexSet, String> {
+    let set = RegexSetBuilder::new(expressions).unicode(false).build();
+    set.map_err(|error| {
+        // The crate's message shows the expression with a marker first; the last line is the explanation.
+        let text = error.to_string();
+        let last = text.lines().rev().find(|line| !line.trim().is_empty());
+        let last = last.unwrap_or("syntax error").trim();
+        last.strip_prefix("error: ").unwrap_or(last).to_owned()
+    })
 }
 
 /// Reads the password without quoting it in any message.
@@ -264,25 +295,21 @@ fn password(fields: &Fields<'_>, context: &Context<'_>, readable_by_all: bool) -
     let from_env = fields.maybe("smtp_password_env", |value| {
         let name = value.raw("the name of an environment variable")?;
         if !paths::is_variable_name(name) {
-            value.problem(format!(
-                "{} is not the name of an environment variable",
-                quote(name)
+            let quoted = quote(name);
+            return value.fail(format!(
+                "{quoted} is not the name of an environment variable"
             ));
-            return None;
         }
         if written.is_some() {
-            value.problem("cannot be combined with 'smtp_password'");
-            return None;
+            return value.fail("cannot be combined with 'smtp_password'");
         }
-        let problem = match (context.env)(name).map(OsString::into_string) {
-            Some(Ok(password)) => return Some(password),
-            Some(Err(_)) => "not UTF-8",
-            None => "not set",
-        };
-        value.warn(format!(
-            "the environment variable {name} is {problem}, so no password is used"
-        ));
-        None
+        let password = (context.env)(name).and_then(|password| password.into_string().ok());
+        if password.is_none() {
+            value.warn(format!(
+                "the environment variable {name} is not set, or not UTF-8, so no password is used"
+            ));
+        }
+        password
     });
     written.or(from_env).map(Secret)
 }
@@ -291,9 +318,8 @@ fn notifications(top: &Fields<'_>) -> NotifyConfig {
     let fields = top.below("notify");
     let on = match fields.get("on") {
         Some(value) if value.one_or_more().is_empty() => {
-            value.problem_with(
-                "is empty, so no notification would ever be sent",
-                "remove the key to report all events",
+            value.problem(
+                "is empty, so no notification would ever be sent (remove the key to report all events)",
             );
             BTreeSet::new()
         }
@@ -311,38 +337,10 @@ fn notifications(top: &Fields<'_>) -> NotifyConfig {
 fn metrics_file(value: &Value<'_>) -> Option<PathBuf> {
     let path = value.path()?;
     if path.extension().is_none_or(|end| end != "prom") {
-        value.problem_with(
-            format!(
-                "{} does not end with '.prom'",
-                quote(&path.to_string_lossy())
-            ),
-            "node_exporter's textfile collector ignores other files",
-        );
+        value.problem(format!(
+            "{} does not end with '.prom' (node_exporter's textfile collector ignores other files)",
+            quote(&path.to_string_lossy())
+        ));
     }
     Some(path)
-}
-
-/// Checks for mail without recipients and for files below a data root.
-fn check_notifications(config: &Config, top: &Fields<'_>) {
-    if config.notify.email
-        && config.audit.email_recipients.is_empty()
-        && let Some(value) = top.get("notify")
-    {
-        value.warn("no mail will be sent, because audit.email_recipients is empty");
-    }
-    let files = [
-        ("heartbeat_file", &config.heartbeat_file),
-        ("metrics_file", &config.metrics_file),
-    ];
-    for (key, file) in files {
-        let (Some(file), Some(value)) = (file, top.get(key)) else {
-            continue;
-        };
-        if let Some(root) = files::root_of(config, file) {
-            value.problem_with(
-                format!("is inside {root}"),
-                "choose a path outside the data, such as beside the state file",
-            );
-        }
-    }
 }

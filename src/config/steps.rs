@@ -7,23 +7,17 @@ use std::sync::Arc;
 use super::keys::Section;
 use super::problem::quote;
 use super::reader::{Fields, Value};
-use super::{Overrides, markers, paths, rules};
+use super::{Overrides, paths, rules};
 use crate::model::procedure::options::{self, Argument, Arguments, Class};
 use crate::model::procedure::{Check, Dependency, Procedure, Resources, Scope, Variable, template};
 use crate::model::state::Reason;
 
-/// A procedure with the positions of its parts in the file.
+/// A procedure with its entry in the file.
 pub(super) struct Step<'a> {
     pub(super) procedure: Procedure,
-    pub(super) name: Value<'a>,
+    pub(super) entry: Value<'a>,
     /// One per dependency of the procedure, in the same order.
-    pub(super) dependencies: Vec<DependencyPlace<'a>>,
-}
-
-pub(super) struct DependencyPlace<'a> {
-    pub(super) name: Value<'a>,
-    /// The value of `sessions`, if set.
-    pub(super) sessions: Option<Value<'a>>,
+    pub(super) dependencies: Vec<Value<'a>>,
 }
 
 /// Reads one entry and reports all problems. Returns valid parts of an invalid entry,
@@ -31,9 +25,7 @@ pub(super) struct DependencyPlace<'a> {
 pub(super) fn read<'a>(value: &Value<'a>, overrides: &Overrides) -> Option<Step<'a>> {
     let fields = value.fields(Section::Procedure)?;
     let hint = "add a name, such as 'qsiprep'";
-    let name = fields.required("name", hint, |value| {
-        Some((procedure_name(value)?, value.clone()))
-    });
+    let name = fields.required("name", hint, procedure_name);
     let hint =
         "set it to a directory relative to derivatives_root, or to \"\" for bids_root itself";
     let output_dir = match fields.get("output_dir") {
@@ -46,11 +38,11 @@ pub(super) fn read<'a>(value: &Value<'a>, overrides: &Overrides) -> Option<Step<
     // `None` after an error.
     let known_scope = fields.or("scope", |value| Some(value.choice::<Scope>()));
     let (depends_on, dependencies) = depends_on(&fields);
-    let completion = markers::rule(&fields);
+    let completion = rules::completion(&fields);
     let env = fields.get("env").map(|value| environment(&value));
     let mut resources = resources(&fields, overrides);
     let output_grace = fields.maybe("output_grace", Value::duration);
-    let rules = rules::read(&fields);
+    let rules = rules::submission(&fields);
     // If both Slurm and the scheduler restarted a job, it would run twice.
     resources.no_requeue = rules.retry.as_ref().is_some_and(|rules| {
         let restarts = [Reason::NodeFail, Reason::Preempted];
@@ -59,14 +51,17 @@ pub(super) fn read<'a>(value: &Value<'a>, overrides: &Overrides) -> Option<Step<
     if known_scope == Some(Scope::Session)
         && let Some(value) = fields.get("min_sessions")
     {
-        value.problem_with("requires 'scope: subject'", "remove the key");
+        value.problem("requires 'scope: subject' (remove the key)");
     }
-    let known_name = name.as_ref().map(|(name, _)| &**name);
-    let check = check(&fields, known_name, output_dir.as_deref(), known_scope);
-
-    let (name, name_value) = name?;
+    let check = check(
+        value,
+        &fields,
+        name.as_deref(),
+        output_dir.as_deref(),
+        known_scope,
+    );
     let procedure = Procedure {
-        name,
+        name: name?,
         output_dir: output_dir.unwrap_or_default(),
         script: script.unwrap_or_default(),
         scope: known_scope.unwrap_or_default(),
@@ -78,10 +73,10 @@ pub(super) fn read<'a>(value: &Value<'a>, overrides: &Overrides) -> Option<Step<
         output_grace,
         rules,
     };
-    markers::check_placeholders(&fields, &procedure);
+    rules::check_placeholders(&fields, &procedure);
     Some(Step {
         procedure,
-        name: name_value,
+        entry: value.clone(),
         dependencies,
     })
 }
@@ -91,18 +86,11 @@ fn procedure_name(value: &Value<'_>) -> Option<Arc<str>> {
     const LONGEST: usize = 100;
     let text = value.raw("a name")?;
     let letter = |c: char| c.is_ascii_alphanumeric();
-    if text.len() > LONGEST {
+    let fits = |c: char| letter(c) || matches!(c, '_' | '.' | '+' | '-');
+    if text.len() > LONGEST || !text.starts_with(letter) || !text.chars().all(fits) {
         value.problem(format!(
-            "{} is longer than {LONGEST} characters",
-            quote(text)
-        ));
-    } else if !(text.starts_with(letter)
-        && text
-            .chars()
-            .all(|c| letter(c) || matches!(c, '_' | '.' | '+' | '-')))
-    {
-        value.problem(format!(
-            "{} is not a valid name: use letters, digits, '_', '.', '+' and '-', and start with a letter or digit",
+            "{} is not a valid name: use at most {LONGEST} letters, digits, '_', '.', '+' and '-', and start with a letter \
+             or digit",
             quote(text)
         ));
     }
@@ -114,29 +102,25 @@ fn output_dir(value: &Value<'_>) -> Option<PathBuf> {
         return Some(PathBuf::new());
     }
     let path = PathBuf::from(value.expanded()?);
-    let shown = quote(&path.to_string_lossy());
-    if path.is_absolute() {
-        let hint = "use a path relative to derivatives_root";
-        value.problem_with(format!("{shown} is absolute"), hint);
-        return None;
-    }
-    if path.components().any(|part| part == Component::ParentDir) {
-        value.problem(format!("{shown} leaves derivatives_root with '..'"));
-        return None;
-    }
-    if let Some(brace) = template::stray_brace(&path.to_string_lossy()) {
-        let hint = "only {subject} and {session} are placeholders";
-        value.problem_with(format!("{shown} contains '{brace}'"), hint);
-        return None;
-    }
-    if let Some(placeholder) = template::open_end(&path.to_string_lossy()) {
-        let hint =
-            "add '_', '-' or '/' after it, so that different labels give different directories";
-        value.problem_with(
-            format!("{shown} has no separator after {placeholder}"),
-            hint,
-        );
-        return None;
+    let text = path.to_string_lossy();
+    let problem = if path.is_absolute() {
+        Some("is absolute (use a path relative to derivatives_root)".to_owned())
+    } else if path.components().any(|part| part == Component::ParentDir) {
+        Some("leaves derivatives_root with '..'".to_owned())
+    } else if let Some(brace) = template::stray_brace(&text) {
+        Some(format!(
+            "contains '{brace}' (only {{subject}} and {{session}} are placeholders)"
+        ))
+    } else {
+        template::open_end(&text).map(|placeholder| {
+            format!(
+                "has no separator after {placeholder} (add '_', '-' or '/' after it, so that different labels give different \
+                 directories)"
+            )
+        })
+    };
+    if let Some(problem) = problem {
+        return value.fail(format!("{} {problem}", quote(&text)));
     }
     let plain: PathBuf = path
         .components()
@@ -149,71 +133,65 @@ fn output_dir(value: &Value<'_>) -> Option<PathBuf> {
 
 fn script(value: &Value<'_>) -> Option<String> {
     let Ok(script) = value.expanded()?.into_string() else {
-        value.problem("expands to a path that is not UTF-8");
-        return None;
+        return value.fail("expands to a path that is not UTF-8");
     };
-    if script.starts_with('-') {
-        value.problem(format!(
-            "{} starts with '-', so sbatch would treat it as an option",
-            quote(&script)
-        ));
-        return None;
-    }
-    if script.ends_with('/') || Path::new(&script).file_name().is_none() {
-        value.problem(format!("{} is a directory", quote(&script)));
-        return None;
-    }
-    Some(script)
+    let problem = if script.starts_with('-') {
+        "starts with '-', so sbatch would treat it as an option"
+    } else if script.ends_with('/') || Path::new(&script).file_name().is_none() {
+        "is a directory"
+    } else {
+        return Some(script);
+    };
+    value.fail(format!("{} {problem}", quote(&script)))
 }
 
-fn depends_on<'a>(fields: &Fields<'a>) -> (Vec<Dependency>, Vec<DependencyPlace<'a>>) {
+/// The dependencies, and their entries.
+fn depends_on<'a>(fields: &Fields<'a>) -> (Vec<Dependency>, Vec<Value<'a>>) {
     let mut dependencies: Vec<Dependency> = Vec::new();
     let mut places = Vec::new();
-    let entries = fields.get("depends_on").map(|value| value.one_or_more());
-    for entry in entries.unwrap_or_default() {
-        let (name, sessions) = if entry.is_mapping() {
-            let Some(fields) = entry.fields(Section::Dependency) else {
-                continue;
-            };
-            let name = fields.required("name", "add the name of a procedure", |value| {
-                Some((value.raw("the name of a procedure")?, value.clone()))
-            });
-            (name, fields.get("sessions"))
-        } else {
-            let name = entry.raw("the name of a procedure");
-            (name.map(|name| (name, entry.clone())), None)
-        };
-        let sessions = sessions.filter(|value| !value.is_null() && !value.is_empty_text());
-        let rule = sessions.as_ref().and_then(Value::choice);
-        let Some((name, name_value)) = name else {
+    for entry in fields.list("depends_on", |entry| Some(entry.clone())) {
+        let Some(dependency) = dependency(&entry) else {
             continue;
         };
-        let dependency = Dependency {
-            procedure: Arc::from(name),
-            sessions: rule.unwrap_or_default(),
-        };
-        let earlier = dependencies
-            .iter()
-            .find(|earlier| earlier.procedure == dependency.procedure);
-        if let Some(earlier) = earlier {
-            if *earlier != dependency {
-                let name = quote(name);
-                name_value.problem(format!("{name} appears twice, with different `sessions`"));
+        let mut earlier = dependencies.iter();
+        match earlier.find(|earlier| earlier.procedure == dependency.procedure) {
+            Some(earlier) if *earlier != dependency => {
+                let name = quote(&dependency.procedure);
+                entry.problem(format!("{name} appears twice, with different `sessions`"));
             }
-            continue;
+            Some(_) => {}
+            None => {
+                dependencies.push(dependency);
+                places.push(entry);
+            }
         }
-        dependencies.push(dependency);
-        places.push(DependencyPlace {
-            name: name_value,
-            sessions,
-        });
     }
     (dependencies, places)
+}
+
+fn dependency(entry: &Value<'_>) -> Option<Dependency> {
+    let name = |value: &Value<'_>| value.raw("the name of a procedure").map(Arc::from);
+    let fields = match entry.is_mapping() {
+        true => Some(entry.fields(Section::Dependency)?),
+        false => None,
+    };
+    let (procedure, sessions) = match fields {
+        Some(fields) => (
+            fields.required("name", "add the name of a procedure", name),
+            fields.maybe("sessions", Value::choice),
+        ),
+        None => (name(entry), None),
+    };
+    Some(Dependency {
+        procedure: procedure?,
+        sessions: sessions.unwrap_or_default(),
+    })
 }
 
 /// Chooses the check, by the procedure's name if `check` is not set. Reports keys that do not fit it.
 /// `scope` is `None` after an error.
 fn check(
+    entry: &Value<'_>,
     fields: &Fields<'_>,
     name: Option<&str>,
     dir: Option<&Path>,
@@ -233,15 +211,9 @@ fn check(
         Check::Qsirecon => Scope::Session,
     };
     if scope.is_some_and(|scope| scope != needed) {
-        let place = ["check", "scope", "name"]
-            .iter()
-            .find_map(|key| fields.get(key));
-        if let Some(value) = place {
-            value.problem_with(
-                format!("the {check} check requires 'scope: {needed}'"),
-                "set it, or set 'check: markers' to use completion_marker",
-            );
-        }
+        entry.problem(format!(
+            "the {check} check requires 'scope: {needed}' (set it, or set 'check: markers' to use completion_marker)"
+        ));
     }
     if let Some(marker) = fields.get("completion_marker")
         && !marker.is_null()
@@ -257,7 +229,7 @@ fn check(
 fn resources(fields: &Fields<'_>, overrides: &Overrides) -> Resources {
     let mem = fields.maybe("mem", Value::memory);
     let cpus = fields.maybe("cpus_per_task", Value::whole);
-    let resources = Resources {
+    Resources {
         partition: fields.maybe("partition", Value::word),
         account: fields.maybe("account", Value::word),
         qos: fields.maybe("qos", Value::word),
@@ -269,24 +241,16 @@ fn resources(fields: &Fields<'_>, overrides: &Overrides) -> Resources {
             .maybe("sbatch_args", sbatch_arguments)
             .unwrap_or_default(),
         no_requeue: false,
-    };
-    let memory = options::passed_memory_options(&resources);
-    if let ([first, second, ..], Some(value)) = (&memory[..], fields.get("sbatch_args")) {
-        value.problem_with(
-            format!("--{first} and --{second} exclude each other in sbatch"),
-            "with --mem-per-cpu or --mem-per-gpu, set mem: \"\", which also disables slurm_mem",
-        );
     }
-    resources
 }
 
 /// Further options of sbatch. Options are refused if they would change how a job is found, how sbatch answers, how many
 /// jobs there are, or what the script sees.
 fn sbatch_arguments(value: &Value<'_>) -> Option<Arguments> {
     if value.is_scalar() {
-        let hint = "write one list entry per option, such as [--nice=100, --exclusive]";
-        value.problem_with("must be a list, not a single value", hint);
-        return None;
+        return value.fail(
+            "must be a list, not a single value (write one list entry per option, such as [--nice=100, --exclusive])",
+        );
     }
     let items = value.items()?;
     let texts = items.iter().enumerate();
@@ -298,9 +262,8 @@ fn sbatch_arguments(value: &Value<'_>) -> Option<Arguments> {
     }
     // sbatch's answer would not name the cluster that the job id belongs to.
     if options::clusters(&arguments).contains(&"all") {
-        value.problem_with(
-            "--clusters=all does not name the clusters",
-            "list them, such as --clusters=first,second",
+        value.problem(
+            "--clusters=all does not name the clusters (list them, such as --clusters=first,second)",
         );
     }
     Some(arguments)
@@ -312,10 +275,10 @@ fn check_argument(item: &Value<'_>, argument: &Argument) {
         if word == "--" || word.starts_with("--=") {
             item.problem(format!("'{word}' is not an option of sbatch"));
         } else if !argument.is_option() {
-            item.problem_with(
-                format!("'{word}' is not an option, so sbatch would treat it as the script"),
-                "write an option and its value as a single entry, such as --nice=100",
-            );
+            item.problem(format!(
+                "'{word}' is not an option, so sbatch would treat it as the script (write an option and its value as a \
+                 single entry, such as --nice=100)"
+            ));
         }
         return;
     };
@@ -357,7 +320,7 @@ fn environment(value: &Value<'_>) -> BTreeMap<String, String> {
         } else if Variable::reserved().contains(&name) {
             value.problem("is set by the scheduler for each job");
         } else if value.is_null() {
-            value.problem_with("has no value", "write \"\" for an empty value");
+            value.problem("has no value (write \"\" for an empty value)");
         } else if let Some(text) = value.scalar() {
             if text.contains('\0') {
                 value.problem("contains a NUL character");

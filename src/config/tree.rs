@@ -1,12 +1,13 @@
-//! A YAML file as a tree of nodes with positions.
+//! A YAML file as a tree of nodes with positions, built from the events of the parser without recursion.
 //!
 //! Resolves anchors and applies merge keys (`<<`) like PyYAML's safe loader. Scalars
 //! remain text, because their meaning depends on the key. Does not know any key.
 
-mod build;
-
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::rc::Rc;
+
+use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
 
 use super::problem::{Position, Problem, quote};
 
@@ -43,33 +44,15 @@ pub struct Entry {
 pub struct Tree {
     /// `None` if the file has no content.
     pub root: Option<Rc<Node>>,
-    pub problems: Vec<Problem>,
     pub warnings: Vec<Problem>,
-    /// Number of entries added by merge keys so far.
-    merged: usize,
 }
 
-/// A key and a value before duplicate and merged keys are resolved.
-struct Pair {
-    key: Rc<Node>,
-    at: Position,
-    node: Rc<Node>,
-}
-
-/// Aliased keys are copied, so long ones could fill the memory.
-const LONGEST_KEY: usize = 200;
 /// A file with deeper nesting is not a configuration.
 const DEEPEST: usize = 32;
-/// A file with more values is not a configuration ("billion laughs").
-const HEAVIEST: usize = 100_000;
-
-impl Tree {
-    /// Parses a file. The error is the first syntax error.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Problem> {
-        let text = decode(bytes)?;
-        build::build(text)
-    }
-}
+/// A mapping with more keys is not part of a configuration.
+const MOST_KEYS: usize = 1000;
+/// A file with more values, aliases resolved, is not a configuration ("billion laughs").
+const HEAVIEST: usize = 500_000;
 
 impl Node {
     /// True for `null`, `~` and an empty value, as in YAML 1.1.
@@ -101,41 +84,211 @@ impl Node {
     fn new(at: Position, value: NodeValue) -> Self {
         let weight = match &value {
             NodeValue::Scalar { text, .. } => 1 + text.len() / 100,
-            NodeValue::Sequence(items) => sum(items.iter().map(|node| node.weight)),
-            NodeValue::Mapping(entries) => sum(entries.iter().map(|entry| entry.node.weight)),
+            NodeValue::Sequence(items) => 1 + items.iter().map(|node| node.weight).sum::<usize>(),
+            NodeValue::Mapping(entries) => {
+                1 + entries.iter().map(|entry| entry.node.weight).sum::<usize>()
+            }
         };
         Self { at, value, weight }
     }
 }
 
-fn sum(weights: impl Iterator<Item = usize>) -> usize {
-    weights.fold(1, usize::saturating_add)
+/// A collection that is still open.
+struct Open {
+    at: Position,
+    anchor: usize,
+    /// The items of a list, or keys and values in turn. Each with the position where it is used (for an alias, not
+    /// where it is defined).
+    items: Vec<(Position, Rc<Node>)>,
+}
+
+#[derive(Default)]
+struct Builder {
+    tree: Tree,
+    open: Vec<Open>,
+    anchors: HashMap<usize, Rc<Node>>,
+    /// Of all nodes so far, at every level.
+    weight: usize,
+}
+
+impl Tree {
+    /// Parses a file. The error is the first syntax error.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Problem> {
+        let text = decode(bytes)?;
+        let mut builder = Builder::default();
+        for event in Parser::new_from_str(text) {
+            let (event, span) = event.map_err(|error| explain(&error, text))?;
+            builder.take(event, span)?;
+        }
+        Ok(builder.tree)
+    }
+}
+
+impl Builder {
+    fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Problem> {
+        let at = position(span.start.line(), span.start.col() + 1);
+        match event {
+            Event::DocumentStart(_) if self.tree.root.is_some() => {
+                let message = "a second YAML document starts here, but only one is allowed (remove the '---' line)";
+                Err(Problem::at(at, message))
+            }
+            Event::Scalar(text, style, anchor, tag) => {
+                let known = ["str", "int", "float", "bool", "null"];
+                let plain = check_tag(tag, at, &known)? && style == ScalarStyle::Plain;
+                let text = text.into_owned();
+                self.add(at, NodeValue::Scalar { text, plain }, anchor)
+            }
+            Event::SequenceStart(anchor, tag) | Event::MappingStart(anchor, tag) => {
+                check_tag(tag, at, &["seq", "map"])?;
+                if self.open.len() >= DEEPEST {
+                    let message = format!("more than {DEEPEST} levels of nesting");
+                    return Err(Problem::at(at, message));
+                }
+                let items = Vec::new();
+                self.open.push(Open { at, anchor, items });
+                Ok(())
+            }
+            Event::SequenceEnd => self.open.pop().map_or(Ok(()), |list| {
+                let items = list.items.into_iter().map(|(_, node)| node).collect();
+                self.add(list.at, NodeValue::Sequence(items), list.anchor)
+            }),
+            Event::MappingEnd => self.open.pop().map_or(Ok(()), |open| {
+                let entries = resolve_keys(&open, &mut self.tree.warnings)?;
+                self.add(open.at, NodeValue::Mapping(entries), open.anchor)
+            }),
+            Event::Alias(anchor) => match self.anchors.get(&anchor) {
+                Some(node) => self.attach(Rc::clone(node), at),
+                None => {
+                    let message = "the alias refers to a value that contains it";
+                    Err(Problem::at(at, message))
+                }
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn add(&mut self, at: Position, value: NodeValue, anchor: usize) -> Result<(), Problem> {
+        let node = Rc::new(Node::new(at, value));
+        if anchor > 0 {
+            self.anchors.insert(anchor, Rc::clone(&node));
+        }
+        self.attach(node, at)
+    }
+
+    /// Adds a finished node to the innermost open collection.
+    fn attach(&mut self, node: Rc<Node>, at: Position) -> Result<(), Problem> {
+        self.weight += node.weight;
+        if self.weight > HEAVIEST {
+            return Err(Problem::at(at, "the file has too many values"));
+        }
+        match self.open.last_mut() {
+            None => self.tree.root = Some(node),
+            Some(open) => open.items.push((at, node)),
+        }
+        Ok(())
+    }
+}
+
+/// Refuses tags that change the meaning of a value. Returns false if the tag makes it a text.
+fn check_tag(tag: Option<Cow<'_, Tag>>, at: Position, known: &[&str]) -> Result<bool, Problem> {
+    let Some(tag) = tag else { return Ok(true) };
+    if tag.is_yaml_core_schema() && known.contains(&tag.suffix.as_str()) {
+        return Ok(tag.suffix != "str");
+    }
+    // A lone `!` only marks the value as text.
+    if tag.handle.is_empty() && tag.suffix == "!" || tag.handle == "!" && tag.suffix.is_empty() {
+        return Ok(false);
+    }
+    let message = format!("the tag {} is not allowed here", quote(&tag.to_string()));
+    Err(Problem::at(at, message))
+}
+
+/// Applies merge keys and resolves duplicates: the last of equal keys wins, own keys win over
+/// merged ones, and the first of several merged mappings wins (PyYAML, `flatten_mapping`).
+fn resolve_keys(open: &Open, warnings: &mut Vec<Problem>) -> Result<Vec<Entry>, Problem> {
+    let mut merged: Vec<Entry> = Vec::new();
+    let mut own: Vec<Entry> = Vec::new();
+    for pair in open.items.chunks(2) {
+        let [(at, key), (_, node)] = pair else {
+            continue;
+        };
+        let NodeValue::Scalar { text, plain } = &key.value else {
+            let message = format!("{} cannot be a key", key.kind());
+            return Err(Problem::at(*at, message));
+        };
+        if *plain && text == "<<" {
+            merge(node, *at, &mut merged)?;
+            continue;
+        }
+        let (key, at, node) = (text.clone(), *at, Rc::clone(node));
+        if let Some(earlier) = put(&mut own, Entry { key, at, node })? {
+            let line = earlier.at.line;
+            let message = format!("this key appears twice; the value in line {line} is ignored");
+            warnings.push(Problem {
+                key: earlier.key,
+                ..Problem::at(at, message)
+            });
+        }
+    }
+    for entry in own {
+        put(&mut merged, entry)?;
+    }
+    Ok(merged)
+}
+
+/// Adds an entry. Replaces and returns an earlier one with the same key.
+fn put(entries: &mut Vec<Entry>, entry: Entry) -> Result<Option<Entry>, Problem> {
+    if let Some(earlier) = entries.iter_mut().find(|known| known.key == entry.key) {
+        return Ok(Some(std::mem::replace(earlier, entry)));
+    }
+    if entries.len() >= MOST_KEYS {
+        let message = format!("a mapping has more than {MOST_KEYS} keys");
+        return Err(Problem::at(entry.at, message));
+    }
+    entries.push(entry);
+    Ok(None)
+}
+
+/// Adds the entries of a `<<`. The last of its mappings comes first, so that the first one wins.
+fn merge(node: &Rc<Node>, at: Position, merged: &mut Vec<Entry>) -> Result<(), Problem> {
+    let sources = match &node.value {
+        NodeValue::Sequence(items) => items.as_slice(),
+        NodeValue::Mapping(_) | NodeValue::Scalar { .. } => std::slice::from_ref(node),
+    };
+    for source in sources.iter().rev() {
+        let NodeValue::Mapping(entries) = &source.value else {
+            let found = source.kind();
+            let message = format!("'<<' requires a mapping or a list of mappings, not {found}");
+            return Err(Problem::at(at, message));
+        };
+        for entry in entries {
+            put(merged, entry.clone())?;
+        }
+    }
+    Ok(())
 }
 
 /// Accepts UTF-8 without control characters. The parser treats a NUL as the end of the file and
 /// would silently ignore the rest.
 fn decode(bytes: &[u8]) -> Result<&str, Problem> {
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        let good = bytes.get(..error.valid_up_to()).unwrap_or_default();
-        Problem::at(end_of(good), "the file is not UTF-8 text")
-            .with_hint("if this is the configuration file, save it as UTF-8")
-    })?;
     let control = |c: char| c.is_ascii_control() && !matches!(c, '\t' | '\n' | '\r');
-    match text.find(control) {
-        Some(index) => Err(Problem::at(
-            end_of(bytes.get(..index).unwrap_or_default()),
-            "control characters are not allowed in YAML",
-        )),
-        None => Ok(text),
-    }
-}
-
-/// The position right after `bytes`, which are valid UTF-8.
-fn end_of(bytes: &[u8]) -> Position {
-    let text = String::from_utf8_lossy(bytes);
-    let line = text.matches('\n').count() + 1;
-    let column = text.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    position(line, column)
+    let (valid, message) = match std::str::from_utf8(bytes) {
+        Ok(text) => match text.find(control) {
+            None => return Ok(text),
+            Some(at) => (at, "control characters are not allowed in YAML"),
+        },
+        Err(error) => (
+            error.valid_up_to(),
+            "the file is not UTF-8 text (if this is the configuration file, save it as UTF-8)",
+        ),
+    };
+    let before = String::from_utf8_lossy(bytes.get(..valid).unwrap_or_default());
+    let line = before.matches('\n').count() + 1;
+    let last = before.rsplit('\n').next().unwrap_or_default();
+    Err(Problem::at(
+        position(line, last.chars().count() + 1),
+        message,
+    ))
 }
 
 fn position(line: usize, column: usize) -> Position {
@@ -146,98 +299,42 @@ fn position(line: usize, column: usize) -> Position {
     }
 }
 
-/// The entries of a mapping, with an index by key.
-#[derive(Default)]
-struct Unique {
-    entries: Vec<Entry>,
-    index: HashMap<String, usize>,
-}
-
-impl Unique {
-    /// Adds an entry. Replaces and returns an earlier one with the same key.
-    fn put(&mut self, entry: Entry) -> Option<Entry> {
-        let place = self.index.get(&entry.key).copied();
-        match place.and_then(|place| self.entries.get_mut(place)) {
-            Some(earlier) => Some(std::mem::replace(earlier, entry)),
-            None => {
-                self.index.insert(entry.key.clone(), self.entries.len());
-                self.entries.push(entry);
-                None
-            }
-        }
-    }
-}
-
-/// Applies merge keys and resolves duplicates: the last of equal keys wins, own keys win over
-/// merged ones, and the first of several merged mappings wins (PyYAML, `flatten_mapping`).
-fn resolve_keys(pairs: Vec<Pair>, tree: &mut Tree) -> Vec<Entry> {
-    let mut merged: Vec<Entry> = Vec::new();
-    let mut own = Unique::default();
-    for pair in pairs {
-        let Pair { at, node, .. } = pair;
-        let NodeValue::Scalar { text: key, plain } = &pair.key.value else {
-            let message = format!("{} cannot be a key", pair.key.kind());
-            tree.problems.push(Problem::at(at, message));
-            continue;
-        };
-        if key.len() > LONGEST_KEY {
-            let message = format!("the key {} is longer than {LONGEST_KEY} bytes", quote(key));
-            tree.problems.push(Problem::at(at, message));
-            continue;
-        }
-        if *plain && key == "<<" {
-            merge(&node, at, &mut merged, tree);
-            continue;
-        }
-        let key = key.clone();
-        if let Some(earlier) = own.put(Entry { key, at, node }) {
-            let line = earlier.at.line;
-            let message = format!("this key appears twice; the value in line {line} is ignored");
-            tree.warnings.push(Problem {
-                key: earlier.key,
-                ..Problem::at(at, message)
-            });
-        }
-    }
-    if merged.is_empty() {
-        return own.entries;
-    }
-    let mut all = Unique::default();
-    for entry in merged.into_iter().chain(own.entries) {
-        all.put(entry);
-    }
-    all.entries
-}
-
-/// Appends the entries of a `<<`, ordered so that later ones win.
-fn merge(node: &Node, at: Position, merged: &mut Vec<Entry>, tree: &mut Tree) {
-    let sources: Vec<&Node> = match &node.value {
-        NodeValue::Sequence(items) => items.iter().rev().map(Rc::as_ref).collect(),
-        NodeValue::Mapping(_) | NodeValue::Scalar { .. } => vec![node],
+/// Replaces the parser's message by a plain sentence.
+fn explain(error: &ScanError, text: &str) -> Problem {
+    let has_tab = |line: &str| {
+        let rest = line.trim_start_matches([' ', '\t']);
+        line.strip_suffix(rest)
+            .is_some_and(|indent| indent.contains('\t'))
     };
-    for source in sources {
-        match &source.value {
-            NodeValue::Mapping(entries) => {
-                let sum = tree.merged.saturating_add(entries.len());
-                if sum > HEAVIEST {
-                    if tree.merged <= HEAVIEST {
-                        let message = format!("'<<' adds more than {HEAVIEST} values");
-                        tree.problems.push(Problem::at(at, message));
-                    }
-                    tree.merged = usize::MAX;
-                    return;
-                }
-                tree.merged = sum;
-                merged.extend(entries.iter().cloned());
-            }
-            _ => {
-                let found = source.kind();
-                let message = format!("'<<' requires a mapping or a list of mappings, not {found}");
-                tree.problems.push(Problem::at(at, message));
-            }
-        }
+    // The parser may report the end of the line before the tab.
+    let before = error.marker().line().saturating_sub(1);
+    let tab = text.lines().skip(before).take(2).position(has_tab);
+    let info = error.info();
+    let has = |words: &str| info.contains(words);
+    if has("tab") && !has("quoted") && !has("expected") || tab.is_some() {
+        let message = "the indentation contains a tab (indent YAML with spaces)";
+        return Problem::at(position(before + 1 + tab.unwrap_or(0), 1), message);
     }
+    let sentence = SENTENCES.iter().find(|(words, _)| has(words));
+    let message = match sentence {
+        Some((_, message)) => (*message).to_owned(),
+        None => format!("not valid YAML: {info}"),
+    };
+    let at = position(error.marker().line().max(1), error.marker().col() + 1);
+    Problem::at(at, message)
 }
+
+const COLON: &str = "a ':' appears where no key is possible (put the text in quotes if the colon is part of it, or check \
+     the indentation)";
+
+/// Parts of the parser's messages about frequent mistakes, with our message.
+#[rustfmt::skip]
+const SENTENCES: [(&str, &str); 4] = [
+    ("mapping values are not allowed", COLON),
+    ("illegal placement of ':'", COLON),
+    ("unknown anchor", "this alias refers to an anchor that is not defined before it (put text that starts with '*' in quotes)"),
+    ("scanning an anchor or alias", "this is neither an anchor nor an alias (put text that starts with '*' in quotes)"),
+];
 
 #[cfg(test)]
 mod tests;

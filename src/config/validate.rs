@@ -1,20 +1,33 @@
-//! Checks the consistency of procedures and of paths. Reads no files.
+//! Checks the consistency of procedures, of paths and of files: all are regular files, and no two keys name the same file
+//! if the program writes to it.
+//!
+//! Compares device and inode, because links and mounts give one file several names. Files that do not exist yet are
+//! compared by path.
 
-use super::problem::quote;
+use std::cmp::Reverse;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use super::problem::{did_you_mean, quote};
 use super::reader::Fields;
 use super::steps::Step;
-use crate::model::bids::suggest;
+use crate::base::regular::resolved;
+use crate::model::bids::SessionSource;
+use crate::model::bids::cohort::ListSource;
 use crate::model::config::Config;
 use crate::model::procedure::marker::Required;
 use crate::model::procedure::{Check, DagError, Procedure, ProcedureDag, Scope, SessionsRule};
+use crate::store::state_file::{StateError, StatePaths, resolve};
 
 /// Builds the pipeline. Returns `None` after reporting why that is impossible.
 pub(super) fn pipeline(steps: Vec<Step<'_>>) -> Option<ProcedureDag> {
     check_session_rules(&steps);
-    warn_of_shared_outputs(&steps);
     let procedures = steps.iter().map(|step| step.procedure.clone()).collect();
     match ProcedureDag::new(procedures) {
-        Ok(dag) => Some(dag),
+        Ok(dag) => {
+            warn_of_shared_outputs(&steps, &dag);
+            Some(dag)
+        }
         Err(errors) => {
             for error in &errors {
                 report(error, &steps);
@@ -28,132 +41,108 @@ fn report(error: &DagError, steps: &[Step<'_>]) -> Option<()> {
     match error {
         DagError::DuplicateName { at, first } => {
             let step = steps.get(*at)?;
-            let (name, line) = (quote(&step.procedure.name), steps.get(*first)?.name.at.line);
+            let (name, line) = (
+                quote(&step.procedure.name),
+                steps.get(*first)?.entry.at.line,
+            );
             let message = format!("{name} is already used in line {line}");
-            step.name.problem(message);
+            step.entry.problem(message);
         }
         DagError::UnknownDependency { at, dependency } => {
             let step = steps.get(*at)?;
-            let place = &step.dependencies.get(*dependency)?.name;
+            let place = step.dependencies.get(*dependency)?;
             let missing = &step.procedure.depends_on.get(*dependency)?.procedure;
             let mut names: Vec<&str> = steps.iter().map(|step| &*step.procedure.name).collect();
             names.sort_unstable();
             names.dedup();
             let (quoted, known) = (quote(missing), names.join(", "));
             let message = format!("{quoted} is not a procedure (available: {known})");
-            match suggest::nearest(missing, names) {
-                Some(name) => place.problem_with(message, format!("did you mean '{name}'?")),
-                None => place.problem(message),
-            }
+            place.problem(message + &did_you_mean(missing, names));
         }
         DagError::Cycle(path) => {
-            let path = path.iter().filter_map(|at| steps.get(*at));
-            let path: Vec<&Step<'_>> = path.collect();
-            let (first, next) = (path.first()?, path.get(1)?);
-            let mut dependencies = first.procedure.depends_on.iter().zip(&first.dependencies);
-            let (_, place) =
-                dependencies.find(|(dependency, _)| dependency.procedure == next.procedure.name)?;
-            let names: Vec<&str> = path.iter().map(|step| &*step.procedure.name).collect();
-            place.name.problem_with(
-                format!("dependency cycle: {}", names.join(" -> ")),
-                "none of these procedures would ever run",
-            );
+            let names = path.iter().filter_map(|at| steps.get(*at));
+            let names: Vec<&str> = names.map(|step| &*step.procedure.name).collect();
+            let first = steps.get(*path.first()?)?;
+            let mut dependencies = first.procedure.depends_on.iter();
+            let next = dependencies.position(|next| names.get(1) == Some(&&*next.procedure))?;
+            first.dependencies.get(next)?.problem(format!(
+                "dependency cycle: {} (none of these procedures would ever run)",
+                names.join(" -> ")
+            ));
         }
     }
     Some(())
 }
 
 fn check_session_rules(steps: &[Step<'_>]) {
-    for step in steps {
+    for step in steps
+        .iter()
+        .filter(|step| step.procedure.scope == Scope::Subject)
+    {
         let dependencies = step.procedure.depends_on.iter().zip(&step.dependencies);
-        for (dependency, place) in dependencies {
-            let Some(sessions) = &place.sessions else {
-                continue;
-            };
-            let target = steps
-                .iter()
-                .find(|other| other.procedure.name == dependency.procedure);
-            if target.is_some_and(|target| target.procedure.scope == Scope::Subject) {
-                sessions.warn(format!(
-                    "has no effect, because {} runs once per subject",
-                    quote(&dependency.procedure)
-                ));
-            } else if dependency.sessions == SessionsRule::Same
-                && step.procedure.scope == Scope::Subject
-            {
-                sessions.problem_with(
-                    "'same' requires 'scope: session', because a subject's task has no session of its own",
-                    "write 'all' to wait for all sessions of the subject, or 'any' to wait for one",
-                );
-            }
+        for (_, entry) in dependencies.filter(|(it, _)| it.sessions == SessionsRule::Same) {
+            entry.problem(
+                "'same' requires 'scope: session', because a subject's task has no session of its own (write 'all' to wait \
+                 for all sessions of the subject, or 'any' to wait for one)",
+            );
         }
     }
 }
 
-fn warn_of_shared_outputs(steps: &[Step<'_>]) {
+fn warn_of_shared_outputs(steps: &[Step<'_>], dag: &ProcedureDag) {
     for (index, step) in steps.iter().enumerate() {
         let procedure = &step.procedure;
-        let shares = |other: &&Step<'_>| {
-            other.procedure.output_dir == procedure.output_dir
-                && other.procedure.scope == procedure.scope
-                && other.procedure.check == procedure.check
-                && other.procedure.name != procedure.name
+        let is_alike = |other: &&Procedure| {
+            other.output_dir == procedure.output_dir
+                && other.scope == procedure.scope
+                && other.check == procedure.check
+                && other.name != procedure.name
         };
-        let earlier = steps.get(..index).unwrap_or_default();
+        let all = || steps.iter().map(|step| &step.procedure);
+        let mut earlier = all().take(index);
         let same = earlier
-            .iter()
-            .filter(shares)
-            .find(|other| other.procedure.completion == procedure.completion);
+            .clone()
+            .find(|other| is_alike(other) && other.completion == procedure.completion);
         let empty_rule = procedure.check == Check::Markers
             && matches!(procedure.completion.required, Required::NonEmptyDirectory);
-        if let Some(other) = same {
-            step.name.warn(format!(
-                "has the same output_dir, scope and markers as {}: when one is complete, both are",
-                quote(&other.procedure.name)
-            ));
-        } else if empty_rule && let Some(other) = steps.iter().find(shares) {
-            step.name.warn(format!(
-                "has no completion_marker and shares its output_dir with {}: it will count as complete as soon as the other procedure writes a file",
-                quote(&other.procedure.name)
-            ));
-        } else if let Some(other) = earlier.iter().find(|other| {
-            other.procedure.output_dir == procedure.output_dir
-                && both_write_below(&other.procedure, procedure)
-                && !waits_for(steps, &other.procedure, &procedure.name)
-                && !waits_for(steps, procedure, &other.procedure.name)
-        }) {
-            step.name.warn(format!(
-                "shares its output_dir with {}, and neither depends on the other: their jobs may write to the same directory at the same time (add depends_on to prevent this)",
-                quote(&other.procedure.name)
-            ));
-        }
+        // Procedures that add to the sessions of the dataset itself are expected to write to the same directory.
+        let races = |other: &&Procedure| {
+            let scopes = (other.scope, procedure.scope);
+            other.output_dir == procedure.output_dir
+                && (!other.is_below_bids() || scopes == (Scope::Subject, Scope::Subject))
+                && !waits_for(dag, other, &procedure.name)
+                && !waits_for(dag, procedure, &other.name)
+        };
+        let warning = if let Some(other) = same {
+            let name = quote(&other.name);
+            format!(
+                "has the same output_dir, scope and markers as {name}: when one is complete, both are"
+            )
+        } else if empty_rule && let Some(other) = all().find(is_alike) {
+            let name = quote(&other.name);
+            format!(
+                "has no completion_marker and shares its output_dir with {name}: it will count as complete as soon as the \
+                 other procedure writes a file"
+            )
+        } else if let Some(other) = earlier.find(races) {
+            let name = quote(&other.name);
+            format!(
+                "shares its output_dir with {name}, and neither depends on the other: their jobs may write to the same \
+                 directory at the same time (add depends_on to prevent this)"
+            )
+        } else {
+            continue;
+        };
+        step.entry.warn(warning);
     }
-}
-
-/// True if jobs of two procedures with the same `output_dir` may write to the same directory. Procedures that add to
-/// the sessions of the dataset itself are expected to.
-fn both_write_below(one: &Procedure, other: &Procedure) -> bool {
-    !one.is_below_bids() || (one.scope, other.scope) == (Scope::Subject, Scope::Subject)
 }
 
 /// True if a procedure depends on another one, directly or indirectly.
-fn waits_for(steps: &[Step<'_>], procedure: &Procedure, other: &str) -> bool {
-    let mut seen: Vec<&str> = Vec::new();
-    let mut left: Vec<&Procedure> = vec![procedure];
-    while let Some(next) = left.pop() {
-        for dependency in &next.depends_on {
-            let name = &*dependency.procedure;
-            if name == other {
-                return true;
-            }
-            if !seen.contains(&name) {
-                seen.push(name);
-                let found = steps.iter().map(|step| &step.procedure);
-                left.extend(found.filter(|step| *step.name == *name));
-            }
-        }
-    }
-    false
+fn waits_for(dag: &ProcedureDag, procedure: &Procedure, other: &str) -> bool {
+    procedure.depends_on.iter().any(|dependency| {
+        let next = dag.find(&dependency.procedure).map(|id| dag.get(id));
+        *dependency.procedure == *other || next.is_some_and(|next| waits_for(dag, next, other))
+    })
 }
 
 /// Checks the data roots and the path of the state file.
@@ -173,5 +162,192 @@ pub(super) fn paths(config: &Config, top: &Fields<'_>) {
     }
     if config.state_file.file_name().is_none() {
         top.problem("state_file", "is not the path of a file");
+    }
+}
+
+const STATE: &str = "state_file";
+const LOG: &str = "log_file";
+
+struct StudyFile {
+    key: &'static str,
+    /// A name for messages.
+    name: String,
+    path: PathBuf,
+    is_written: bool,
+}
+
+/// Device and inode of a file, or the path of one that does not exist yet, with links resolved.
+type Identity = Result<(u64, u64), PathBuf>;
+
+/// The key and name of the study file at a path, if it is one.
+pub fn file_of_study(config: &Config, path: &Path) -> Option<(&'static str, String)> {
+    let wanted = identity(&absolute(path));
+    let mut files = study_files(config).into_iter();
+    let file = files.find(|file| identity(&file.path) == wanted)?;
+    Some((file.key, file.name))
+}
+
+/// The innermost data root above a path, with existing links resolved.
+pub fn root_above<'a>(config: &'a Config, path: &Path) -> Option<(&'static str, &'a Path)> {
+    let path = resolved(&absolute(path));
+    let roots = config.roots().into_iter();
+    roots
+        .filter(|(_, root)| path.starts_with(resolved(root)))
+        .min_by_key(|(_, root)| Reverse(resolved(root).components().count()))
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    let working_dir = std::env::current_dir().unwrap_or_else(|_| "/".into());
+    working_dir.join(path)
+}
+
+/// A description of the subject's data or procedure's outputs that contain a file. Elsewhere below the roots, as in
+/// `code/` of a BIDS dataset, state and log are allowed. Reads only the file's own directories, not the roots: a hanging mount must not stop commands that need
+/// no data.
+fn data_around(config: &Config, file: &Path) -> Option<String> {
+    for place in [file.to_owned(), resolved(file)] {
+        for (key, root) in config.roots() {
+            let below = place.strip_prefix(root).ok();
+            let first = below.and_then(|below| below.components().next());
+            let name = first.map(|first| first.as_os_str().to_string_lossy());
+            if let Some(name) = name.filter(|name| name.starts_with("sub-")) {
+                return Some(format!("{name} of {key}"));
+            }
+        }
+        let mut procedures = config.procedures.iter().map(|(_, procedure)| procedure);
+        let around = procedures.find(|procedure| {
+            !procedure.is_below_bids() && place.starts_with(config.output_roots().top(procedure))
+        });
+        if let Some(procedure) = around {
+            return Some(format!("the output_dir of {}", procedure.name));
+        }
+    }
+    None
+}
+
+pub(super) fn files(config: &Config, top: &Fields<'_>) {
+    for (key, file) in [(STATE, &config.state_file), (LOG, &config.log_file)] {
+        if let Some(data) = data_around(config, file) {
+            let file = file.display();
+            let message = format!(
+                "{file} is inside {data}, where only jobs may write: choose a path outside the data"
+            );
+            top.problem(key, message);
+        }
+    }
+    for (key, file) in reports(config) {
+        let places = [file.clone(), resolved(file)];
+        let mut roots = config.roots().into_iter();
+        if let Some((root, _)) =
+            roots.find(|(_, root)| places.iter().any(|it| it.starts_with(root)))
+        {
+            let remedy = "choose a path outside the data, such as beside the state file";
+            top.problem(key, format!("is inside {root} ({remedy})"));
+        }
+    }
+    let mut known: Vec<(StudyFile, Identity)> = Vec::new();
+    for file in study_files(config) {
+        let (key, path) = (file.key, file.path.display());
+        let metadata = file.path.metadata();
+        if metadata.is_ok_and(|metadata| !metadata.is_file()) {
+            top.problem(key, format!("{path} is not a regular file"));
+            continue;
+        }
+        let is_annexed = matches!(resolve(&file.path), Err(StateError::Annexed { .. }));
+        if file.is_written && is_annexed {
+            let message = format!(
+                "{path} is a git-annex file, which must not be changed: run `git annex unlock` on it and add it to \
+                 .gitignore"
+            );
+            top.problem(key, message);
+            continue;
+        }
+        let identity = identity(&file.path);
+        // While the state is replaced, and after a crash at that point, the state and its copy are one file.
+        let other = known.iter().find(|(other, known)| {
+            (other.is_written || file.is_written)
+                && (other.key, key) != (STATE, STATE)
+                && *known == identity
+        });
+        if let Some((other, _)) = other {
+            let name = match file.name.as_str() {
+                name if name == key => String::new(),
+                name => format!("{name} "),
+            };
+            let message = format!("{name}is the same file as {}, {path}", other.name);
+            top.problem(key, message);
+        }
+        known.push((file, identity));
+    }
+}
+
+fn study_files<'a>(config: &'a Config) -> Vec<StudyFile> {
+    let mut files = Vec::new();
+    let mut add = |key, name: &str, path: &Path, is_written| {
+        files.push(StudyFile {
+            key,
+            name: name.to_owned(),
+            path: path.to_owned(),
+            is_written,
+        });
+    };
+    if let Some(file) = &config.file {
+        add("configuration", "the configuration", file, false);
+    }
+    let list = |list: &'a Option<ListSource>| match list {
+        Some(ListSource::File(file)) => Some(file),
+        _ => None,
+    };
+    let sessions = match &config.sessions {
+        SessionSource::Csv { file, .. } => Some(file),
+        _ => None,
+    };
+    for (key, file) in [
+        ("sessions_file", sessions),
+        ("include", list(&config.cohort.include)),
+        ("exclude", list(&config.cohort.exclude)),
+        ("qsirecon_spec", config.qsirecon_spec.as_ref()),
+    ] {
+        if let Some(file) = file {
+            add(key, key, file, false);
+        }
+    }
+    for (_, procedure) in config.procedures.iter() {
+        for dir in config.script_dirs() {
+            let script = dir.join(&procedure.script);
+            if script.metadata().is_ok_and(|metadata| metadata.is_file()) {
+                let name = format!("the job script of {}", procedure.name);
+                add("procedures", &name, &script, false);
+            }
+        }
+    }
+    add(STATE, STATE, &config.state_file, true);
+    if let Ok(paths) = StatePaths::of(&config.state_file) {
+        for path in paths.beside() {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            add(STATE, &format!("{name} (of the state)"), path, true);
+        }
+    }
+    add(LOG, LOG, &config.log_file, true);
+    for (key, file) in reports(config) {
+        add(key, key, file, true);
+    }
+    files
+}
+
+/// The files that monitoring programs read.
+fn reports(config: &Config) -> impl Iterator<Item = (&'static str, &PathBuf)> {
+    let files = [
+        ("heartbeat_file", &config.heartbeat_file),
+        ("metrics_file", &config.metrics_file),
+    ];
+    let files = files.into_iter();
+    files.filter_map(|(key, file)| Some((key, file.as_ref()?)))
+}
+
+fn identity(path: &Path) -> Identity {
+    match path.metadata() {
+        Ok(metadata) => Ok((metadata.dev(), metadata.ino())),
+        Err(_) => Err(resolved(&resolve(path).unwrap_or_else(|_| path.to_owned()))),
     }
 }

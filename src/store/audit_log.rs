@@ -3,8 +3,6 @@
 //! Every event goes through here. None is dropped: a failed write is an error.
 
 pub mod archive;
-mod facts;
-pub(crate) mod purge;
 mod reading;
 
 use std::fs::File;
@@ -13,17 +11,16 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use serde::Serialize as _;
-use serde_json::ser::{Formatter, Serializer};
 use serde_json::{Map, Value};
 
-pub use facts::{extras_of, extras_of_intent, fill};
 pub use reading::{Contents, OtherStudies, Record, newest, parse, project_of, read, text};
 
 use crate::base::words::words;
 use crate::base::{durable, regular};
 use crate::model::job::JobId;
+use crate::model::state::columns::{self, COLUMNS, Column, Kind};
 use crate::model::state::{TaskKey, TaskRow, TaskStatus};
+use crate::store::journal::Intent;
 
 /// One event. The entries of `extra` become further keys.
 #[derive(Debug, Clone, PartialEq)]
@@ -107,18 +104,16 @@ impl AuditLog {
 
     /// Appends events in one write and syncs them, so that after a power cut no row exists without its event.
     pub fn append(&mut self, events: &[Event]) -> Result<(), (PathBuf, io::Error)> {
-        if events.is_empty() {
-            return Ok(());
-        }
         self.append_unsynced(events)?;
-        self.sync()
+        if events.is_empty() {
+            Ok(())
+        } else {
+            self.sync()
+        }
     }
 
     /// Appends events; [`Self::sync`] syncs them later.
     pub fn append_unsynced(&mut self, events: &[Event]) -> Result<(), (PathBuf, io::Error)> {
-        if events.is_empty() {
-            return Ok(());
-        }
         let written = self.write(events);
         written.map_err(|error| (self.path.clone(), error))
     }
@@ -129,9 +124,12 @@ impl AuditLog {
     }
 
     fn write(&mut self, events: &[Event]) -> io::Result<()> {
+        if events.is_empty() {
+            return Ok(());
+        }
         let mut lines = Vec::new();
+        // `clean` replaced the log, or it was moved away.
         if !self.is_in_place()? {
-            // `clean` replaced the log, or it was moved away.
             self.file = open(&self.path)?;
         }
         // A process that died while writing must not spoil the line of the next one.
@@ -139,9 +137,10 @@ impl AuditLog {
             lines.push(b'\n');
         }
         for event in events {
-            let mut line = Serializer::with_formatter(&mut lines, Spaced);
-            self.line(event).serialize(&mut line)?;
-            lines.push(b'\n');
+            // With spaces, as the Python program wrote it: sites search the log with `grep`.
+            let line = self.line(event).into_iter();
+            let pairs = line.map(|(key, value)| format!("{}: {value}", Value::from(key)));
+            writeln!(lines, "{{{}}}", Vec::from_iter(pairs).join(", "))?;
         }
         self.file.write_all(&lines)
     }
@@ -165,26 +164,23 @@ impl AuditLog {
 
     /// The keys have the order of the Python program, which readers may rely on.
     fn line(&self, event: &Event) -> Map<String, Value> {
-        let mut line = Map::new();
-        let mut put = |key: &str, value: &str| line.insert(key.to_owned(), Value::from(value));
-        put("timestamp", &timestamp(event.at));
-        put("event", event.kind.as_str());
         let key = event.key.as_ref();
-        put("subject", key.map_or("", |key| &key.subject));
-        put("session", key.map_or("", |key| &key.session));
-        put("procedure", key.map_or("", |key| &key.procedure));
-        if let Some(job_id) = &event.job_id {
-            put("job_id", job_id.as_str());
-        }
-        if let Some(status) = event.old_status {
-            put("old_status", status.as_str());
-        }
-        if let Some(status) = event.new_status {
-            put("new_status", status.as_str());
-        }
-        if let Some(detail) = event.detail.as_deref().filter(|detail| !detail.is_empty()) {
-            put("detail", detail);
-        }
+        let detail = event.detail.as_deref();
+        let texts = [
+            ("timestamp", Some(&*timestamp(event.at))),
+            ("event", Some(event.kind.as_str())),
+            ("subject", Some(key.map_or("", |key| &key.subject))),
+            ("session", Some(key.map_or("", |key| &key.session))),
+            ("procedure", Some(key.map_or("", |key| &key.procedure))),
+            ("job_id", event.job_id.as_ref().map(|id| id.as_str())),
+            ("old_status", event.old_status.map(TaskStatus::as_str)),
+            ("new_status", event.new_status.map(TaskStatus::as_str)),
+            ("detail", detail.filter(|detail| !detail.is_empty())),
+        ];
+        let texts = texts.into_iter();
+        let mut line: Map<String, Value> = texts
+            .filter_map(|(key, value)| Some((key.to_owned(), value?.into())))
+            .collect();
         for (key, value) in &event.extra {
             // Extra values must not replace the event's own.
             line.entry(*key).or_insert_with(|| value.clone());
@@ -196,61 +192,90 @@ impl AuditLog {
 
 fn open(path: &Path) -> io::Result<File> {
     durable::make_directory_of(path)?;
+    durable::refuse_foreign(path, MARK)?;
     // Also read: whether the last line is whole.
-    let mut file = regular::open_for_appending(path)?;
+    let file = regular::open_for_appending(path)?;
     regular::require_regular(&file)?;
-    if !is_log(&mut file)? {
-        return Err(durable::foreign());
-    }
     Ok(file)
 }
 
 /// What each event begins with.
-const MARK: &[u8] = b"{\"timestamp\"";
-
-/// True if a file is empty, or its beginning or end holds an event: a crash may have spoilt one of them.
-fn is_log(file: &mut File) -> io::Result<bool> {
-    const PART: u64 = 64 * 1024;
-    let length = file.metadata()?.len();
-    for from in [0, length.saturating_sub(PART)] {
-        let mut part = Vec::new();
-        file.seek(SeekFrom::Start(from))?;
-        io::Read::by_ref(file).take(PART).read_to_end(&mut part)?;
-        if part.is_empty() || durable::contains(&part, MARK) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// JSON with a space after each comma and colon, as the Python program wrote it: sites search the log with `grep`.
-struct Spaced;
-
-impl Formatter for Spaced {
-    fn begin_array_value<W: ?Sized + io::Write>(
-        &mut self,
-        to: &mut W,
-        first: bool,
-    ) -> io::Result<()> {
-        to.write_all(if first { b"" } else { b", " })
-    }
-
-    fn begin_object_key<W: ?Sized + io::Write>(
-        &mut self,
-        to: &mut W,
-        first: bool,
-    ) -> io::Result<()> {
-        self.begin_array_value(to, first)
-    }
-
-    fn begin_object_value<W: ?Sized + io::Write>(&mut self, to: &mut W) -> io::Result<()> {
-        to.write_all(b": ")
-    }
-}
+const MARK: &str = "{\"timestamp\"";
 
 /// `2026-03-01T04:05:06.000007+00:00`
 fn timestamp(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Micros, false)
+}
+
+/// Columns that events have under other keys, or that follow from others.
+const ELSEWHERE: [&str; 7] = [
+    "subject",
+    "session",
+    "procedure",
+    "status",
+    "job_id",
+    "job_name",
+    "updated_at",
+];
+
+/// The values of a row except task, job and status.
+pub fn extras_of(row: &TaskRow) -> Vec<(&'static str, Value)> {
+    logged()
+        .filter_map(|column| Some((column.name, to_json(column.kind, (column.get)(row)?)?)))
+        .collect()
+}
+
+/// The values of an attempt that is being submitted.
+pub fn extras_of_intent(intent: &Intent) -> Vec<(&'static str, Value)> {
+    let mut extras = extras_of(&intent.row());
+    extras.retain(|(name, _)| *name != "reason");
+    extras
+}
+
+/// Fills the values of an event into its row and keeps the others, except `missing_since`, which
+/// becomes null again once the job is found.
+pub fn fill(row: &mut TaskRow, fields: &Map<String, Value>) {
+    row.missing_since = None;
+    // A reason is valid only together with its status.
+    for column in logged().filter(|column| column.kind != Kind::Reason) {
+        if let Some(json) = fields.get(column.name)
+            && let Some(value) = from_json(column.kind, json)
+        {
+            (column.set)(row, &value);
+        }
+    }
+}
+
+fn logged() -> impl Iterator<Item = &'static Column> {
+    COLUMNS
+        .iter()
+        .filter(|column| !ELSEWHERE.contains(&column.name))
+}
+
+fn to_json(kind: Kind, value: columns::Value<'_>) -> Option<Value> {
+    match kind {
+        Kind::Time => value.time().map(|at| timestamp(at).into()),
+        Kind::Int32 | Kind::Int64 => value.number().map(Value::from),
+        Kind::Flag => value.flag().map(Value::from),
+        Kind::Json => serde_json::from_str(value.text()?).ok(),
+        _ => value.text().map(Value::from),
+    }
+}
+
+fn from_json(kind: Kind, json: &Value) -> Option<columns::Value<'_>> {
+    match kind {
+        Kind::Time => json.as_str().and_then(parse_time).map(columns::Value::Time),
+        Kind::Int32 | Kind::Int64 => json.as_i64().map(columns::Value::Number),
+        Kind::Flag => json.as_bool().map(columns::Value::Flag),
+        Kind::Json => Some(columns::Value::Text(json.to_string().into())),
+        _ => json.as_str().map(|text| columns::Value::Text(text.into())),
+    }
+}
+
+pub(super) fn parse_time(text: &str) -> Option<DateTime<Utc>> {
+    DateTime::parse_from_rfc3339(text)
+        .ok()
+        .map(|time| time.with_timezone(&Utc))
 }
 
 #[cfg(test)]

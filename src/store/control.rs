@@ -60,12 +60,6 @@ pub enum PauseCause {
     Failures { count: u32 },
 }
 
-/// The one field that every version has.
-#[derive(Deserialize)]
-struct Version {
-    format: u32,
-}
-
 impl Switch {
     fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -114,14 +108,13 @@ impl Control {
     }
 
     fn parse(bytes: Vec<u8>) -> Result<Self, String> {
-        let version: Version = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
-        if version.format != FORMAT {
+        let control: Self = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+        if control.format != FORMAT {
             return Err(format!(
                 "it has format {}, but this version of snbb-scheduler supports only format {FORMAT}",
-                version.format
+                control.format
             ));
         }
-        let control: Self = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
         Ok(Self {
             origin: Some(bytes),
             ..control
@@ -150,9 +143,15 @@ impl Store {
         let Some(bytes) = durable::read(path).map_err(StateError::io("read", path))? else {
             return Ok(Control::default());
         };
-        Control::parse(bytes).map_err(|message| StateError::Control {
-            path: path.clone(),
-            message,
+        Control::parse(bytes).map_err(|message| {
+            let path = path.display();
+            StateError::refused(
+                format!("cannot use {path}: {message}"),
+                format!(
+                    "correct it, or move {path} away and run `snbb-scheduler pause` for everything that should stay \
+                     paused; until then nothing is submitted"
+                ),
+            )
         })
     }
 }
@@ -169,25 +168,20 @@ impl LockedStore {
         }
         self.check_lock()?;
         match &bytes {
-            Some(bytes) => {
-                durable::replace(path, bytes, control.origin.as_ref())?;
+            Some(bytes) => durable::replace(path, bytes, control.origin.as_ref())?,
+            None => {
+                let failed = StateError::io("remove", path);
+                if durable::read(path).map_err(&failed)? != control.origin {
+                    return Err(StateError::Conflict(path.clone()));
+                }
+                let removed = std::fs::remove_file(path);
+                removed
+                    .and_then(|()| durable::sync_directory_of(path))
+                    .map_err(failed)?;
             }
-            None => self.remove_control(control)?,
         }
         control.origin = bytes;
         Ok(())
-    }
-
-    fn remove_control(&self, control: &Control) -> Result<(), StateError> {
-        let path = &self.store.paths.control;
-        let failed = StateError::io("remove", path);
-        let now = durable::read(path).map_err(&failed)?;
-        if now != control.origin {
-            return Err(StateError::Conflict(path.clone()));
-        }
-        std::fs::remove_file(path)
-            .and_then(|()| durable::sync_directory_of(path))
-            .map_err(failed)
     }
 }
 

@@ -1,12 +1,9 @@
 //! Findings about the files of a state, with remedies. Pure.
 
-use std::path::PathBuf;
-
 use super::schema::FORMAT_VERSION;
 use super::sources::{Found, Sources};
-use crate::base::text::{and_more, few, plural, plural_of};
+use crate::base::text::{few, plural, plural_of};
 use crate::base::words::words;
-use crate::store::state_file::StateError;
 
 /// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +28,8 @@ words! {
 }
 
 pub(super) const REPAIR: &str = "snbb-scheduler state repair";
+const REPAIR_OR_OWN_LOG: &str = "snbb-scheduler state repair; if this study is new and the log belongs to another one: \
+                                 set another log_file";
 
 #[derive(Default)]
 pub(super) struct Findings {
@@ -42,30 +41,38 @@ impl Findings {
     pub(super) fn of_files(sources: &Sources, tasks: usize) -> Self {
         let mut out = Self::default();
         state_file(sources, tasks, &mut out);
-        attempts_file(sources, &mut out);
+        let missing = "none: no task has an earlier attempt";
+        let attempts = out.read((Level::Error, "attempts file"), &sources.attempts, missing);
+        if let Some(contents) = attempts {
+            out.ok(
+                "attempts file",
+                plural(contents.rows.len(), "earlier attempt"),
+            );
+        }
         backup(sources, &mut out);
         journal(sources, &mut out);
         audit_log(sources, tasks, &mut out);
         out
     }
 
+    /// Without a remedy, `todo` is empty.
     pub(super) fn add(
         &mut self,
         level: Level,
         part: &'static str,
-        text: String,
-        todo: Option<&str>,
+        text: impl Into<String>,
+        todo: &str,
     ) {
         self.list.push(Finding {
             level,
             part,
-            text,
-            todo: todo.map(str::to_owned),
+            text: text.into(),
+            todo: Some(todo.to_owned()).filter(|todo| !todo.is_empty()),
         });
     }
 
     pub(super) fn ok(&mut self, part: &'static str, text: impl Into<String>) {
-        self.add(Level::Ok, part, text.into(), None);
+        self.add(Level::Ok, part, text, "");
     }
 
     /// The contents of a file, or a finding why there are none. `missing` explains a missing file.
@@ -78,35 +85,16 @@ impl Findings {
         match found {
             Found::Read(contents) => return Some(contents),
             Found::Missing => self.ok(part, missing),
-            Found::Damaged { error, .. } => self.add(level, part, error.to_string(), Some(REPAIR)),
-            Found::Unusable(error) => self.unusable(level, part, error),
+            Found::Damaged { error, .. } => self.add(level, part, error.to_string(), REPAIR),
+            Found::Unusable(error) => {
+                let hint = error.hint().unwrap_or_default();
+                self.add(level, part, error.to_string(), &hint);
+            }
         }
         None
     }
 
-    fn unusable(&mut self, level: Level, part: &'static str, error: &StateError) {
-        self.add(level, part, error.to_string(), error.hint().as_deref());
-    }
-
-    /// Adds one finding for everything that breaks a rule; false if nothing does.
-    pub(super) fn broken(
-        &mut self,
-        level: Level,
-        part: &'static str,
-        what: &str,
-        todo: &str,
-        broken: &[String],
-    ) -> bool {
-        let shown = broken.get(..3).unwrap_or(broken);
-        let more = and_more(broken.len(), 3);
-        let text = format!("{what}: {}{more}", shown.join("; "));
-        if !broken.is_empty() {
-            self.add(level, part, text, Some(todo));
-        }
-        !broken.is_empty()
-    }
-
-    /// Like [`Self::broken`], but adds `fine` if nothing breaks the rule.
+    /// Adds one finding for everything that breaks a rule, or `fine` if nothing does.
     pub(super) fn rule(
         &mut self,
         (level, part): (Level, &'static str),
@@ -115,9 +103,10 @@ impl Findings {
         todo: &str,
         broken: &[String],
     ) {
-        if !self.broken(level, part, what, todo, broken) {
-            self.ok(part, fine);
+        if broken.is_empty() {
+            return self.ok(part, fine);
         }
+        self.add(level, part, format!("{what}: {}", few(broken, 3)), todo);
     }
 }
 
@@ -128,29 +117,22 @@ fn lines(numbers: impl Iterator<Item = usize>) -> String {
     format!("{word} {}", few(&numbers, 3))
 }
 
-const REPAIR_OR_OWN_LOG: &str = "snbb-scheduler state repair; if this study is new and the log belongs to another one: \
-                                 set another log_file";
-
 fn state_file(sources: &Sources, tasks: usize, out: &mut Findings) {
     let part = "state file";
     let path = sources.paths.state.display();
-    let is_only_log = sources.backup.is_missing() && sources.attempts.is_missing();
-    if sources.state.is_missing() && (tasks > 0 || !is_only_log) {
-        let todo = match is_only_log && sources.journal.is_missing() {
-            true => REPAIR_OR_OWN_LOG,
-            false => REPAIR,
-        };
+    let has_copies = !sources.backup.is_missing() || !sources.attempts.is_missing();
+    if sources.state.is_missing() && (tasks > 0 || has_copies) {
         let tasks = plural(tasks, "task");
         let text = format!("{path} is missing, but the other files or the audit log have {tasks}");
-        out.add(Level::Error, part, text, Some(todo));
-        return;
+        return out.add(Level::Error, part, text, REPAIR_OR_OWN_LOG);
     }
     let missing = format!("{path} does not exist yet; the first run creates it");
     let Some(contents) = out.read((Level::Error, part), &sources.state, &missing) else {
         return;
     };
     let rows = plural(contents.rows.len(), "row");
-    match contents.meta.format_version {
+    let meta = &contents.meta;
+    match meta.format_version {
         0 => out.ok(
             part,
             format!("{rows}; written by another program; the next save converts it"),
@@ -159,30 +141,19 @@ fn state_file(sources: &Sources, tasks: usize, out: &mut Findings) {
             Level::Warning,
             part,
             format!("{rows}; in format version {version}, but this program writes version {FORMAT_VERSION}"),
-            Some("use the newer snbb-scheduler that wrote the file"),
+            "use the newer snbb-scheduler that wrote the file",
         ),
         _ => out.ok(
             part,
-            format!(
-                "{rows}, saved {}, with a correct hash",
-                plural(usize::try_from(contents.meta.generation).unwrap_or(usize::MAX), "time")
-            ),
+            format!("{rows}, save {}, with a correct hash", meta.generation),
         ),
     }
-    if contents.meta.begun_anew.is_some() {
+    if meta.begun_anew.is_some() {
         let text = "it was started anew after the file was lost: earlier failures and attempts are missing";
-        out.add(Level::Warning, part, text.to_owned(), Some(REPAIR));
+        out.add(Level::Warning, part, text, REPAIR);
     }
     for warning in &contents.warnings {
-        out.add(Level::Warning, part, warning.clone(), None);
-    }
-}
-
-fn attempts_file(sources: &Sources, out: &mut Findings) {
-    let part = "attempts file";
-    let missing = "none: no task has an earlier attempt";
-    if let Some(contents) = out.read((Level::Error, part), &sources.attempts, missing) {
-        out.ok(part, plural(contents.rows.len(), "earlier attempt"));
+        out.add(Level::Warning, part, warning, "");
     }
 }
 
@@ -190,8 +161,7 @@ fn backup(sources: &Sources, out: &mut Findings) {
     let part = "backup";
     if let Found::Damaged { error, .. } = &sources.backup {
         let todo = "nothing if the state file is intact: the next save replaces the backup";
-        out.add(Level::Warning, part, error.to_string(), Some(todo));
-        return;
+        return out.add(Level::Warning, part, error.to_string(), todo);
     }
     let Some(backup) = out.read((Level::Warning, part), &sources.backup, "none yet") else {
         return;
@@ -204,7 +174,7 @@ fn backup(sources: &Sources, out: &mut Findings) {
                 "it is newer than the state file (save {} and save {}): the state file was deleted or replaced by an older one",
                 backup.meta.generation, state.meta.generation
             ),
-            Some(REPAIR),
+            REPAIR,
         ),
         None => out.ok(part, plural(backup.rows.len(), "row")),
     }
@@ -232,7 +202,7 @@ fn journal(sources: &Sources, out: &mut Findings) {
                 sources.paths.journal.display(),
                 lines(salvaged.damaged.iter().map(|(line, _)| *line)),
             ),
-            Some(REPAIR),
+            REPAIR,
         ),
     }
 }
@@ -242,44 +212,36 @@ fn audit_log(sources: &Sources, tasks: usize, out: &mut Findings) {
     let path = sources.audit_path.display();
     if let Some(other_studies) = &sources.other_studies {
         let names: Vec<&str> = other_studies.projects.iter().map(String::as_str).collect();
-        out.add(
-            Level::Warning,
-            part,
-            format!(
-                "{path} also has {} of other studies (project {}), which are ignored",
-                plural(other_studies.events, "event"),
-                names.join(", ")
-            ),
-            Some("set a different log_file for each study"),
+        let (events, names) = (plural(other_studies.events, "event"), names.join(", "));
+        let text = format!(
+            "{path} also has {events} of other studies (project {names}), which are ignored"
         );
+        let todo = "set a different log_file for each study";
+        out.add(Level::Warning, part, text, todo);
     }
     if sources.audit.is_missing() && tasks > 0 {
         let text = format!("{path} does not exist: without it, less can be rebuilt");
-        let todo = "check log_file in the configuration";
-        out.add(Level::Warning, part, text, Some(todo));
-        return;
+        return out.add(
+            Level::Warning,
+            part,
+            text,
+            "check log_file in the configuration",
+        );
     }
     let Some(contents) = out.read((Level::Warning, part), &sources.audit, "none yet") else {
         return;
     };
     for (path, error) in &contents.bad_archives {
-        out.add(
-            Level::Warning,
-            part,
-            format!("the archive {} cannot be read: {error}", path.display()),
-            Some("restore it from your own backup, or move it away: the other files have its rows"),
-        );
+        let text = format!("the archive {} cannot be read: {error}", path.display());
+        let todo =
+            "restore it from your own backup, or move it away: the other files have its rows";
+        out.add(Level::Warning, part, text, todo);
     }
     if !contents.bad_lines.is_empty() {
-        out.add(
-            Level::Warning,
-            part,
-            format!(
-                "{} of the audit log {path} cannot be read",
-                lines(contents.bad_lines.iter().copied())
-            ),
-            Some("nothing: a command that was killed while writing leaves such a line, and readers skip it"),
-        );
+        let lines = lines(contents.bad_lines.iter().copied());
+        let todo = "nothing: a command that was killed while writing leaves such a line, and readers skip it";
+        let text = format!("{lines} of the audit log {path} cannot be read");
+        out.add(Level::Warning, part, text, todo);
     } else if contents.bad_archives.is_empty() {
         out.ok(part, plural(contents.records.len(), "task event"));
     }
@@ -293,28 +255,16 @@ pub(super) fn control_file(sources: &Sources, out: &mut Findings) {
     }
 }
 
-pub(super) fn leftovers(sources: &Sources, out: &mut Findings) {
-    let names = |paths: &[PathBuf]| -> Vec<String> {
-        let names = paths.iter().filter_map(|path| path.file_name());
-        names
-            .map(|name| name.to_string_lossy().into_owned())
-            .collect()
-    };
+pub(super) fn temporary_files(sources: &Sources, out: &mut Findings) {
+    let names = sources.temporary.iter().filter_map(|path| path.file_name());
+    let names: Vec<String> = names
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect();
     out.rule(
         (Level::Warning, "temporary files"),
         "none",
         "files of commands that are writing now or were killed",
         "nothing: a save removes them after a day",
-        &names(&sources.temporary),
+        &names,
     );
-    if !sources.kept.is_empty() {
-        out.ok(
-            "kept files",
-            format!(
-                "{} that a repair set aside: {}",
-                plural(sources.kept.len(), "damaged file"),
-                names(&sources.kept).join(", ")
-            ),
-        );
-    }
 }

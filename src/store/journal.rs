@@ -9,7 +9,6 @@
 //! are then in both, and [`replay()`] applies nothing twice. Each fold removes the journal once the rows are saved
 //! ([`crate::store::state_file::LockedStore::save`]); a run then begins a new one with its remaining intents.
 
-mod error;
 mod line;
 mod replay;
 #[cfg(test)]
@@ -25,8 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-pub use error::JournalError;
-pub use replay::{Replayed, SubmissionState, replay};
+pub use replay::{is_later, replay};
 
 use crate::base::durable;
 use crate::base::regular::{FileError, open_for_appending, require_regular};
@@ -34,13 +32,71 @@ use crate::model::job::JobId;
 use crate::model::state::table::Metadata;
 use crate::model::state::{RetryState, TaskKey};
 
-/// The readable part of a damaged journal.
+/// The readable part of a journal.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Salvaged {
-    /// All readable lines, including those after a damaged one.
+    /// All readable lines; if there is damage, also those after it.
     pub entries: Vec<Entry>,
     /// Numbers of damaged lines, from 1, with the problem. A line that a crash cut is not damaged.
     pub damaged: Vec<(usize, String)>,
+    /// Length of the complete lines at the start, in bytes.
+    pub(crate) complete: usize,
+    /// True if the last line is complete except for its newline.
+    pub(crate) lacks_newline: bool,
+}
+
+impl Salvaged {
+    fn require_intact(self, path: &Path) -> Result<Self, JournalError> {
+        match self.damaged.first() {
+            None => Ok(self),
+            Some((line, problem)) => Err(JournalError::Damaged {
+                path: path.to_owned(),
+                line: *line,
+                problem: problem.clone(),
+            }),
+        }
+    }
+}
+
+/// Why the journal cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    #[error(transparent)]
+    Io(#[from] FileError),
+    /// The entries may not be on disk, so nothing may rely on them.
+    #[error("{0}; nothing was submitted after this")]
+    NotRecorded(FileError),
+    #[error("the journal {} had an error earlier in this run, so nothing more was written to it", .0.display())]
+    FailedBefore(PathBuf),
+    #[error("the journal {} was removed or replaced by another process; nothing was submitted after this", .0.display())]
+    Replaced(PathBuf),
+    #[error("another process writes to the journal {} at the same time; nothing was submitted after this", .0.display())]
+    Shared(PathBuf),
+    #[error("the journal {} is damaged at line {line}: {problem}", .path.display())]
+    Damaged {
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        problem: String,
+    },
+}
+
+impl JournalError {
+    /// How to fix it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Io(error) | Self::NotRecorded(error) => durable::hint(&error.source).unwrap_or(
+                "check the file system of the state file and run again; earlier entries are kept",
+            ),
+            Self::FailedBefore(_) => "see the first error of this run",
+            Self::Replaced(_) | Self::Shared(_) => {
+                "wait for the other process to end and run again; locks do not work between the two"
+            }
+            Self::Damaged { .. } => {
+                "run `snbb-scheduler state repair` to see what can be rebuilt; keep the file, since it may list jobs that Slurm accepted"
+            }
+        }
+    }
 }
 
 /// One line of the journal.
@@ -222,7 +278,7 @@ impl Journal {
         }
         let (written, outcome) = write_counting(&mut self.file, &text);
         // Also if a full disk cut the line: these bytes are not another process's.
-        self.grow(written);
+        self.extent.size.fetch_add(written, Ordering::Relaxed);
         outcome.map_err(not_recorded("write to"))?;
         self.file.sync_data().map_err(not_recorded("sync"))?;
         // Shorter: another process found the line half written, and removed it as the end of a crash.
@@ -232,10 +288,6 @@ impl Journal {
             return Err(JournalError::Replaced(path.clone()));
         }
         Ok(())
-    }
-
-    fn grow(&self, bytes: u64) {
-        self.extent.size.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// The metadata of the file at the path; `None` if it is not the open one.
@@ -250,7 +302,7 @@ impl Journal {
         let path = &self.path;
         let read = self.file.read_to_end(&mut bytes);
         read.map_err(FileError::of("read", path))?;
-        let found = line::scan(&bytes).map_err(|damage| damage.at(path))?;
+        let found = line::scan(&bytes).require_intact(path)?;
         let complete = found.complete as u64;
         self.extent.size.store(complete, Ordering::Relaxed);
         if found.complete < bytes.len() {
@@ -265,7 +317,7 @@ impl Journal {
         if found.lacks_newline {
             let written = self.file.write_all(b"\n");
             written.map_err(FileError::of("write to", path))?;
-            self.grow(1);
+            self.extent.size.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -291,19 +343,12 @@ fn write_counting(file: &mut File, bytes: &[u8]) -> (u64, io::Result<()>) {
 /// Reads all entries. A missing file has none, an end that a crash cut is ignored, and any other
 /// unreadable line is an error.
 pub fn read(path: &Path) -> Result<Vec<Entry>, JournalError> {
-    let bytes = durable::read(path).map_err(FileError::of("read", path))?;
-    let found = line::scan(&bytes.unwrap_or_default()).map_err(|damage| damage.at(path))?;
-    Ok(found.entries)
+    let found = salvage(path)?.unwrap_or_default();
+    Ok(found.require_intact(path)?.entries)
 }
 
 /// Reads all readable entries and skips damage; `None` without a file.
 pub fn salvage(path: &Path) -> Result<Option<Salvaged>, JournalError> {
     let bytes = durable::read(path).map_err(FileError::of("read", path))?;
-    Ok(bytes.map(|bytes| match line::scan(&bytes) {
-        Ok(found) => Salvaged {
-            entries: found.entries,
-            damaged: Vec::new(),
-        },
-        Err(_) => line::salvage(&bytes),
-    }))
+    Ok(bytes.map(|bytes| line::scan(&bytes)))
 }

@@ -10,5 +10,4 @@ pub mod repair;
 pub mod schema;
 pub mod sources;
 pub mod state_file;
-pub mod traces;
 pub mod verify;

@@ -7,12 +7,13 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::audit_log::purge as events;
-use super::audit_log::purge::without_label;
+use serde_json::Value;
+
+use super::audit_log::archive;
 use super::state_file::{LockedStore, StateError, Store};
 use crate::base::durable;
 use crate::base::regular::if_exists;
-use crate::model::bids::SubjectLabel;
+use crate::model::bids::{SubjectLabel, is_of_label};
 use crate::model::state::{State, TaskKey, TaskRow};
 
 /// The subject to remove, and the audit log.
@@ -29,7 +30,7 @@ pub struct SubjectData {
     pub attempts: usize,
     /// Lines of the audit log and its archives.
     pub events: usize,
-    logs: Vec<events::Rewritten>,
+    logs: Vec<Text>,
     /// Texts that contain the label.
     pub texts: Vec<Text>,
     /// Copies that repairs and killed commands left. They may contain anything, so all are removed.
@@ -80,16 +81,13 @@ impl Purge<'_> {
                 .filter(|row| is_subject(&row.key))
                 .count()
         });
-        let rows = state
-            .rows()
-            .iter()
-            .filter(|row| is_subject(&row.key))
-            .count();
-        let logs = events::without(self.log, self.subject)?;
+        let rows = state.rows().iter();
+        let rows = rows.filter(|row| is_subject(&row.key)).count();
+        let (events, logs) = without(self.log, self.subject)?;
         Ok(SubjectData {
             rows: rows.max(backup),
             attempts: earlier,
-            events: logs.iter().map(|file| file.events).sum(),
+            events,
             logs,
             texts: self.texts(store)?,
             copies: self.copies(store),
@@ -117,13 +115,13 @@ impl Purge<'_> {
         }
         locked.save(state)?;
         locked.forget_earlier(&|row| *row.key.subject == *self.subject.as_str())?;
-        for file in &held.logs {
+        for (path, before, after) in held.logs.iter().chain(&held.texts) {
             locked.check_lock()?;
-            file.write()?;
-        }
-        for (path, before, after) in &held.texts {
-            locked.check_lock()?;
-            durable::replace(path, after, Some(before))?;
+            match after.is_empty() && path.extension() == Some(OsStr::new("gz")) {
+                // An archive without events.
+                true => std::fs::remove_file(path).map_err(StateError::io("remove", path))?,
+                false => archive::rewrite(path, before, after)?,
+            }
         }
         for path in &held.copies {
             if_exists(std::fs::remove_file(path)).map_err(StateError::io("remove", path))?;
@@ -151,12 +149,11 @@ impl Purge<'_> {
 
     fn copies(&self, store: &Store) -> Vec<PathBuf> {
         let paths = &store.paths;
-        let mut files = vec![paths.state.as_path()];
-        files.extend(paths.beside().map(PathBuf::as_path));
         let log = std::fs::canonicalize(self.log).unwrap_or_else(|_| self.log.to_owned());
+        let mut files = vec![paths.state.as_path(), &log];
+        files.extend(paths.beside().map(PathBuf::as_path));
         let (temporary, kept) = durable::list_leftovers(&files);
-        let (of_log, kept_of_log) = durable::list_leftovers(&[&log]);
-        let mut all = [temporary, kept, of_log, kept_of_log].concat();
+        let mut all = [temporary, kept].concat();
         all.sort();
         all.dedup();
         all
@@ -173,4 +170,95 @@ fn files_below(directory: &Path) -> Vec<PathBuf> {
         .filter(|entry| entry.file_type().is_file())
         .map(walkdir::DirEntry::into_path)
         .collect()
+}
+
+/// The log and its archives, except those that do not contain the subject, and the number of lines to remove or change.
+///
+/// # Errors
+/// A file that cannot be read.
+fn without(log: &Path, subject: &SubjectLabel) -> Result<(usize, Vec<Text>), StateError> {
+    let archives =
+        archive::archives_of(log).map_err(StateError::io("list the archives of", log))?;
+    let log = std::fs::canonicalize(log).unwrap_or_else(|_| log.to_owned());
+    let (mut count, mut found) = (0, Vec::new());
+    let mut files = vec![(log, false)];
+    files.extend(archives.into_iter().map(|path| (path, true)));
+    for (path, is_archive) in files {
+        let Some(before) = durable::read(&path).map_err(StateError::io("read", &path))? else {
+            continue;
+        };
+        let text = match is_archive {
+            true => archive::unpack(&before).map_err(StateError::io("unpack", &path))?,
+            false => before.clone(),
+        };
+        let mut after = Vec::with_capacity(text.len());
+        let mut events = 0;
+        for line in text.split_inclusive(|&byte| byte == b'\n') {
+            match without_label(line, subject) {
+                None => after.extend_from_slice(line),
+                Some(other) => {
+                    events += 1;
+                    // A line about another subject is kept, without this subject's label.
+                    let event: Option<Value> = serde_json::from_slice(line).ok();
+                    let named = event
+                        .as_ref()
+                        .and_then(|event| event.get("subject")?.as_str());
+                    if named != Some(subject.as_str()) {
+                        after.extend(other);
+                    }
+                }
+            }
+        }
+        if events > 0 {
+            count += events;
+            if is_archive && !after.is_empty() {
+                after = archive::pack(&after).map_err(StateError::io("write", &path))?;
+            }
+            found.push((path, before, after));
+        }
+    }
+    Ok((count, found))
+}
+
+/// The text with a subject's label masked: `sub-0001` becomes `sub-xxxx`. `None` if the label is not in the text.
+/// Longer labels that contain it are not masked.
+fn without_label(text: &[u8], subject: &SubjectLabel) -> Option<Vec<u8>> {
+    let label = subject.as_str().as_bytes();
+    let is_letter = |at: Option<&u8>| at.is_some_and(|&at| is_of_label(at.into()));
+    let pattern = regex::bytes::Regex::new(&regex::escape(subject.as_str())).ok()?;
+    let places: Vec<usize> = pattern
+        .find_iter(text)
+        .map(|found| found.start())
+        .filter(|&at| {
+            let before = at.checked_sub(1).and_then(|at| text.get(at));
+            !is_letter(before) && !is_letter(text.get(at + label.len()))
+        })
+        .collect();
+    if places.is_empty() {
+        return None;
+    }
+    let mut after = text.to_vec();
+    for at in places {
+        let own = at + SubjectLabel::PREFIX.len()..at + label.len();
+        after.get_mut(own)?.fill(b'x');
+    }
+    Some(after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_exact_label_is_masked() {
+        let subject = SubjectLabel::new("sub-01").unwrap();
+        let without = |text: &str| {
+            without_label(text.as_bytes(), &subject).map(|text| String::from_utf8(text).unwrap())
+        };
+        assert_eq!(
+            without("fmriprep_sub-01_ses-2 /bids/sub-01/x sub-01,sub-01").unwrap(),
+            "fmriprep_sub-xx_ses-2 /bids/sub-xx/x sub-xx,sub-xx"
+        );
+        assert_eq!(without("sub-010 xsub-01 sub-0 sub-01+2 01"), None);
+    }
 }

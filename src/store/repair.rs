@@ -65,7 +65,6 @@ impl Rebuilt {
 
 pub fn rebuild(sources: &Sources) -> Rebuilt {
     let mut merge = Merge::begin(sources);
-    merge.take_backup(sources);
     let entries: &[Entry] = sources
         .journal
         .read()
@@ -77,7 +76,10 @@ pub fn rebuild(sources: &Sources) -> Rebuilt {
         .map_or(&[][..], |contents| &contents.records);
     let tasks = history::replay(records);
     merge.take_attempts(sources, &tasks);
-    merge.take_history(&tasks);
+    tasks
+        .values()
+        .flatten()
+        .for_each(|attempt| merge.take_attempt(attempt));
     // Results whose intent is damaged find the row that came from the log.
     merge.take_journal(entries);
     let meta = &mut merge.out.state.meta;
@@ -106,12 +108,10 @@ pub fn is_same(a: &TaskRow, b: &TaskRow) -> bool {
     }
 }
 
-/// True if `a` is a later attempt than `b`.
-fn is_later(a: &TaskRow, b: &TaskRow) -> bool {
-    match (a.attempt, b.attempt) {
-        (Some(a), Some(b)) if a != b => a > b,
-        _ => a.submitted_at > b.submitted_at,
-    }
+/// The attempt of a row in the audit log.
+fn logged<'a>(row: &TaskRow, tasks: &'a BTreeMap<TaskKey, Vec<Attempt>>) -> Option<&'a Attempt> {
+    let mut attempts = tasks.get(&row.key)?.iter();
+    attempts.find(|attempt| is_same(&attempt.row, row))
 }
 
 /// Merges the values of a later event into a row; other values stay.
@@ -164,10 +164,7 @@ fn replace(out: &mut Rebuilt, row: TaskRow) {
 fn fixed(row: &TaskRow, tasks: &BTreeMap<TaskKey, Vec<Attempt>>) -> Option<TaskRow> {
     let mut fixed = row.clone();
     if row.is_in_flight() && row.job_id.is_none() && !row.is_in_doubt() {
-        let logged = tasks
-            .get(&row.key)
-            .and_then(|attempts| attempts.iter().find(|a| is_same(&a.row, row)));
-        match logged.and_then(|a| a.row.job_id.clone()) {
+        match logged(row, tasks).and_then(|a| a.row.job_id.clone()) {
             Some(id) => fixed.job_id = Some(id),
             None if row.submission_id.is_some() => {
                 fixed.status = TaskStatus::Pending;
@@ -204,13 +201,8 @@ pub fn shared_jobs(rows: &[TaskRow]) -> impl Iterator<Item = (&JobId, Vec<&TaskR
 fn with_shared_jobs(out: &Rebuilt, tasks: &BTreeMap<TaskKey, Vec<Attempt>>) -> Vec<TaskRow> {
     let mut found = Vec::new();
     for (_, mut rows) in shared_jobs(out.state.rows()) {
-        let is_logged = |row: &TaskRow| {
-            tasks.get(&row.key).is_some_and(|attempts| {
-                attempts
-                    .iter()
-                    .any(|a| is_same(&a.row, row) && a.row.job_id == row.job_id)
-            })
-        };
+        let is_logged =
+            |row: &TaskRow| logged(row, tasks).is_some_and(|a| a.row.job_id == row.job_id);
         rows.sort_by_key(|row| (is_logged(row), row.submitted_at));
         rows.pop();
         found.extend(

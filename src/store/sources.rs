@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::audit_log;
+use super::audit_log::{self, EventKind, Record, project_of};
 use super::control::Control;
 use super::journal::{self, Salvaged};
 use super::schema::{Contents, file};
@@ -30,8 +30,6 @@ pub struct Sources {
     pub other_studies: Option<audit_log::OtherStudies>,
     /// Temporary files of processes that are writing now or were killed.
     pub temporary: Vec<PathBuf>,
-    /// Damaged files that earlier repairs kept.
-    pub kept: Vec<PathBuf>,
 }
 
 /// The contents of a file, or why there are none.
@@ -90,16 +88,16 @@ impl Sources {
     /// Reads all files. A writer appends to the audit log, then to the journal, then replaces the
     /// attempts and the state; read in that order (the attempts last), nothing is missed.
     pub fn read(store: &Store, audit_path: &Path) -> Self {
-        let mut tries = 1;
-        loop {
-            let sources = Self::read_once(store, audit_path);
+        let mut sources = Self::read_once(store, audit_path);
+        for _ in 1..TRIES {
             let is_same = matches!(sources.state, Found::Unusable(_))
                 || identity_of(&store.paths.state).as_ref() == sources.state.identity();
-            if is_same || tries == TRIES {
-                return sources;
+            if is_same {
+                break;
             }
-            tries += 1;
+            sources = Self::read_once(store, audit_path);
         }
+        sources
     }
 
     /// Removes the events of other studies that write to the same log. `project` is this study's word if no file
@@ -135,7 +133,7 @@ impl Sources {
             Err(error) => Found::Unusable(StateError::io("read", audit_path)(error)),
         };
         let (journal, journal_mark) = read_journal(store);
-        let (temporary, kept) = durable::list_leftovers(&[
+        let (temporary, _) = durable::list_leftovers(&[
             &paths.state,
             &paths.backup,
             &paths.attempts,
@@ -159,7 +157,6 @@ impl Sources {
             paths: paths.clone(),
             audit_path: audit_path.to_owned(),
             temporary,
-            kept,
         }
     }
 
@@ -206,6 +203,35 @@ impl Sources {
         }
         Ok(self)
     }
+}
+
+/// The first file that an earlier state left, with a description. `is_known` is true for a configured procedure,
+/// `project` marks this study's jobs: several studies may share an audit log.
+pub fn find_traces(
+    store: &Store,
+    log: &Path,
+    project: &str,
+    is_known: &dyn Fn(&str) -> bool,
+) -> Option<(&'static str, PathBuf)> {
+    let paths = &store.paths;
+    let files = [
+        ("its backup", &paths.backup),
+        ("its attempts file", &paths.attempts),
+        ("its journal", &paths.journal),
+    ];
+    let exists = |path: &PathBuf| path.symlink_metadata().is_ok();
+    if let Some((what, path)) = files.into_iter().find(|(_, path)| exists(path)) {
+        return Some((what, path.clone()));
+    }
+    // `state verify` reports an unreadable log.
+    let contents = audit_log::read(log).ok()??;
+    let is_ours = |record: &Record| {
+        matches!(record.kind, EventKind::Submitted | EventKind::Adopted)
+            && is_known(&record.key.procedure)
+            && project_of(record).is_none_or(|of| is_same_study(&of, project))
+    };
+    let has_jobs = contents.records.iter().any(is_ours);
+    has_jobs.then(|| ("an audit log with its jobs", log.to_owned()))
 }
 
 fn load(store: &Store, path: &Path) -> Found<Contents> {

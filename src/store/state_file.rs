@@ -9,22 +9,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use super::journal::{self, Entry, Extent};
+use super::journal::{self, Entry, Extent, JournalError};
 use super::lock::{Lock, LockError};
-use super::schema;
-use super::schema::{Contents, FORMAT_VERSION};
-use crate::base::durable;
-use crate::base::durable::{ReplaceError, Replacement};
+use super::schema::{self, Contents, FORMAT_VERSION, ReadError};
+use crate::base::durable::{self, ReplaceError};
 use crate::base::regular::{FileError, if_exists, is_local};
-use crate::model::state::table::{Identity, Metadata, Origin};
+use crate::base::sys;
+use crate::model::state::table::{Metadata, Origin};
 use crate::model::state::{State, TaskRow};
 
-mod attempts;
-mod error;
 mod locked;
 mod paths;
 
-pub use error::StateError;
 pub use locked::Rebuilding;
 pub use paths::StatePaths;
 pub(crate) use paths::resolve;
@@ -53,6 +49,101 @@ struct Opened {
 
 /// Inode and length: a journal only grows.
 type JournalMark = (u64, u64);
+
+/// An error of a file of the state.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    #[error(transparent)]
+    Io(#[from] FileError),
+    #[error("{} is damaged: {error}", .path.display())]
+    Damaged { path: PathBuf, error: ReadError },
+    #[error("cannot read {} as a state file: {error}", .path.display())]
+    NotUnderstood { path: PathBuf, error: ReadError },
+    #[error("{} was changed by another process meanwhile; nothing was overwritten", .0.display())]
+    Conflict(PathBuf),
+    /// All rows were saved.
+    #[error("another process wrote to {} at the same time; the file was kept for the next run", .0.display())]
+    Shared(PathBuf),
+    #[error("{} belongs to {}, but this command runs as {}", .path.display(), sys::user(*.owner), sys::user(*.user))]
+    OtherOwner {
+        path: PathBuf,
+        owner: u32,
+        user: u32,
+    },
+    #[error("{} is a file of git-annex", .0.display())]
+    Annexed(PathBuf),
+    /// The files are in order, but this command must not use them.
+    #[error("{text}")]
+    Refused { text: String, hint: String },
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    #[error(transparent)]
+    Lock(#[from] LockError),
+}
+
+impl StateError {
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl Fn(io::Error) -> Self {
+        let failed = FileError::of(action, path);
+        move |source| failed(source).into()
+    }
+
+    pub(crate) fn refused(text: String, hint: impl Into<String>) -> Self {
+        let hint = hint.into();
+        Self::Refused { text, hint }
+    }
+
+    /// How to fix it.
+    pub fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::Io(error) => match error.source.kind() {
+                io::ErrorKind::IsADirectory => "state_file must be a file",
+                _ => durable::hint(&error.source)?,
+            },
+            Self::Damaged { path, .. } if !is_local(path) => {
+                return Some(format!(
+                    "run again in a minute, because another node may have just replaced it; if it stays damaged: {DAMAGE_HINT}"
+                ));
+            }
+            Self::Damaged { .. } => DAMAGE_HINT,
+            Self::NotUnderstood { path, .. } => {
+                return Some(format!(
+                    "correct {} with the program that wrote it (for example pandas); it was not changed",
+                    path.display()
+                ));
+            }
+            Self::Conflict(_) => "run the command again",
+            Self::Shared(_) => {
+                "run snbb-scheduler on one host only, since locks do not work between these processes; then run again (nothing is lost)"
+            }
+            Self::OtherOwner { .. } => {
+                "run the command as that user, or add --as-owner to continue anyway (Slurm may hide the owner's jobs from you)"
+            }
+            Self::Annexed(path) => {
+                return Some(format!(
+                    "run `git annex unlock {}`, since git-annex files must not change, and add the state's files to .gitignore",
+                    path.display()
+                ));
+            }
+            Self::Refused { hint, .. } => hint,
+            Self::Journal(error) => error.hint(),
+            Self::Lock(error) => error.hint(),
+        };
+        Some(hint.to_owned())
+    }
+}
+
+impl From<ReplaceError> for StateError {
+    fn from(error: ReplaceError) -> Self {
+        match error {
+            ReplaceError::Changed(path) => Self::Conflict(path),
+            ReplaceError::Io { error, .. } => Self::Io(error),
+        }
+    }
+}
+
+/// The remedy for a damaged file.
+const DAMAGE_HINT: &str = "run `snbb-scheduler state repair` to see what can be rebuilt from its backup, \
+     the journal, the audit log and Slurm; the file was not changed";
 
 /// Number of tries of a reader while a writer replaces the files.
 const TRIES: usize = 3;
@@ -199,7 +290,14 @@ impl Store {
                 {
                     std::thread::sleep(Duration::from_millis(500));
                 }
-                result => return result.map(Some).map_err(|error| explain(path, error)),
+                Ok(contents) => return Ok(Some(contents)),
+                Err(error) => {
+                    let path = path.to_owned();
+                    return Err(match error.is_damage() {
+                        true => StateError::Damaged { path, error },
+                        false => StateError::NotUnderstood { path, error },
+                    });
+                }
             }
         }
     }
@@ -224,16 +322,18 @@ impl Store {
 pub fn check_original(store: &Store, meta: &Metadata) -> Result<(), StateError> {
     let paths = &store.paths;
     match store.original(meta) {
-        Some(original) => Err(StateError::Copied {
-            path: match paths.state.symlink_metadata() {
-                Ok(_) => paths.state.clone(),
-                Err(_) => paths.journal.clone(),
-            },
-            files: [&paths.state, &paths.backup, &paths.journal]
-                .map(|path| path.display().to_string())
-                .join(", "),
-            original,
-        }),
+        Some(original) => {
+            let original = original.display();
+            let files = [&paths.state, &paths.backup, &paths.journal];
+            let [state, backup, journal] = files.map(|path| path.display());
+            Err(StateError::refused(
+                format!("{state} is a copy of {original}, and its jobs belong to the study there"),
+                format!(
+                    "to continue that study here, move {original} away; to start a new study here, remove {state}, \
+                     {backup}, {journal}"
+                ),
+            ))
+        }
         None => Ok(()),
     }
 }
@@ -252,48 +352,15 @@ pub fn check_owner(paths: &StatePaths, meta: &Metadata, user: u32) -> Result<(),
 
 fn refuse_newer(path: &Path, meta: &Metadata) -> Result<(), StateError> {
     if meta.format_version > FORMAT_VERSION {
-        return Err(StateError::Newer {
-            path: path.to_owned(),
-            found: meta.format_version,
-        });
+        let (path, found) = (path.display(), meta.format_version);
+        return Err(StateError::refused(
+            format!(
+                "{path} has format version {found}, but this program writes version {FORMAT_VERSION}"
+            ),
+            "use the newer snbb-scheduler that wrote it; this version can read the file, but not write it",
+        ));
     }
     Ok(())
-}
-
-fn explain(path: &Path, error: schema::ReadError) -> StateError {
-    let path = path.to_owned();
-    match error.is_damage() {
-        true => StateError::Damaged { path, error },
-        false => StateError::NotUnderstood { path, error },
-    }
-}
-
-fn encode(
-    path: &Path,
-    rows: &[&TaskRow],
-    other_columns: Option<&arrow::record_batch::RecordBatch>,
-    meta: &Metadata,
-) -> Result<(Vec<u8>, Identity), StateError> {
-    schema::file::write(rows, other_columns, meta)
-        .map_err(|error| StateError::io("write", path)(io::Error::other(error)))
-}
-
-fn replace(
-    target: &Path,
-    backup: Option<&Path>,
-    bytes: &[u8],
-    before: Option<&Identity>,
-    after: &Identity,
-) -> Result<(), ReplaceError> {
-    Replacement {
-        target,
-        backup,
-        bytes,
-        before,
-        after,
-        identify: &schema::file::identify,
-    }
-    .run()
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! Checks that every file is readable, every row follows the rules, and nothing is missing. Pure.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
-use super::findings::{Findings, REPAIR, control_file, leftovers};
+use super::findings::{Findings, REPAIR, control_file, temporary_files};
 use super::repair::{self, Origin, Rebuilt};
 use super::schema::Contents;
 use super::sources::Sources;
-use crate::base::text::plural;
+use crate::base::text::{maybe, plural};
 use crate::model::state::{TaskKey, TaskRow};
 
 pub use super::findings::{Finding, Level};
@@ -24,7 +25,7 @@ pub fn verify(sources: &Sources) -> Vec<Finding> {
         check_rows(contents, attempts, &mut out);
         check_missing_rows(&rebuilt, &mut out);
     }
-    leftovers(sources, &mut out);
+    temporary_files(sources, &mut out);
     out.list
 }
 
@@ -39,32 +40,43 @@ fn check_rows(contents: &Contents, attempts: &[TaskRow], out: &mut Findings) {
     for row in rows {
         *by_task.entry(&row.key).or_default() += 1;
     }
-    let doubled: Vec<String> = by_task
-        .into_iter()
-        .filter(|(_, count)| *count > 1)
-        .map(|(key, count)| format!("{key} ({count} rows)"))
-        .collect();
+    by_task.retain(|_, count| *count > 1);
+    let doubled = by_task.into_iter();
+    let doubled = doubled.map(|(key, count)| format!("{key} ({count} rows)"));
+    let mut by_id: BTreeMap<&str, Vec<&TaskKey>> = BTreeMap::new();
+    for row in rows.iter().chain(attempts) {
+        if let Some(id) = row.submission_id.as_deref() {
+            let keys = by_id.entry(id).or_default();
+            // A crash between two saves leaves an attempt in both files.
+            if !keys.contains(&&row.key) {
+                keys.push(&row.key);
+            }
+        }
+    }
     out.rule(
         (level, "one row per task"),
         "each task has one row",
         "tasks with several rows",
         "nothing: the next save keeps the live or newest row and moves the others to the attempts \
          file",
-        &doubled,
+        &Vec::from_iter(doubled),
     );
     out.rule(
         (Level::Error, "job ids"),
         "no two rows in flight have the same job id",
         "jobs with several rows in flight",
         REPAIR,
-        &doubled_jobs(rows),
+        &texts(repair::shared_jobs(rows).map(|(id, rows)| {
+            let keys = rows.iter().map(|row| &row.key).collect();
+            (format!("job {id}"), keys)
+        })),
     );
     out.rule(
         (Level::Error, "submission ids"),
         "each belongs to one attempt",
         "submission ids of several tasks",
         "check the job's comment in Slurm, and correct the state file with pandas",
-        &doubled_submissions(rows.iter().chain(attempts)),
+        &texts(by_id.into_iter().filter(|(_, keys)| keys.len() > 1)),
     );
     let misfits: Vec<String> = rows
         .iter()
@@ -99,21 +111,17 @@ fn check_rows(contents: &Contents, attempts: &[TaskRow], out: &mut Findings) {
 fn check_missing_rows(rebuilt: &Rebuilt, out: &mut Findings) {
     let (mut live, mut ended) = (Vec::new(), Vec::new());
     for (key, origin) in &rebuilt.origins {
-        if !matches!(origin, Origin::AuditLog | Origin::Backup) {
-            continue;
-        }
-        let Some(row) = rebuilt.state.get(key) else {
-            continue;
-        };
-        let job = row
-            .job_id
-            .as_ref()
-            .map_or_else(String::new, |id| format!(", job {id}"));
-        let text = format!("{key} ({origin}{job})");
-        if row.is_in_flight() {
-            live.push(text);
-        } else {
-            ended.push(text);
+        let row = rebuilt.state.get(key);
+        let is_missing = matches!(origin, Origin::AuditLog | Origin::Backup);
+        if let Some(row) = row.filter(|_| is_missing) {
+            let text = format!(
+                "{key} ({origin}{})",
+                maybe(", job ", row.job_id.as_ref(), "")
+            );
+            match row.is_in_flight() {
+                true => live.push(text),
+                false => ended.push(text),
+            }
         }
     }
     out.rule(
@@ -123,54 +131,28 @@ fn check_missing_rows(rebuilt: &Rebuilt, out: &mut Findings) {
         REPAIR,
         &live,
     );
-    out.broken(
-        Level::Warning,
-        "submissions",
-        "ended attempts without a row",
-        "snbb-scheduler state repair, unless the rows were removed on purpose",
-        &ended,
-    );
-    if rebuilt.past > 0 {
-        out.add(
-            Level::Warning,
-            "submissions",
-            format!(
-                "{} of the audit log in no other file",
-                plural(rebuilt.past, "earlier attempt")
-            ),
-            Some("snbb-scheduler state repair, unless the attempts file was removed on purpose"),
+    if !ended.is_empty() {
+        out.rule(
+            (Level::Warning, "submissions"),
+            "",
+            "ended attempts without a row",
+            "snbb-scheduler state repair, unless the rows were removed on purpose",
+            &ended,
         );
     }
-}
-
-fn doubled_jobs(rows: &[TaskRow]) -> Vec<String> {
-    repair::shared_jobs(rows)
-        .map(|(id, rows)| {
-            let keys: Vec<&TaskKey> = rows.iter().map(|row| &row.key).collect();
-            format!("job {id} ({})", joined(&keys))
-        })
-        .collect()
-}
-
-fn doubled_submissions<'a>(rows: impl Iterator<Item = &'a TaskRow>) -> Vec<String> {
-    let mut by_id: BTreeMap<&str, Vec<&TaskKey>> = BTreeMap::new();
-    for row in rows {
-        if let Some(id) = row.submission_id.as_deref() {
-            let keys = by_id.entry(id).or_default();
-            // A crash between two saves leaves an attempt in both files.
-            if !keys.contains(&&row.key) {
-                keys.push(&row.key);
-            }
-        }
+    if rebuilt.past > 0 {
+        let earlier = plural(rebuilt.past, "earlier attempt");
+        let text = format!("{earlier} of the audit log in no other file");
+        let todo = "snbb-scheduler state repair, unless the attempts file was removed on purpose";
+        out.add(Level::Warning, "submissions", text, todo);
     }
-    by_id
-        .into_iter()
-        .filter(|(_, keys)| keys.len() > 1)
-        .map(|(id, keys)| format!("{id} ({})", joined(&keys)))
-        .collect()
 }
 
-fn joined(keys: &[&TaskKey]) -> String {
-    let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
-    keys.join(", ")
+/// What several tasks share, with these tasks.
+fn texts<'a>(shared: impl Iterator<Item = (impl Display, Vec<&'a TaskKey>)>) -> Vec<String> {
+    let text = |(what, keys): (_, Vec<&TaskKey>)| {
+        let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
+        format!("{what} ({})", keys.join(", "))
+    };
+    shared.map(text).collect()
 }

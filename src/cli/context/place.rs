@@ -15,7 +15,7 @@ use crate::gather::sessions::discover::DiscoverError;
 use crate::model::bids::SessionSource;
 use crate::model::config::Config;
 use crate::model::state::State;
-use crate::store::traces;
+use crate::store::sources::find_traces;
 
 impl Context {
     /// Refuses to create a state where neither its directory nor the root of the sessions exists, or behind a link to a
@@ -104,7 +104,7 @@ impl Context {
         let is_known = |name: &str| self.config.procedures.find(name).is_some();
         let find = || {
             let project = self.project(state);
-            traces::find(&self.store, &self.config.log_file, &project, &is_known)
+            find_traces(&self.store, &self.config.log_file, &project, &is_known)
         };
         (!state.is_stored()).then(find).flatten()
     }

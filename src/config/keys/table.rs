@@ -1,17 +1,16 @@
 //! The table of all keys: section, name, kind of value, default, description.
 
-use super::Section::{
-    Audit, Dependency, LogPattern, Marker, Notify, Procedure, Retry, RetryRule, Safety, Site,
-};
-use super::kind::Fallback::{Is, Nothing, Of, Required, Words};
-use super::kind::Kind::{
+use super::Fallback::{Is, Nothing, Of, Required, Words};
+use super::Kind::{
     Address, Choice, Dependencies, Duration, Entries, Environment, Factor, Flag, Hours, List,
     LogPatterns, Mapping, Markers, Memory, Name, OutputDir, Path, Pattern, Percent, Procedures,
     Project, PromFile, Reasons, Regex, Retries, SbatchArgs, Scalar, Script, Size, Text, Time,
     Variable, Whole, Word,
 };
-use super::kind::{COUNT, COUNT_OR_0, Fallback, Kind, whole};
-use super::{Key, Section};
+use super::Section::{
+    Audit, Dependency, LogPattern, Marker, Notify, Procedure, Retry, RetryRule, Safety, Site,
+};
+use super::{COUNT, COUNT_OR_0, Fallback, Key, Kind, Section, whole};
 use crate::model::annex::Annex;
 use crate::model::config::Fairness;
 use crate::model::config::notify::Occasion;
@@ -127,7 +126,7 @@ pub const KEYS: &[Key] = &[
     key(Procedure, "gres", Word, Nothing, "`--gres`, such as `gpu:1`"),
     key(Procedure, "sbatch_args", SbatchArgs, Nothing, "Further options, passed to sbatch unchanged"),
     key(Procedure, "env", Environment, Nothing, "Environment variables for the job, in addition to `SNBB_*`"),
-    key(Procedure, "output_grace", Duration, Words("the site-wide value"), "Overrides the site's `output_grace`, for scripts that submit further jobs and exit"),
+    key(Procedure, "output_grace", Duration, Of("output_grace"), "Overrides the site's `output_grace`, for scripts that submit further jobs and exit"),
     key(Procedure, "max_in_flight", COUNT, Nothing, "Maximum number of pending and running tasks of this procedure"),
 
     key(Procedure, "min_sessions", whole(1, 100_000), Is("1"), "For `scope: subject`: the number of ready sessions that a subject needs before its task is due"),

@@ -1,29 +1,153 @@
-//! Parses single values by type and reports invalid ones.
+//! Parses values by type and reports invalid ones.
 
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::super::keys::Kind;
-use super::super::keys::kind::bound;
-use super::super::problem::quote;
-use super::super::{duration, paths};
-use super::Value;
-use crate::config::tree::NodeValue;
-use crate::model::bids::suggest;
+use super::{Context, Fields, Value, below};
+use crate::config::keys::{Kind, Section, bound};
+use crate::config::problem::{Position, Problem, did_you_mean, quote};
+use crate::config::tree::{Entry, Node, NodeValue};
+use crate::config::{duration, paths};
 use crate::model::procedure::{MemSize, TimeLimit};
 
 impl<'a> Value<'a> {
+    pub(super) fn new(
+        context: &'a Context<'a>,
+        node: &'a Node,
+        key_at: Position,
+        key: String,
+        kind: Kind,
+    ) -> Self {
+        // The parser gives an empty value the position of the next token, which may be on another line.
+        let at = if node.is_null() { key_at } else { node.at };
+        Self {
+            context,
+            node,
+            at,
+            key,
+            kind,
+        }
+    }
+
+    pub(crate) fn is_null(&self) -> bool {
+        self.node.is_null()
+    }
+
+    pub(crate) fn is_empty_text(&self) -> bool {
+        matches!(&self.node.value, NodeValue::Scalar { text, .. } if text.is_empty())
+    }
+
+    pub(crate) fn is_scalar(&self) -> bool {
+        matches!(&self.node.value, NodeValue::Scalar { .. }) && !self.is_null()
+    }
+
+    pub(crate) fn is_mapping(&self) -> bool {
+        matches!(&self.node.value, NodeValue::Mapping(_))
+    }
+
+    pub(crate) fn problem(&self, message: impl Into<String>) {
+        self.context.problem(self.remark(message));
+    }
+
+    /// Reports a problem instead of a value.
+    pub(crate) fn fail<T>(&self, message: impl Into<String>) -> Option<T> {
+        self.problem(message);
+        None
+    }
+
+    pub(crate) fn warn(&self, message: impl Into<String>) {
+        self.context.warning(self.remark(message));
+    }
+
+    fn remark(&self, message: impl Into<String>) -> Problem {
+        Problem {
+            key: self.key.clone(),
+            ..Problem::at(self.at, message)
+        }
+    }
+
+    /// Opens a mapping; reports unknown keys.
+    pub(crate) fn fields(&self, section: Section) -> Option<Fields<'a>> {
+        let entries = self.entries("a mapping of keys and values")?;
+        for entry in entries {
+            if section.key(&entry.key).is_none() {
+                let name = match entry.key.as_str() {
+                    "" => "''",
+                    name => name,
+                };
+                let hint = section.suggest(name);
+                let hint = hint.map_or_else(String::new, |hint| format!(" ({hint})"));
+                self.context.problem(Problem {
+                    key: below(&self.key, name),
+                    ..Problem::at(entry.at, format!("unknown key{hint}"))
+                });
+            }
+        }
+        Some(Fields {
+            context: self.context,
+            section,
+            at: self.at,
+            key: self.key.clone(),
+            entries,
+        })
+    }
+
+    /// The pairs of a mapping with arbitrary keys.
+    pub(crate) fn pairs(&self) -> Option<Vec<(&'a str, Value<'a>)>> {
+        let entries = self.entries("a mapping of names and values")?;
+        let pair = |entry: &'a Entry| {
+            let key = below(&self.key, &entry.key);
+            let value = Value::new(self.context, &entry.node, entry.at, key, Kind::Scalar);
+            (entry.key.as_str(), value)
+        };
+        Some(entries.iter().map(pair).collect())
+    }
+
+    fn entries(&self, wanted: &str) -> Option<&'a [Entry]> {
+        let found = self.node.kind();
+        match &self.node.value {
+            NodeValue::Mapping(entries) => Some(entries),
+            _ if self.key.is_empty() => {
+                self.fail(format!("the file must be {wanted}, not {found}"))
+            }
+            _ => self.fail(format!("must be {wanted}, not {found}")),
+        }
+    }
+
+    /// The entries of a list; an empty value is an empty list.
+    pub(crate) fn items(&self) -> Option<Vec<Value<'a>>> {
+        match &self.node.value {
+            NodeValue::Sequence(items) => {
+                let item = |(index, node): (usize, &'a Rc<Node>)| {
+                    let key = format!("{}[{index}]", self.key);
+                    Value::new(self.context, node, node.at, key, self.kind)
+                };
+                Some(items.iter().enumerate().map(item).collect())
+            }
+            _ if self.is_null() => Some(Vec::new()),
+            _ => self.fail(format!("must be a list, not {}", self.node.kind())),
+        }
+    }
+
+    /// Like [`Self::items`], but a single value counts as a list of one entry.
+    pub(crate) fn one_or_more(&self) -> Vec<Value<'a>> {
+        match &self.node.value {
+            NodeValue::Sequence(_) => self.items().unwrap_or_default(),
+            _ if self.is_null() => Vec::new(),
+            _ => vec![self.clone()],
+        }
+    }
+
     /// The text of a single value, unchanged.
     pub(crate) fn raw(&self, wanted: &str) -> Option<&'a str> {
         match &self.node.value {
             NodeValue::Scalar { text, .. } if !self.is_null() => Some(text),
-            _ => {
-                self.problem(format!("must be {wanted}, not {}", self.node.kind()));
-                None
-            }
+            _ => self.fail(format!("must be {wanted}, not {}", self.node.kind())),
         }
     }
 
@@ -33,13 +157,8 @@ impl<'a> Value<'a> {
         wanted: &str,
         parse: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
-        match parse(self.raw(wanted)?) {
-            Ok(value) => Some(value),
-            Err(error) => {
-                self.problem(error.to_string());
-                None
-            }
-        }
+        let parsed = parse(self.raw(wanted)?);
+        parsed.map_or_else(|error| self.fail(error.to_string()), Some)
     }
 
     /// Reads a non-empty text of one line.
@@ -70,8 +189,7 @@ impl<'a> Value<'a> {
     pub(crate) fn word(&self) -> Option<String> {
         let text = self.text()?;
         if text.contains(char::is_whitespace) {
-            self.problem(format!("{} contains a space", quote(&text)));
-            return None;
+            return self.fail(format!("{} contains a space", quote(&text)));
         }
         Some(text)
     }
@@ -95,11 +213,7 @@ impl<'a> Value<'a> {
         let text = self.raw(&wanted)?;
         if !words.contains(&text) {
             let message = format!("{} is not {wanted}", quote(text));
-            match suggest::nearest(text, words.iter().copied()) {
-                Some(name) => self.problem_with(message, format!("did you mean '{name}'?")),
-                None => self.problem(message),
-            }
-            return None;
+            return self.fail(message + &did_you_mean(text, words.iter().copied()));
         }
         text.parse().ok()
     }
@@ -140,25 +254,18 @@ impl<'a> Value<'a> {
 
     pub(crate) fn factor(&self) -> Option<f64> {
         // A larger factor is a typing error.
-        self.parse("a number such as 1.5", |text| {
-            let number = text.parse().ok();
-            number
-                .filter(|factor| (1.0..=100.0).contains(factor))
-                .ok_or_else(|| format!("{} is not a number from 1 to 100", quote(text)))
-        })
+        self.number("", 1.0..=100.0, "a number from 1 to 100")
     }
 
     pub(crate) fn percent(&self) -> Option<f64> {
-        self.parse("a percentage such as 10%", |text| {
-            let number = text
-                .strip_suffix('%')
-                .unwrap_or(text)
-                .trim_end()
-                .parse()
-                .ok();
-            number
-                .filter(|percent| (0.0..=100.0).contains(percent))
-                .ok_or_else(|| format!("{} is not a percentage from 0% to 100%", quote(text)))
+        self.number("%", 0.0..=100.0, "a percentage from 0% to 100%")
+    }
+
+    fn number(&self, unit: &str, range: RangeInclusive<f64>, wanted: &str) -> Option<f64> {
+        self.parse(wanted, |text| {
+            let number = text.strip_suffix(unit).unwrap_or(text).trim_end().parse();
+            let number = number.ok().filter(|number| range.contains(number));
+            number.ok_or_else(|| format!("{} is not {wanted}", quote(text)))
         })
     }
 
@@ -174,12 +281,14 @@ impl<'a> Value<'a> {
     }
 
     pub(crate) fn size(&self) -> Option<u64> {
-        self.parse("a size such as 64M", size)
+        self.parse("a size such as 64M", duration::size)
     }
 
     pub(crate) fn memory(&self) -> Option<MemSize> {
         // In other keys, 0 means all memory of a node.
-        if self.key == "slurm_mem" && self.is_plain("0") {
+        let is_zero =
+            matches!(&self.node.value, NodeValue::Scalar { text, plain: true } if text == "0");
+        if self.key == "slurm_mem" && is_zero {
             self.warn(
                 "0 means \"none\", as in the Python program; write \"0\" to request all memory of a node",
             );
@@ -202,71 +311,10 @@ impl<'a> Value<'a> {
         let text = self.line("a path")?;
         match paths::expand(&text, self.context.env) {
             Ok(path) if path.is_empty() => {
-                self.problem(format!("{} expands to nothing", quote(&text)));
-                None
+                self.fail(format!("{} expands to nothing", quote(&text)))
             }
             Ok(path) => Some(path),
-            Err(error) => {
-                let remark = self.remark(format!("{}: {error}", quote(&text)), None);
-                self.context.problem(remark);
-                None
-            }
-        }
-    }
-}
-
-/// Parses bytes, or a number with `K`, `M`, `G` or `T` (powers of 1024).
-fn size(text: &str) -> Result<u64, String> {
-    let error = || {
-        let quoted = quote(text);
-        format!("{quoted} is not a size: write a whole number of bytes, or one with K, M, G or T")
-    };
-    let upper = text.to_ascii_uppercase();
-    let bare = upper
-        .strip_suffix("IB")
-        .or_else(|| upper.strip_suffix('B'))
-        .unwrap_or(&upper);
-    let units = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
-    let (digits, shift) = units
-        .iter()
-        .find_map(|(unit, shift)| Some((bare.strip_suffix(*unit)?, *shift)))
-        .unwrap_or((&upper, 0));
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(error());
-    }
-    let number: u64 = digits.parse().map_err(|_| error())?;
-    number.checked_mul(1 << shift).ok_or_else(error)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_bytes_or_powers_of_1024() {
-        for (text, bytes) in [
-            ("0", 0),
-            ("10", 10),
-            ("10K", 10 << 10),
-            ("1m", 1 << 20),
-            ("2GB", 2 << 30),
-            ("1MiB", 1 << 20),
-        ] {
-            assert_eq!(size(text), Ok(bytes), "{text}");
-        }
-        for bad in [
-            "",
-            "K",
-            "-1",
-            "1.5M",
-            "10 K",
-            "1X",
-            "1B",
-            "99999999T",
-            "KB",
-            "1_0",
-        ] {
-            assert!(size(bad).is_err(), "{bad}");
+            Err(error) => self.fail(format!("{}: {error}", quote(&text))),
         }
     }
 }

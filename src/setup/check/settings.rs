@@ -20,10 +20,9 @@ const SHORT_GRACE: Duration = Duration::from_secs(600);
 pub fn unusable(error: &ConfigError, findings: &mut Findings) {
     for problem in &error.problems {
         let mut bare = problem.clone();
-        bare.hint = None;
         bare.file = None;
         let line = (problem.line > 0).then_some(problem.line);
-        let remedy = problem.hint.as_deref().or(error.hint.as_deref());
+        let remedy = error.hint.as_deref();
         findings.about("config", shown(problem.file.as_deref()));
         findings.error(
             format!("{}{bare}", maybe("line ", line, ": ")),

@@ -13,7 +13,7 @@ use std::sync::{Arc, LazyLock};
 use regex::bytes::{Regex, RegexSet};
 
 use crate::base::regular::error_text;
-use crate::config::log_patterns;
+use crate::config::compile_patterns;
 use crate::gather::disk::Unreadable;
 use crate::gather::logs;
 use crate::model::config::{Config, LogPattern};
@@ -131,7 +131,7 @@ impl Patterns {
         let (expressions, meanings): (Vec<&str>, Vec<Meaning>) =
             site.chain(table::patterns()).unzip();
         Ok(Self {
-            set: log_patterns::compile(&expressions)?,
+            set: compile_patterns(&expressions)?,
             success: Regex::new(table::SUCCESS).ok(),
             meanings,
         })

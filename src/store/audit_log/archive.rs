@@ -8,19 +8,17 @@
 )]
 
 use std::collections::{BTreeMap, HashSet};
-use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::Value;
 
-use super::facts::parse_time;
+use super::parse_time;
 use crate::base::durable;
-use crate::base::durable::Replacement;
 use crate::base::regular::{if_exists, read_regular};
 use crate::store::state_file::StateError;
 
@@ -29,7 +27,7 @@ use crate::store::state_file::StateError;
 pub struct OldEvents {
     /// The log itself, links followed.
     log: PathBuf,
-    before: Mark,
+    before: Vec<u8>,
     /// The lines that stay in the log.
     kept: Vec<u8>,
     /// Lines by month, `2026-03`.
@@ -45,9 +43,6 @@ pub struct Archived {
     pub bytes: u64,
 }
 
-/// Length and CRC-32, to recognise the contents of a log.
-type Mark = (u64, u32);
-
 impl OldEvents {
     /// Reads a log and selects the events before a point in time. Unreadable lines and events without
     /// time stay in the log. `None` if there is no log.
@@ -56,28 +51,25 @@ impl OldEvents {
         let log = if_exists(std::fs::canonicalize(log)).map_err(&read)?;
         let Some(log) = log else { return Ok(None) };
         let bytes = read_regular(&log).map_err(&read)?;
-        let mut old = Self {
-            before: mark_of(&bytes),
-            log,
-            kept: Vec::new(),
-            months: BTreeMap::new(),
-        };
+        let mut kept = Vec::new();
+        let mut months: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();
         for line in bytes.split_inclusive(|&byte| byte == b'\n') {
             // A last line without newline is still being written, or was cut.
-            let at = if line.ends_with(b"\n") {
-                time_of(line)
-            } else {
-                None
-            };
-            match at.filter(|at| *at < before) {
+            let at = time_of(line).filter(|at| line.ends_with(b"\n") && *at < before);
+            match at {
                 Some(at) => {
                     let month = at.format("%Y-%m").to_string();
-                    old.months.entry(month).or_default().push(line.to_vec());
+                    months.entry(month).or_default().push(line.to_vec());
                 }
-                None => old.kept.extend_from_slice(line),
+                None => kept.extend_from_slice(line),
             }
         }
-        Ok(Some(old))
+        Ok(Some(Self {
+            log,
+            before: bytes,
+            kept,
+            months,
+        }))
     }
 
     pub fn archives(&self) -> Vec<Archived> {
@@ -101,7 +93,7 @@ impl OldEvents {
             self.add(&archive_of(&self.log, month), lines)?;
         }
         check()?;
-        put(&self.log, &self.before, &self.kept)
+        rewrite(&self.log, &self.before, &self.kept)
     }
 
     /// Adds the lines that are not in the archive yet.
@@ -111,7 +103,7 @@ impl OldEvents {
             Some(packed) => unpack(packed).map_err(StateError::io("unpack", path))?,
             None => Vec::new(),
         };
-        if !text.is_empty() && !durable::contains(&text, super::MARK) {
+        if !text.is_empty() && !durable::contains(&text, super::MARK.as_bytes()) {
             return Err(StateError::io("add to", path)(durable::foreign()));
         }
         let held = text.clone();
@@ -146,25 +138,13 @@ impl OldEvents {
 }
 
 /// Replaces a log with the contents `before`.
-pub(super) fn rewrite(log: &Path, before: &[u8], after: &[u8]) -> Result<(), StateError> {
-    put(log, &mark_of(before), after)
-}
-
-fn put(log: &Path, before: &Mark, after: &[u8]) -> Result<(), StateError> {
+pub(crate) fn rewrite(log: &Path, before: &Vec<u8>, after: &[u8]) -> Result<(), StateError> {
     let read = StateError::io("read", log);
     let mut old = durable::open_again(log).map_err(&read)?;
-    Replacement {
-        target: log,
-        backup: None,
-        bytes: after,
-        before: Some(before),
-        after: &mark_of(after),
-        identify: &identify,
-    }
-    .run()?;
+    durable::replace(log, after, Some(before))?;
     // If the lock does not work, another process may have written to the old file at the last moment.
     let mut late = Vec::new();
-    old.seek(SeekFrom::Start(before.0))
+    old.seek(SeekFrom::Start(before.len() as u64))
         .and_then(|_| old.read_to_end(&mut late))
         .map_err(&read)?;
     if !late.is_empty() {
@@ -183,17 +163,16 @@ pub fn archives_of(log: &Path) -> io::Result<Vec<PathBuf>> {
     let log = std::fs::canonicalize(log).unwrap_or_else(|_| log.to_owned());
     let entries = log.parent().map(|dir| if_exists(std::fs::read_dir(dir)));
     let entries = entries.transpose()?.flatten();
-    let begins = log.file_stem().unwrap_or_default().len() + 1;
     let mut found = Vec::new();
     for entry in entries.into_iter().flatten() {
         let name = entry?.file_name();
-        let month = name
-            .as_encoded_bytes()
-            .get(begins..begins + "2026-03".len());
-        let month = month.and_then(|month| std::str::from_utf8(month).ok());
-        let archive = month
-            .filter(|month| is_month(month))
-            .map(|month| archive_of(&log, month));
+        // `scheduler_audit.2026-03.jsonl.gz`
+        let mut parts = name.to_str().unwrap_or_default().rsplit('.');
+        let month = parts.find(|part| {
+            let date = NaiveDate::parse_from_str(&format!("{part}-01"), "%Y-%m-%d");
+            date.is_ok() && part.len() == "2026-03".len()
+        });
+        let archive = month.map(|month| archive_of(&log, month));
         found.extend(archive.filter(|archive| archive.file_name() == Some(&name)));
     }
     found.sort();
@@ -216,37 +195,21 @@ fn archive_of(log: &Path, month: &str) -> PathBuf {
     log.with_file_name(name)
 }
 
-/// True for `2026-03`.
-fn is_month(text: &str) -> bool {
-    let is_number =
-        |text: &str, digits| text.len() == digits && text.bytes().all(|b| b.is_ascii_digit());
-    text.split_once('-')
-        .is_some_and(|(year, month)| is_number(year, 4) && is_number(month, 2))
-}
-
 fn time_of(line: &[u8]) -> Option<DateTime<Utc>> {
     let event: Value = serde_json::from_slice(line).ok()?;
     parse_time(event.get("timestamp")?.as_str()?)
 }
 
-pub(super) fn pack(text: &[u8]) -> io::Result<Vec<u8>> {
+pub(crate) fn pack(text: &[u8]) -> io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(text)?;
     encoder.finish()
 }
 
-pub(super) fn unpack(packed: &[u8]) -> io::Result<Vec<u8>> {
+pub(crate) fn unpack(packed: &[u8]) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     MultiGzDecoder::new(packed).read_to_end(&mut text)?;
     Ok(text)
-}
-
-fn mark_of(bytes: &[u8]) -> Mark {
-    (bytes.len() as u64, crc32fast::hash(bytes))
-}
-
-fn identify(file: &File) -> io::Result<Mark> {
-    durable::content(file).map(|bytes| mark_of(&bytes))
 }
 
 #[cfg(test)]

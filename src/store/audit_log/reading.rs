@@ -13,8 +13,7 @@ use std::path::{Path, PathBuf};
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 
-use super::facts::parse_time;
-use super::{EventKind, archive};
+use super::{EventKind, archive, parse_time};
 use crate::base::durable;
 use crate::base::regular::open_regular;
 use crate::model::job::{JobId, JobTag, is_same_study};

@@ -1,6 +1,7 @@
 use chrono::TimeZone as _;
 
 use super::*;
+use crate::model::state::columns::tests::full_row;
 
 fn event() -> Event {
     Event {
@@ -145,4 +146,24 @@ fn e10_a_log_must_be_a_regular_file() {
         let (named, _) = AuditLog::open(path, "r1").unwrap_err();
         assert_eq!(named, path);
     }
+}
+
+#[test]
+fn a_row_is_rebuilt_from_its_event() {
+    let full = full_row();
+    let fields: Map<String, Value> = extras_of(&full)
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect();
+    assert_eq!(fields.len(), COLUMNS.len() - ELSEWHERE.len());
+    assert_eq!(fields["retry_state"]["retries"], 1);
+    let mut bare = TaskRow {
+        job_id: full.job_id.clone(),
+        reason: full.reason,
+        updated_at: full.updated_at,
+        job_name: full.job_name.clone(),
+        ..TaskRow::new(full.key.clone(), full.status)
+    };
+    fill(&mut bare, &fields);
+    assert_eq!(bare, full);
 }

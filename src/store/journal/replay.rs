@@ -4,8 +4,6 @@
 //! doubt, a submission counts as sent: it was never sent only if there is no `sending` entry, or if
 //! every one of them was refused.
 
-mod rows;
-
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -13,182 +11,138 @@ use chrono::{DateTime, Utc};
 
 use super::{Entry, Intent};
 use crate::model::job::JobId;
-use crate::model::state::{State, TaskKey, TaskRow};
-use rows::{fill_intent, fill_job, is_later, is_of, new_row};
+use crate::model::state::columns::About;
+use crate::model::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
 
-/// The outcome of one submission.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SubmissionState {
-    NotSent,
-    /// It may have been accepted. `since` is the time of its first `sending` entry.
-    InDoubt {
-        since: DateTime<Utc>,
-    },
-    Accepted {
-        job_id: JobId,
-        cluster: Option<Arc<str>>,
-        at: DateTime<Utc>,
-    },
-    Refused,
-}
-
-/// The changes of a replay, for messages and for the store.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Replayed {
-    /// Tasks whose row is in doubt now.
-    pub in_doubt: Vec<TaskKey>,
-    /// Tasks whose row has its job now.
-    pub accepted: Vec<(TaskKey, JobId)>,
-    /// Tasks whose submission was refused after its row had been saved as in doubt. They have no row
-    /// now; the previous row is the newest in the attempts file.
-    pub withdrawn: Vec<TaskKey>,
-    /// Accepted jobs of tasks that have a later attempt which is not in the journal.
-    pub overtaken: Vec<(TaskKey, JobId)>,
-    /// Submissions that were sent, but have neither an intent nor a row.
-    pub unknown: Vec<Arc<str>>,
-}
-
-impl Replayed {
-    /// True if the replay changed nothing.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-/// Applies entries to the rows.
-pub fn replay(entries: &[Entry], state: &mut State) -> Replayed {
-    let submissions = Submissions::of(entries);
-    let mut replayed = Replayed::default();
-    // Refusals come first: the row of a refused submission must not count as a later attempt.
-    for submission in &submissions.list {
-        if submission.outcome() == SubmissionState::Refused
-            && let Some(key) = submission.key(state, &submissions)
-            && withdraw(&key, &submission.submission_id, state)
-        {
-            replayed.withdrawn.push(key);
+/// Applies entries to the rows. Returns the tasks whose row is in doubt or has its job now.
+pub fn replay(entries: &[Entry], state: &mut State) -> Vec<TaskKey> {
+    let (mut submissions, mut index) = (Vec::new(), HashMap::new());
+    for entry in entries {
+        let id = entry.submission_id();
+        let at = *index.entry(id.clone()).or_insert(submissions.len());
+        if at == submissions.len() {
+            submissions.push(Submission {
+                id: id.clone(),
+                ..Submission::default()
+            });
+        }
+        if let Some(submission) = submissions.get_mut(at) {
+            submission.add(entry);
         }
     }
-    let superseded: HashSet<Arc<str>> = state
-        .superseded()
-        .iter()
+    // Refusals come first: the row of a refused submission must not count as a later attempt. The task's previous row is
+    // restored, or is already in the attempts file.
+    for submission in &submissions {
+        if submission.refused
+            && submission.sent().is_none()
+            && let Some(row) = submission.row(state).filter(|row| row.is_in_doubt())
+            && row.submission_id.as_ref() == Some(&submission.id)
+        {
+            let key = row.key.clone();
+            state.withdraw(&key);
+        }
+    }
+    let superseded = state.superseded().iter();
+    let superseded: HashSet<Arc<str>> = superseded
         .filter_map(|row| row.submission_id.clone())
         .collect();
-    for (at, submission) in submissions.list.iter().enumerate() {
-        let outcome = submission.outcome();
-        if matches!(outcome, SubmissionState::NotSent | SubmissionState::Refused) {
-            continue;
-        }
-        let Some(intent) = submission.intent else {
-            without_intent(submission, &outcome, state, &submissions, &mut replayed);
+    let mut changed = Vec::new();
+    for (at, submission) in submissions.iter().enumerate() {
+        let Some(sent) = submission.sent() else {
             continue;
         };
-        let row = state.get(&intent.key);
-        let later_row = row
-            .and_then(|row| row.submission_id.as_deref())
-            .and_then(|id| submissions.index.get(id))
-            .is_some_and(|&of_row| of_row > at);
-        if superseded.contains(&submission.submission_id) {
+        let row = submission.row(state);
+        let Some(intent) = submission.intent else {
+            // Its intent was folded into a row earlier.
+            changed.extend(row.cloned().and_then(|row| fill(row, None, &sent, state)));
             continue;
+        };
+        let of_row = row.and_then(|row| index.get(row.submission_id.as_ref()?));
+        if !superseded.contains(&submission.id) {
+            let has_later_row = of_row.is_some_and(|of_row| *of_row > at);
+            changed.extend(settle(intent, &sent, has_later_row, state));
         }
-        if later_row {
-            keep_beside(intent, &outcome, state);
-            continue;
-        }
-        settle(intent, &outcome, state, &mut replayed);
     }
-    replayed.withdrawn.retain(|key| state.get(key).is_none());
-    replayed
+    changed
 }
 
-/// Keeps an accepted job whose task already has a later attempt. The attempts file usually has it,
-/// but not if two processes wrote to the journal at once.
-fn keep_beside(intent: &Intent, outcome: &SubmissionState, state: &mut State) {
-    if matches!(outcome, SubmissionState::Accepted { .. }) {
-        state.add_overtaken(new_row(intent, outcome, None));
-    }
-}
-
-/// Applies the outcome of one sent submission to the row of its task.
-fn settle(intent: &Intent, outcome: &SubmissionState, state: &mut State, replayed: &mut Replayed) {
+/// Applies a sent submission to the row of its task.
+fn settle(
+    intent: &Intent,
+    sent: &Sent<'_>,
+    has_later_row: bool,
+    state: &mut State,
+) -> Option<TaskKey> {
     let mut other_columns = None;
     if let Some(row) = state.get(&intent.key) {
-        if is_of(row, intent, outcome) {
-            let mut filled = row.clone();
-            fill_intent(&mut filled, intent);
-            let got_job = fill_job(&mut filled, outcome);
-            if filled != *row
-                && let Some(row) = state.row_mut(&intent.key)
-            {
-                *row = filled;
-            }
-            if got_job {
-                replayed.note(&intent.key, outcome);
-            }
-            return;
+        if is_of(row, intent, sent) {
+            return fill(row.clone(), Some(intent), sent, state);
         }
-        if is_later(row, intent) {
-            keep_beside(intent, outcome, state);
-            if let SubmissionState::Accepted { job_id, .. } = outcome {
-                let overtaken = (intent.key.clone(), job_id.clone());
-                replayed.overtaken.push(overtaken);
+        if has_later_row || is_later(row, &intent.row()) {
+            // The attempts file usually has its job, but not if two processes wrote to the journal at once.
+            if sent.job.is_some() {
+                state.add_overtaken(new_row(intent, sent, None));
             }
-            return;
+            return None;
         }
         other_columns = row.other_columns;
     }
-    state.put(new_row(intent, outcome, other_columns));
-    replayed.note(&intent.key, outcome);
+    state.put(new_row(intent, sent, other_columns));
+    Some(intent.key.clone())
 }
 
-/// The job that Slurm made of a submission: its id, its cluster, and when the answer came.
-type Accepted<'a> = (&'a JobId, &'a Option<Arc<str>>, DateTime<Utc>);
+/// Fills the values that a submission's row lacks. Returns its task if it got the job.
+fn fill(
+    before: TaskRow,
+    intent: Option<&Intent>,
+    sent: &Sent<'_>,
+    state: &mut State,
+) -> Option<TaskKey> {
+    let mut filled = before.clone();
+    if let Some(intent) = intent {
+        filled.take_from(&intent.row(), |about, is_known| {
+            about != About::Row && !is_known
+        });
+    }
+    let got_job = fill_job(&mut filled, sent);
+    if filled != before
+        && let Some(row) = state.row_mut(&before.key)
+    {
+        *row = filled;
+    }
+    got_job.then_some(before.key)
+}
+
+/// The outcome of a submission that was sent.
+struct Sent<'a> {
+    /// The job that Slurm made of it, with its cluster; `None` in doubt.
+    job: Option<(&'a JobId, &'a Option<Arc<str>>)>,
+    /// When the answer came, or, in doubt, when it was sent.
+    at: DateTime<Utc>,
+}
 
 /// The entries of one submission.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Submission<'a> {
-    submission_id: Arc<str>,
+    id: Arc<str>,
     intent: Option<&'a Intent>,
     /// The number of `sending` entries without a result.
     open: usize,
     doubted: bool,
     refused: bool,
     since: Option<DateTime<Utc>>,
-    accepted: Option<Accepted<'a>>,
+    accepted: Option<Sent<'a>>,
 }
 
-/// All submissions in the order of the journal.
-#[derive(Debug, Default)]
-struct Submissions<'a> {
-    list: Vec<Submission<'a>>,
-    index: HashMap<Arc<str>, usize>,
-    /// Some submission has no intent, so its row must be searched for.
-    lacks_intent: bool,
-}
-
-impl<'a> Submissions<'a> {
-    fn of(entries: &'a [Entry]) -> Self {
-        let mut submissions = Self::default();
-        for entry in entries {
-            submissions.add(entry);
-        }
-        submissions.lacks_intent = submissions
-            .list
-            .iter()
-            .any(|submission| submission.intent.is_none());
-        submissions
-    }
-
+impl<'a> Submission<'a> {
     fn add(&mut self, entry: &'a Entry) {
-        let Some(submission) = self.submission(entry.submission_id()) else {
-            return;
-        };
         match entry {
             Entry::Intent(intent) => {
-                submission.intent.get_or_insert(intent);
+                self.intent.get_or_insert(intent);
             }
             Entry::Sending { at, .. } => {
-                submission.open += 1;
-                submission.since.get_or_insert(*at);
+                self.open += 1;
+                self.since.get_or_insert(*at);
             }
             Entry::Accepted {
                 job_id,
@@ -196,108 +150,111 @@ impl<'a> Submissions<'a> {
                 at,
                 ..
             } => {
-                submission.accepted.get_or_insert((job_id, cluster, *at));
+                let job = Some((job_id, cluster));
+                self.accepted.get_or_insert(Sent { job, at: *at });
             }
             Entry::Refused { .. } => {
-                submission.open = submission.open.saturating_sub(1);
-                submission.refused = true;
+                self.open = self.open.saturating_sub(1);
+                self.refused = true;
             }
             Entry::InDoubt { at, .. } => {
-                submission.doubted = true;
-                submission.since.get_or_insert(*at);
+                self.doubted = true;
+                self.since.get_or_insert(*at);
             }
         }
     }
 
-    fn submission(&mut self, id: &Arc<str>) -> Option<&mut Submission<'a>> {
-        let next = self.list.len();
-        let place = *self.index.entry(id.clone()).or_insert(next);
-        if place == next {
-            self.list.push(Submission {
-                submission_id: id.clone(),
-                ..Submission::default()
-            });
-        }
-        self.list.get_mut(place)
-    }
-}
-
-impl Submission<'_> {
-    fn outcome(&self) -> SubmissionState {
-        match (self.accepted, self.since) {
-            (Some((job_id, cluster, at)), since) => SubmissionState::Accepted {
-                job_id: job_id.clone(),
-                cluster: cluster.clone(),
+    /// `None` if it was never sent, or refused.
+    fn sent(&self) -> Option<Sent<'_>> {
+        match (&self.accepted, self.since) {
+            (Some(Sent { job, at }), since) => Some(Sent {
+                job: *job,
                 // Never before its sending, even if the clock was set back: a row made from the one must
                 // equal a row that was filled from the other.
-                at: since.map_or(at, |since| since.max(at)),
-            },
-            (None, Some(since)) if self.doubted || self.open > 0 => {
-                SubmissionState::InDoubt { since }
-            }
-            _ if self.refused => SubmissionState::Refused,
-            _ => SubmissionState::NotSent,
+                at: since.map_or(*at, |since| since.max(*at)),
+            }),
+            (None, Some(at)) if self.doubted || self.open > 0 => Some(Sent { job: None, at }),
+            _ => None,
         }
     }
 
-    fn key(&self, state: &State, submissions: &Submissions<'_>) -> Option<TaskKey> {
+    /// The row of its task. Without an intent, which an intact journal has, all rows are searched.
+    fn row<'s>(&self, state: &'s State) -> Option<&'s TaskRow> {
         match self.intent {
-            Some(intent) => Some(intent.key.clone()),
-            None => row_of(&self.submission_id, state, submissions).map(|row| row.key.clone()),
-        }
-    }
-}
-
-impl Replayed {
-    fn note(&mut self, key: &TaskKey, outcome: &SubmissionState) {
-        match outcome {
-            SubmissionState::Accepted { job_id, .. } => {
-                self.accepted.push((key.clone(), job_id.clone()));
+            Some(intent) => state.get(&intent.key),
+            None => {
+                let mut rows = state.rows().iter();
+                rows.find(|row| row.submission_id.as_ref() == Some(&self.id))
             }
-            _ => self.in_doubt.push(key.clone()),
         }
     }
 }
 
-/// Applies a result whose intent was folded into a row earlier.
-fn without_intent(
-    submission: &Submission<'_>,
-    outcome: &SubmissionState,
-    state: &mut State,
-    submissions: &Submissions<'_>,
-    replayed: &mut Replayed,
-) {
-    let Some(row) = row_of(&submission.submission_id, state, submissions) else {
-        replayed.unknown.push(submission.submission_id.clone());
-        return;
+/// True if the row belongs to this submission.
+fn is_of(row: &TaskRow, intent: &Intent, sent: &Sent<'_>) -> bool {
+    if let Some(id) = &row.submission_id {
+        return *id == intent.submission_id;
+    }
+    // A row without submission id was adopted from the queue after the state file was lost.
+    sent.job.is_some_and(|(job_id, cluster)| {
+        let row_cluster = &row.facts.cluster;
+        row.is_in_flight()
+            && row.job_id.as_ref() == Some(job_id)
+            && (row_cluster == cluster || row_cluster.is_none() || cluster.is_none())
+    })
+}
+
+/// True if `a` is a later attempt than `b`. The attempt number decides if possible: clocks of two login nodes differ.
+pub fn is_later(a: &TaskRow, b: &TaskRow) -> bool {
+    match (a.attempt, b.attempt) {
+        (Some(a), Some(b)) if a != b => a > b,
+        _ => a.submitted_at > b.submitted_at,
+    }
+}
+
+impl Intent {
+    /// The row of this submission before there is an answer.
+    pub fn row(&self) -> TaskRow {
+        TaskRow {
+            submitted_at: Some(self.submitted_at),
+            reason: Some(Reason::Submitting),
+            attempt: Some(self.attempt),
+            facts: JobFacts {
+                req_mem_mb: self.req_mem_mb,
+                time_limit_s: self.time_limit_s,
+                ..JobFacts::default()
+            },
+            job_name: Some(self.job_name.clone()),
+            submission_id: Some(self.submission_id.clone()),
+            replaces_outputs: Some(self.replaces_outputs),
+            retry: self.retry.clone(),
+            input_sessions: self.input_sessions.clone(),
+            ..TaskRow::new(self.key.clone(), TaskStatus::Pending)
+        }
+    }
+}
+
+fn new_row(intent: &Intent, sent: &Sent<'_>, other_columns: Option<u32>) -> TaskRow {
+    let mut row = TaskRow {
+        other_columns,
+        updated_at: Some(sent.at),
+        ..intent.row()
     };
-    let mut filled = row.clone();
-    if !fill_job(&mut filled, outcome) {
-        return;
-    }
-    let key = filled.key.clone();
-    if let Some(row) = state.row_mut(&key) {
-        *row = filled;
-        replayed.note(&key, outcome);
-    }
+    fill_job(&mut row, sent);
+    row
 }
 
-fn row_of<'s>(id: &str, state: &'s State, submissions: &Submissions<'_>) -> Option<&'s TaskRow> {
-    // A search through all rows, never needed for an intact journal.
-    if !submissions.lacks_intent {
-        return None;
+/// Adds the accepted job to a row without one. Returns whether it did.
+fn fill_job(row: &mut TaskRow, sent: &Sent<'_>) -> bool {
+    let Some((job_id, cluster)) = sent.job.filter(|_| row.job_id.is_none()) else {
+        return false;
+    };
+    if row.is_in_doubt() {
+        row.reason = Some(Reason::Queued);
+        row.missing_since = None;
     }
-    state
-        .rows()
-        .iter()
-        .find(|row| row.submission_id.as_deref() == Some(id))
-}
-
-/// Removes the row of a refused submission if it is in doubt. True if the task has no row then: its
-/// previous row is already in the attempts file.
-fn withdraw(key: &TaskKey, id: &str, state: &mut State) -> bool {
-    let is_in_doubt = state
-        .get(key)
-        .is_some_and(|row| row.submission_id.as_deref() == Some(id) && row.is_in_doubt());
-    is_in_doubt && !state.withdraw(key)
+    row.job_id = Some(job_id.clone());
+    row.facts.cluster = row.facts.cluster.take().or_else(|| cluster.clone());
+    row.updated_at = row.updated_at.max(Some(sent.at));
+    true
 }

@@ -63,11 +63,6 @@ impl Seen {
     }
 }
 
-/// The time between two moments in any order.
-pub(super) fn distance(a: SystemTime, b: SystemTime) -> Duration {
-    a.duration_since(b).unwrap_or_else(|error| error.duration())
-}
-
 /// Reads a lock file; `None` if it does not exist. Opening it again each time makes NFS ask the server.
 pub(super) fn observe(path: &Path) -> io::Result<Option<Seen>> {
     for _ in 0..3 {
@@ -105,7 +100,8 @@ fn try_observe(path: &Path) -> io::Result<Seen> {
 pub(super) fn link(path: &Path, me: &Holder) -> io::Result<Option<File>> {
     let temporary = temporary(path, &me.token, "tmp");
     let linked = write_and_link(&temporary, path, me);
-    remove_quietly(&temporary);
+    // A file that remains does no harm and is removed later.
+    let _ = fs::remove_file(&temporary);
     if !linked? {
         return Ok(None);
     }
@@ -179,7 +175,7 @@ pub(super) fn server_time(path: &Path, token: &str) -> io::Result<SystemTime> {
         file.metadata()?.modified()
     };
     let time = look();
-    remove_quietly(&probe);
+    let _ = fs::remove_file(&probe);
     time
 }
 
@@ -210,13 +206,6 @@ fn open(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// A file that remains does no harm and is removed later.
-fn remove_quietly(path: &Path) {
-    if let Err(error) = unless(io::ErrorKind::NotFound, fs::remove_file(path)) {
-        tracing::debug!("cannot remove {}: {error}", path.display());
-    }
-}
-
 /// The heartbeat of a lock's holder: a thread that touches the lock file. By descriptor, never by path: after a takeover,
 /// the old holder must not touch the new lock.
 /// Dropping it ends the thread at once and closes the file.
@@ -237,7 +226,8 @@ impl Heartbeat {
             .name("lock heartbeat".to_owned())
             .spawn(move || {
                 while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-                    touch_quietly(&theirs);
+                    // A failed touch does not mean that the lock is lost: `Lock::check` finds that out.
+                    let _ = touch(&theirs);
                 }
             })?;
         Ok(Self {
@@ -248,7 +238,7 @@ impl Heartbeat {
     }
 
     pub(super) fn beat(&self) {
-        touch_quietly(&self.file);
+        let _ = touch(&self.file);
     }
 }
 
@@ -274,11 +264,4 @@ pub(super) fn touch(file: &File) -> io::Result<()> {
         last_modification: now,
     };
     Ok(futimens(file, &times)?)
-}
-
-/// A failed touch does not mean that the lock is lost: [`super::Lock::check`] finds that out.
-fn touch_quietly(file: &File) {
-    if let Err(error) = touch(file) {
-        tracing::debug!("cannot touch the lock file: {error}");
-    }
 }

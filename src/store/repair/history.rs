@@ -86,16 +86,13 @@ fn apply(record: &Record, attempts: &mut Vec<Attempt>) {
         EventKind::RetryCleared | EventKind::Pruned => {
             if let Some(attempt) = of(record, attempts) {
                 audit_log::fill(&mut attempt.row, &record.fields);
-                attempt.place = Place::Cleared;
-                attempt.touched = record.at;
+                (attempt.place, attempt.touched) = (Place::Cleared, record.at);
             }
         }
         EventKind::Released => {
-            if let Some(attempt) = of(record, attempts)
-                && attempt.row.job_id.is_none()
-            {
-                attempt.place = Place::Released;
-                attempt.touched = record.at;
+            let attempt = of(record, attempts).filter(|attempt| attempt.row.job_id.is_none());
+            if let Some(attempt) = attempt {
+                (attempt.place, attempt.touched) = (Place::Released, record.at);
             }
         }
         _ => {}

@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use chrono::{DateTime, Utc};
 
 use super::history::{Attempt, Place};
-use super::{Origin, Rebuilt, is_later, is_same, merge_rows};
+use super::{Origin, Rebuilt, is_same, logged, merge_rows};
 use crate::model::state::table::Identity;
 use crate::model::state::{CLOCK_SLACK, State, TaskKey, TaskRow};
 use crate::store::findings::{Findings, Level};
-use crate::store::journal;
-use crate::store::journal::Entry;
+use crate::store::journal::{self, Entry, is_later};
 use crate::store::schema::Contents;
 use crate::store::sources::{Found, Sources};
 use crate::store::state_file::Rebuilding;
@@ -46,7 +45,7 @@ impl Merge {
             .chain(rows_of(&sources.attempts))
             .filter_map(|row| row.submitted_at)
             .min();
-        Self {
+        let mut merge = Self {
             out: Rebuilt {
                 before: state.clone(),
                 notes: state.warnings().to_vec(),
@@ -61,24 +60,17 @@ impl Merge {
             known,
             counted: 0,
             oldest,
-        }
-    }
-
-    /// Adds the rows of a backup that is newer than a readable state file.
-    pub(super) fn take_backup(&mut self, sources: &Sources) {
+        };
+        // A backup that is newer than a readable state file.
         let rolled_back = sources.rolled_back().into_iter();
         for row in rolled_back.flat_map(|(_, backup)| &backup.rows) {
-            self.offer(without_others(row), true, Origin::Backup);
+            merge.offer(without_others(row), true, Origin::Backup);
         }
+        merge
     }
 
     pub(super) fn take_journal(&mut self, entries: &[Entry]) {
-        let replayed = journal::replay(entries, &mut self.out.state);
-        let keys = replayed
-            .in_doubt
-            .into_iter()
-            .chain(replayed.accepted.into_iter().map(|(key, _)| key));
-        for key in keys {
+        for key in journal::replay(entries, &mut self.out.state) {
             self.out.origins.entry(key).or_insert(Origin::Journal);
         }
         // The replay ignores jobs whose task has a later attempt: they are earlier attempts.
@@ -103,11 +95,7 @@ impl Merge {
             return;
         }
         for row in rows_of(&sources.attempts) {
-            let is_past = tasks.get(&row.key).is_some_and(|attempts| {
-                attempts
-                    .iter()
-                    .any(|a| a.place != Place::Current && is_same(&a.row, row))
-            });
+            let is_past = logged(row, tasks).is_some_and(|a| a.place != Place::Current);
             let is_newer = match self.out.state.get(&row.key) {
                 Some(current) => !is_same(current, row) && is_later(row, current),
                 None => row.is_in_flight(),
@@ -118,15 +106,7 @@ impl Merge {
         }
     }
 
-    pub(super) fn take_history(&mut self, tasks: &BTreeMap<TaskKey, Vec<Attempt>>) {
-        for attempts in tasks.values() {
-            for attempt in attempts {
-                self.take_attempt(attempt);
-            }
-        }
-    }
-
-    fn take_attempt(&mut self, attempt: &Attempt) {
+    pub(super) fn take_attempt(&mut self, attempt: &Attempt) {
         let row = &attempt.row;
         if let Some(current) = self.out.state.get(&row.key)
             && is_same(current, row)
@@ -174,19 +154,17 @@ impl Merge {
 
     /// Returns whether the log changed the row.
     fn merge(&mut self, attempt: &Attempt) -> bool {
-        let Some(row) = self.out.state.get(&attempt.row.key) else {
+        let Some(row) = self.out.state.row_mut(&attempt.row.key) else {
             return false;
         };
         let mut merged = merge_rows(row, &attempt.row);
         merged.updated_at = row.updated_at;
-        if merged == *row {
-            return false;
-        }
-        merged.updated_at = Some(attempt.touched);
-        if let Some(row) = self.out.state.row_mut(&attempt.row.key) {
+        let is_changed = merged != *row;
+        if is_changed {
+            merged.updated_at = Some(attempt.touched);
             *row = merged;
         }
-        true
+        is_changed
     }
 
     /// Adds an attempt without a row: as the task's row if it is the newest, otherwise as an earlier
@@ -273,17 +251,14 @@ impl Merge {
 }
 
 fn state_of(contents: Option<&Contents>) -> State {
-    contents.map_or_else(State::default, |contents| {
-        let mut state = State::from_rows(
-            contents.rows.clone(),
-            contents.other_columns.clone(),
-            contents.meta.clone(),
-        );
-        for warning in &contents.warnings {
-            state.add_warning(warning.clone());
-        }
-        state
-    })
+    let Some(contents) = contents.cloned() else {
+        return State::default();
+    };
+    let mut state = State::from_rows(contents.rows, contents.other_columns, contents.meta);
+    for warning in contents.warnings {
+        state.add_warning(warning);
+    }
+    state
 }
 
 fn without_others(row: &TaskRow) -> TaskRow {

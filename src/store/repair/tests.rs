@@ -122,14 +122,13 @@ fn sources(known: &[Known], sound: bool) -> Sources {
                 .filter(|k| k.journal)
                 .flat_map(Known::entries)
                 .collect(),
-            damaged: Vec::new(),
+            ..Salvaged::default()
         }),
         journal_mark: None,
         other_studies: None,
         audit: Found::Read(audit_log::parse(log.as_bytes())),
         audit_path: "/nowhere/audit.jsonl".into(),
         temporary: Vec::new(),
-        kept: Vec::new(),
     }
 }
 

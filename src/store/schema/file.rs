@@ -4,26 +4,34 @@
 //! caught.
 
 mod read;
-mod write;
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Seek as _};
-use std::sync::mpsc;
-use std::thread::Builder;
+use std::io::Seek as _;
+use std::sync::{Arc, mpsc};
 
+use arrow::array::{ArrayRef, BooleanBuilder, Int64Builder, StringBuilder, UInt32Array};
+use arrow::compute::take;
+use arrow::datatypes::{DataType, SchemaRef};
+use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{KeyValue, ParquetMetaDataReader};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::reader::ChunkReader;
+use parquet::schema::types::ColumnPath;
+use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 
-pub use write::write;
-
-use super::{FORMAT_VERSION, ReadError};
+use super::{Digest, FORMAT_VERSION, ReadError, cast, data_type, schema_with};
+use crate::base::durable;
 use crate::base::hex::hex;
 use crate::base::parallel::caught;
+use crate::base::regular::require_regular;
 use crate::model::state::TaskRow;
+use crate::model::state::columns::{COLUMNS, Kind, Value};
 use crate::model::state::table::{Identity, Metadata};
 
 /// The contents of a file.
@@ -55,28 +63,16 @@ pub fn identify(file: &File) -> std::io::Result<Identity> {
     if let Some((generation, hash)) = caught(|| ours(file)).ok().flatten() {
         return Ok(Identity::Ours { generation, hash });
     }
-    if !file.metadata()?.is_file() {
-        return Err(std::io::Error::other("it is not a regular file"));
+    require_regular(file)?;
+    (&*file).rewind()?;
+    Ok(foreign(&durable::content(file)?))
+}
+
+fn foreign(bytes: &[u8]) -> Identity {
+    Identity::Foreign {
+        length: bytes.len() as u64,
+        sha256: hex(&Sha256::digest(bytes)),
     }
-    let mut file = BufReader::new(file);
-    file.rewind()?;
-    let mut hash = Sha256::new();
-    let mut length = 0;
-    // In parts, since it may not fit into memory.
-    loop {
-        let part = file.fill_buf()?;
-        if part.is_empty() {
-            break;
-        }
-        hash.update(part);
-        let size = part.len();
-        length += size as u64;
-        file.consume(size);
-    }
-    Ok(Identity::Foreign {
-        length,
-        sha256: hex(&hash.finalize()),
-    })
 }
 
 fn ours(file: &impl ChunkReader) -> Option<(u64, String)> {
@@ -105,7 +101,7 @@ fn pipeline<S: Send, R: Send, E: Send>(
         let (sender, batches) = mpsc::sync_channel(1);
         let (hand_over, handed) = mpsc::channel();
         let make = &make;
-        let making = Builder::new().spawn_scoped(scope, move || {
+        let making = std::thread::Builder::new().spawn_scoped(scope, move || {
             let mut send = |batch: &RecordBatch| Ok(sender.send(batch.clone()).is_ok());
             caught(|| Some(make(handed.recv().ok()?, &mut send)))
         });
@@ -120,6 +116,138 @@ fn pipeline<S: Send, R: Send, E: Send>(
         taken?;
         made.unwrap_or_else(|| Err(panicked()))
     })
+}
+
+const CREATED_BY: &str = concat!("snbb-scheduler version ", env!("CARGO_PKG_VERSION"));
+
+/// The bytes of a file. Format version and hash are added to `meta`.
+pub fn write(
+    rows: &[&TaskRow],
+    other_columns: Option<&RecordBatch>,
+    meta: &Metadata,
+) -> Result<(Vec<u8>, Identity), ParquetError> {
+    let schema = Arc::new(schema_with(
+        other_columns.map(RecordBatch::schema).as_deref(),
+    ));
+    let pairs = pairs_of(meta)?;
+    let mut writer = ArrowWriter::try_new(Vec::new(), Arc::clone(&schema), Some(properties()))?;
+    let encode = |mut digest: Digest, take: Take<'_, ParquetError>| {
+        for rows in rows.chunks(GROUP_ROWS) {
+            let batch = batch_of(rows, other_columns, &schema)?;
+            digest.update(&batch)?;
+            if !take(&batch)? {
+                break;
+            }
+        }
+        Ok(digest)
+    };
+    let digest = pipeline(
+        rows.len() >= MANY_ROWS,
+        Digest::new(&schema),
+        encode,
+        |batch| writer.write(batch),
+        || ParquetError::General("a thread panicked".to_owned()),
+    )?;
+    let hash = digest.finish(&pairs);
+    for (key, value) in pairs {
+        writer.append_key_value_metadata(KeyValue::new(key, value));
+    }
+    writer.append_key_value_metadata(KeyValue::new(HASH.to_owned(), hash.clone()));
+    let identity = Identity::Ours {
+        generation: meta.generation,
+        hash,
+    };
+    Ok((writer.into_inner()?, identity))
+}
+
+/// Zstandard makes files half as large as Snappy, and most readers support both. Every reader
+/// supports plain values and dictionaries.
+fn properties() -> WriterProperties {
+    let mut properties = WriterProperties::builder()
+        .set_created_by(CREATED_BY.to_owned())
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_offset_index_disabled(true)
+        .set_max_row_group_row_count(Some(GROUP_ROWS));
+    for column in COLUMNS {
+        let path = ColumnPath::from(column.name);
+        properties = match column.kind {
+            Kind::UniqueText | Kind::JobId | Kind::Time => {
+                properties.set_column_dictionary_enabled(path, false)
+            }
+            Kind::Int32 | Kind::Int64 | Kind::Flag => properties,
+            _ => properties.set_column_dictionary_page_size_limit(path, 16 << 20),
+        };
+    }
+    properties.build()
+}
+
+/// `schema` is [`super::schema_with`] of the columns in `other_columns`.
+fn batch_of(
+    rows: &[&TaskRow],
+    other_columns: Option<&RecordBatch>,
+    schema: &SchemaRef,
+) -> Result<RecordBatch, ArrowError> {
+    let mut builders: Vec<Builder> = COLUMNS
+        .iter()
+        .map(|column| Builder::of(column.kind, rows.len()))
+        .collect();
+    for row in rows {
+        for (builder, column) in builders.iter_mut().zip(COLUMNS) {
+            builder.push((column.get)(row));
+        }
+    }
+    let columns = builders.into_iter().map(Builder::finish);
+    let mut columns = columns.collect::<Result<Vec<ArrayRef>, ArrowError>>()?;
+    if let Some(other_columns) = other_columns {
+        let lines: UInt32Array = rows.iter().map(|row| row.other_columns).collect();
+        for column in other_columns.columns() {
+            columns.push(take(column.as_ref(), &lines, None)?);
+        }
+    }
+    RecordBatch::try_new(Arc::clone(schema), columns)
+}
+
+/// A growing column.
+enum Builder {
+    Text(StringBuilder),
+    /// Numbers and times, cast to the column's type at the end.
+    Number(Int64Builder, DataType),
+    Flag(BooleanBuilder),
+}
+
+impl Builder {
+    fn of(kind: Kind, rows: usize) -> Self {
+        let bytes = if kind == Kind::UniqueText { 40 } else { 12 };
+        match data_type(kind) {
+            DataType::Utf8 => Self::Text(StringBuilder::with_capacity(rows, rows * bytes)),
+            DataType::Boolean => Self::Flag(BooleanBuilder::with_capacity(rows)),
+            other => Self::Number(Int64Builder::with_capacity(rows), other),
+        }
+    }
+
+    fn push(&mut self, value: Option<Value<'_>>) {
+        let value = value.as_ref();
+        match self {
+            Self::Text(builder) => builder.append_option(value.and_then(Value::text)),
+            Self::Number(builder, _) => builder.append_option(value.and_then(|value| {
+                let micros = value.time().map(|time| time.timestamp_micros());
+                micros.or(value.number())
+            })),
+            Self::Flag(builder) => builder.append_option(value.and_then(Value::flag)),
+        }
+    }
+
+    fn finish(self) -> Result<ArrayRef, ArrowError> {
+        Ok(match self {
+            Self::Text(mut builder) => Arc::new(builder.finish()),
+            Self::Number(mut builder, to) => {
+                let numbers: ArrayRef = Arc::new(builder.finish());
+                cast(&numbers, &to)?
+            }
+            Self::Flag(mut builder) => Arc::new(builder.finish()),
+        })
+    }
 }
 
 /// Keys of the file's metadata. All begin with [`PREFIX`].
@@ -147,51 +275,47 @@ fn own_keys(metadata: Option<&Vec<KeyValue>>) -> BTreeMap<String, String> {
 fn pairs_of(meta: &Metadata) -> Result<Vec<(String, String)>, ParquetError> {
     let baselines = serde_json::to_string(&meta.baselines)
         .map_err(|error| ParquetError::External(Box::new(error)))?;
-    let pair = |key: &str, value: String| (key.to_owned(), value);
-    let mut pairs = vec![
-        pair(VERSION, FORMAT_VERSION.to_string()),
-        pair(GENERATION, meta.generation.to_string()),
-        pair(BASELINES, baselines),
+    let pairs = [
+        (VERSION, Some(FORMAT_VERSION.to_string())),
+        (GENERATION, Some(meta.generation.to_string())),
+        (BASELINES, Some(baselines)),
+        (PROJECT, meta.project.clone()),
+        (CLUSTER, meta.cluster.clone()),
+        (PATH, meta.path.clone()),
+        (OWNER, meta.owner_uid.map(|uid| uid.to_string())),
+        (BEGUN_ANEW, meta.begun_anew.map(|at| at.to_string())),
     ];
-    for (key, value) in [
-        (PROJECT, &meta.project),
-        (CLUSTER, &meta.cluster),
-        (PATH, &meta.path),
-    ] {
-        pairs.extend(value.iter().map(|value| pair(key, value.clone())));
-    }
-    pairs.extend(meta.owner_uid.map(|uid| pair(OWNER, uid.to_string())));
-    pairs.extend(meta.begun_anew.map(|at| pair(BEGUN_ANEW, at.to_string())));
-    Ok(pairs)
+    let pairs = pairs.into_iter();
+    Ok(pairs
+        .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+        .collect())
 }
 
 fn parse_metadata(keys: &BTreeMap<String, String>) -> Result<Metadata, ReadError> {
-    let bad =
-        |key: &str, value: &str| ReadError::Damaged(format!("its metadata has {key} = '{value}'"));
-    let number = |key: &str| match keys.get(key) {
-        Some(text) => text.parse::<u64>().map(Some).map_err(|_| bad(key, text)),
-        None => Ok(None),
-    };
-    let small = |key: &str| match number(key)? {
-        Some(value) => u32::try_from(value)
-            .map(Some)
-            .map_err(|_| bad(key, &value.to_string())),
-        None => Ok(None),
-    };
-    let baselines: BTreeMap<String, u64> = match keys.get(BASELINES) {
-        Some(text) => serde_json::from_str(text).map_err(|_| bad(BASELINES, text))?,
-        None => BTreeMap::new(),
-    };
     Ok(Metadata {
-        format_version: small(VERSION)?.ok_or_else(|| bad(VERSION, ""))?,
-        generation: number(GENERATION)?.ok_or_else(|| bad(GENERATION, ""))?,
+        format_version: parse(keys, VERSION)?.ok_or_else(|| bad(VERSION, ""))?,
+        generation: parse(keys, GENERATION)?.ok_or_else(|| bad(GENERATION, ""))?,
         project: keys.get(PROJECT).cloned(),
-        owner_uid: small(OWNER)?,
+        owner_uid: parse(keys, OWNER)?,
         cluster: keys.get(CLUSTER).cloned(),
         path: keys.get(PATH).cloned(),
-        baselines,
-        begun_anew: number(BEGUN_ANEW)?,
+        baselines: parse(keys, BASELINES)?.unwrap_or_default(),
+        begun_anew: parse(keys, BEGUN_ANEW)?,
     })
+}
+
+/// Numbers and counts have the same form in JSON.
+fn parse<T: DeserializeOwned>(
+    keys: &BTreeMap<String, String>,
+    key: &str,
+) -> Result<Option<T>, ReadError> {
+    let text = keys.get(key);
+    let parsed = text.map(|text| serde_json::from_str(text).map_err(|_| bad(key, text)));
+    parsed.transpose()
+}
+
+fn bad(key: &str, value: &str) -> ReadError {
+    ReadError::Damaged(format!("its metadata has {key} = '{value}'"))
 }
 
 #[cfg(test)]

@@ -1,19 +1,21 @@
 //! Writes under the lock, in an order of files in which a crash leaves the old state or the new one.
 
+use std::collections::HashMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
-use super::{LockedStore, Opened, StateError, attempts, encode, refuse_newer, replace};
-use crate::base::durable;
-use crate::base::durable::ReplaceError;
+use arrow::record_batch::RecordBatch;
+
+use super::{LockedStore, Opened, StateError, Store, refuse_newer};
+use crate::base::durable::{self, ReplaceError, Replacement};
 use crate::base::regular::if_exists;
 use crate::base::sys;
-use crate::model::state::table::{Identity, Origin};
-use crate::model::state::{State, TaskRow};
+use crate::model::state::table::{Identity, Metadata, Origin};
+use crate::model::state::{AttemptId, State, TaskRow};
 use crate::store::journal::Journal;
 use crate::store::lock::LockError;
-use crate::store::schema;
-use crate::store::schema::FORMAT_VERSION;
+use crate::store::schema::{self, Contents, FORMAT_VERSION, join_other_columns};
 
 /// The files that a rebuilt state replaces.
 #[derive(Debug, Default)]
@@ -57,7 +59,7 @@ impl LockedStore {
         refuse_newer(&paths.state, &state.meta)?;
         durable::make_directory_of(&paths.state)
             .map_err(StateError::io("create the directory of", &paths.state))?;
-        attempts::save(&self.store, state)?;
+        save_attempts(&self.store, state)?;
         self.save_rows(state, Some(&paths.backup))?;
         // Entries that another process added meanwhile (the lock does not work) are not in these rows.
         let known = opened.map_or(state.origin.journal, |opened| Some(opened.now.mark()));
@@ -117,7 +119,7 @@ impl LockedStore {
     pub fn forget_earlier(&self, is_its: &dyn Fn(&TaskRow) -> bool) -> Result<(), StateError> {
         let paths = &self.store.paths;
         self.lock.check()?;
-        attempts::forget(&self.store, is_its)?;
+        forget_attempts(&self.store, is_its)?;
         match durable::read(&paths.state).map_err(StateError::io("read", &paths.state))? {
             Some(bytes) => {
                 durable::overwrite(&paths.backup, &bytes, "PAR1").map_err(StateError::from)
@@ -164,8 +166,8 @@ impl LockedStore {
             journal: found.journal,
         };
         match &found.damaged_attempts {
-            Some(damaged) => attempts::add(&self.store, state, None, Some(damaged))?,
-            None => attempts::save(&self.store, state)?,
+            Some(damaged) => add_attempts(&self.store, state, None, Some(damaged))?,
+            None => save_attempts(&self.store, state)?,
         }
         // A damaged file must not replace the backup from which the rows were rebuilt.
         self.save_rows(state, found.state_is_sound.then_some(&*paths.backup))?;
@@ -219,4 +221,112 @@ impl LockedStore {
             .and_then(|_| durable::sync_directory_of(path))
             .map_err(StateError::io("remove", path))
     }
+}
+
+/// Adds the superseded rows of a state. Replaces an attempt that is already there, because a save was
+/// interrupted after this file.
+fn save_attempts(store: &Store, state: &State) -> Result<(), StateError> {
+    if state.superseded().is_empty() && state.overtaken().is_empty() {
+        return Ok(());
+    }
+    let before = store.load(&store.paths.attempts)?;
+    let identity = before.as_ref().map(|contents| contents.identity.clone());
+    add_attempts(store, state, before, identity.as_ref())
+}
+
+/// Adds the superseded rows to `before`; `identity` is the file that they replace.
+fn add_attempts(
+    store: &Store,
+    state: &State,
+    before: Option<Contents>,
+    identity: Option<&Identity>,
+) -> Result<(), StateError> {
+    let path = &store.paths.attempts;
+    let (mut rows, others_before, mut meta) = match before {
+        Some(contents) => (contents.rows, contents.other_columns, contents.meta),
+        None => (Vec::new(), None, Metadata::default()),
+    };
+    refuse_newer(path, &meta)?;
+    let (other_columns, shift) = join_other_columns(others_before.as_ref(), state.other_columns())
+        .map_err(|error| StateError::io("write", path)(io::Error::other(error)))?;
+    let mut known: HashMap<AttemptId, usize> = rows
+        .iter()
+        .enumerate()
+        .map(|(at, row)| (AttemptId::of(row), at))
+        .collect();
+    let mut is_new = false;
+    let superseded = state.superseded().iter().map(|row| (row, true));
+    let overtaken = state.overtaken().iter().map(|row| (row, false));
+    for (row, replaces) in superseded.chain(overtaken) {
+        let mut row = row.clone();
+        row.other_columns = row.other_columns.map(|line| line + shift);
+        let at = *known.entry(AttemptId::of(&row)).or_insert(rows.len());
+        match rows.get_mut(at) {
+            Some(there) if replaces => *there = row,
+            Some(_) => continue,
+            None => rows.push(row),
+        }
+        is_new = true;
+    }
+    if !is_new {
+        return Ok(());
+    }
+    meta.format_version = FORMAT_VERSION;
+    meta.generation += 1;
+    meta.project.clone_from(&state.meta.project);
+    meta.cluster.clone_from(&state.meta.cluster);
+    meta.path = store.paths.real_path();
+    meta.owner_uid = meta
+        .owner_uid
+        .or(state.meta.owner_uid)
+        .or_else(|| Some(sys::effective_uid()));
+    let all: Vec<&TaskRow> = rows.iter().collect();
+    let (bytes, after) = encode(path, &all, other_columns.as_ref(), &meta)?;
+    Ok(replace(path, None, &bytes, identity, &after)?)
+}
+
+/// Removes attempts permanently.
+fn forget_attempts(store: &Store, is_its: &dyn Fn(&TaskRow) -> bool) -> Result<(), StateError> {
+    let path = &store.paths.attempts;
+    let Some(mut before) = store.load(path)? else {
+        return Ok(());
+    };
+    let count = before.rows.len();
+    before.rows.retain(|row| !is_its(row));
+    if before.rows.len() == count {
+        return Ok(());
+    }
+    refuse_newer(path, &before.meta)?;
+    before.meta.generation += 1;
+    let rows: Vec<&TaskRow> = before.rows.iter().collect();
+    let (bytes, after) = encode(path, &rows, before.other_columns.as_ref(), &before.meta)?;
+    Ok(replace(path, None, &bytes, Some(&before.identity), &after)?)
+}
+
+fn encode(
+    path: &Path,
+    rows: &[&TaskRow],
+    other_columns: Option<&RecordBatch>,
+    meta: &Metadata,
+) -> Result<(Vec<u8>, Identity), StateError> {
+    schema::file::write(rows, other_columns, meta)
+        .map_err(|error| StateError::io("write", path)(io::Error::other(error)))
+}
+
+fn replace(
+    target: &Path,
+    backup: Option<&Path>,
+    bytes: &[u8],
+    before: Option<&Identity>,
+    after: &Identity,
+) -> Result<(), ReplaceError> {
+    Replacement {
+        target,
+        backup,
+        bytes,
+        before,
+        after,
+        identify: &schema::file::identify,
+    }
+    .run()
 }

@@ -37,22 +37,34 @@ impl StatePaths {
     /// not exist yet.
     pub fn of(state_file: &Path) -> Result<Self, StateError> {
         let state = resolve(state_file)?;
-        let bad = |reason| StateError::Path {
-            path: state_file.to_owned(),
-            reason,
+        let name = state.file_name().unwrap_or_default();
+        let is_taken = |end: &&str| name.as_encoded_bytes().ends_with(end.as_bytes());
+        if name.is_empty() || ENDINGS.iter().chain(&[BACKUP]).any(is_taken) {
+            let file = state_file.display();
+            return Err(StateError::refused(
+                format!(
+                    "cannot use {file} as state file: it has no name, or that of another file of the state"
+                ),
+                "set state_file to the path of a file, such as .scheduler_state.parquet",
+            ));
+        }
+        let stem = match Path::new(name).extension() {
+            Some(end) if end == "parquet" => Path::new(name).file_stem().unwrap_or(name),
+            _ => name,
         };
-        let Some(name) = state.file_name().map(OsStr::to_owned) else {
-            return Err(bad("it has no file name"));
-        };
-        let stem = stem_of(&name);
-        let [backup, attempts, journal, lock, control, calls] = FILES.map(|end| match end {
-            BACKUP => beside(&state, &name, end),
-            end => beside(&state, stem, end),
-        });
-        let [local, arrays] = DIRECTORIES.map(|end| beside(&state, stem, end));
-        let paths = Self {
-            state,
-            backup,
+        // Another state file that would share the other files.
+        let twin = beside(&state, stem, if stem == name { ".parquet" } else { "" });
+        if is_parquet(&twin) {
+            let (state, twin) = (state.display(), twin.display());
+            return Err(StateError::refused(
+                format!("{state} and {twin} would share their lock and journal"),
+                "keep only one of them in this directory",
+            ));
+        }
+        let [attempts, journal, lock, control, calls, local, arrays] =
+            ENDINGS.map(|end| beside(&state, stem, end));
+        Ok(Self {
+            backup: beside(&state, name, BACKUP),
             attempts,
             journal,
             lock,
@@ -60,17 +72,8 @@ impl StatePaths {
             calls,
             local,
             arrays,
-        };
-        let name = name.as_encoded_bytes();
-        if FILES
-            .iter()
-            .chain(&DIRECTORIES)
-            .any(|end| name.ends_with(end.as_bytes()))
-        {
-            return Err(bad("another file of the state has such a name"));
-        }
-        paths.check_names(stem)?;
-        Ok(paths)
+            state,
+        })
     }
 
     /// The path of the state file with all links resolved; `None` if it is not UTF-8.
@@ -91,23 +94,6 @@ impl StatePaths {
             &self.calls,
         ]
     }
-
-    /// Refuses a state file that would share its other files with another state file.
-    fn check_names(&self, stem: &OsStr) -> Result<(), StateError> {
-        let has_no_extension = self.state.file_name() == Some(stem);
-        let twin = beside(
-            &self.state,
-            stem,
-            if has_no_extension { ".parquet" } else { "" },
-        );
-        match is_parquet(&twin) {
-            true => Err(StateError::Twin {
-                path: self.state.clone(),
-                twin,
-            }),
-            false => Ok(()),
-        }
-    }
 }
 
 fn beside(state: &Path, stem: &OsStr, end: &str) -> PathBuf {
@@ -124,24 +110,16 @@ fn is_parquet(path: &Path) -> bool {
 
 const BACKUP: &str = ".bak";
 
-/// Endings of the names of the other files.
-const FILES: [&str; 6] = [
-    BACKUP,
+/// Endings of the names of the other files, which begin with the state file's name without `.parquet`.
+const ENDINGS: [&str; 7] = [
     ".attempts.parquet",
     ".journal.jsonl",
     ".lock",
     ".control.json",
     ".calls.json",
+    ".local",
+    ".arrays",
 ];
-const DIRECTORIES: [&str; 2] = [".local", ".arrays"];
-
-/// The beginning of the names of the other files: the name of the state file without `.parquet`.
-fn stem_of(name: &OsStr) -> &OsStr {
-    match Path::new(name).extension() {
-        Some(end) if end == "parquet" => Path::new(name).file_stem().unwrap_or(name),
-        _ => name,
-    }
-}
 
 /// Follows the symbolic links of a file's last component.
 pub(crate) fn resolve(path: &Path) -> Result<PathBuf, StateError> {

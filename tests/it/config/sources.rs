@@ -41,10 +41,7 @@ fn without_a_file_the_defaults_apply() {
     assert_eq!(config.file, None);
     assert_eq!(config.base_dir(), None);
     let nothing = interpret("c.yaml", b"{}").unwrap();
-    assert_eq!(
-        nothing.warnings,
-        ["/site/c.yaml:1:1: contains no keys, so all built-in defaults apply"]
-    );
+    assert!(nothing.warnings.is_empty());
     let lines = |config: &Config| -> Vec<String> {
         let text = describe(config);
         let lines = text

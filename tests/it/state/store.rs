@@ -45,7 +45,10 @@ fn files_stand_beside_the_state_file() {
     ];
     for bad in bad {
         let error = StatePaths::of(Path::new(bad)).unwrap_err();
-        assert!(matches!(error, StateError::Path { .. }), "{bad}: {error}");
+        assert!(
+            matches!(error, StateError::Refused { .. }),
+            "{bad}: {error}"
+        );
     }
 }
 
@@ -237,7 +240,7 @@ fn a_damaged_attempts_file_stops_the_save_and_stays() {
 fn foreign_columns_of_attempts_are_joined_by_name() {
     use arrow::array::{ArrayRef, Int64Array, StringArray};
     use arrow::record_batch::RecordBatch;
-    use snbb_scheduler::store::schema::other_columns::join;
+    use snbb_scheduler::store::schema::join_other_columns;
     use std::sync::Arc;
 
     let batch = |columns: Vec<(&str, ArrayRef)>| {
@@ -255,7 +258,7 @@ fn foreign_columns_of_attempts_are_joined_by_name() {
         ),
         ("site", Arc::new(StringArray::from(vec!["s1", "s2"]))),
     ]);
-    let (joined, shift) = join(Some(&a), Some(&b)).unwrap();
+    let (joined, shift) = join_other_columns(Some(&a), Some(&b)).unwrap();
     let shown = arrow_table(&joined.unwrap());
     assert_eq!(shift, 1);
     assert_eq!(

@@ -11,17 +11,14 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
 };
-use sha2::{Digest as _, Sha256};
 
-use super::super::decode::{Decoder, Layout, part_of_others};
-use super::super::digest::{self, Digest};
-use super::super::{FORMAT_VERSION, ReadError, dictionary, own_column, repeats};
+use super::super::decode::Decoder;
+use super::super::{Digest, FORMAT_VERSION, ReadError, SCHEME, dictionary, repeats};
 use super::{
-    Contents, GENERATION, GROUP_ROWS, HASH, MANY_ROWS, Take, VERSION, own_keys, parse_metadata,
-    pipeline, undecodable,
+    Contents, GENERATION, GROUP_ROWS, HASH, MANY_ROWS, Take, VERSION, foreign, own_keys,
+    parse_metadata, pipeline, undecodable,
 };
-use crate::base::hex::hex;
-use crate::model::state::TaskRow;
+use crate::model::state::columns::COLUMNS;
 use crate::model::state::table::{Identity, Metadata};
 
 /// The caller must catch a panic of the Parquet reader.
@@ -38,7 +35,7 @@ pub(super) fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError>
     let hash = stored_hash(&footer, &keys)?;
     let is_own = hash.is_some();
 
-    let layout = Layout::of(footer.schema())?;
+    let mut decoder = Decoder::new(footer.schema(), is_own)?;
     let schema = if is_own {
         with_dictionaries(footer.schema())
     } else {
@@ -59,30 +56,29 @@ pub(super) fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError>
                 .unwrap_or(0),
             hash: hash.clone(),
         },
-        None => Identity::Foreign {
-            length: bytes.len() as u64,
-            sha256: hex(&Sha256::digest(&bytes)),
-        },
+        None => foreign(&bytes),
     };
     let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(bytes, metadata)
         .with_batch_size(GROUP_ROWS)
         .build()
         .map_err(broken)?;
 
-    let mut found = Rows {
-        decoder: Decoder::new(layout, is_own),
-        // The number may be damaged: limited to what fits into the file.
-        rows: Vec::with_capacity(rows_expected.min(length / 16)),
-        other_columns: Vec::new(),
+    // The number may be damaged: limited to what fits into the file.
+    let mut rows = Vec::with_capacity(rows_expected.min(length / 16));
+    let mut others = Vec::new();
+    let mut take = |batch: &RecordBatch| {
+        decoder.append(batch, &mut rows)?;
+        others.extend(decoder.part_of_others(batch).map_err(damaged)?);
+        Ok(())
     };
     // Keeps other columns even without rows.
-    found.append(&RecordBatch::new_empty(Arc::clone(&schema)))?;
+    take(&RecordBatch::new_empty(Arc::clone(&schema)))?;
     let digest = is_own.then(|| Digest::new(&schema));
     let digest = pipeline(
         rows_expected >= MANY_ROWS,
         (reader, digest),
         unpack,
-        |batch| found.append(batch),
+        take,
         undecodable,
     )?;
 
@@ -96,7 +92,15 @@ pub(super) fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError>
         }
         meta = parse_metadata(&keys)?;
     }
-    found.finish(meta, identity)
+    let schema = others.first().map(RecordBatch::schema);
+    let other_columns = schema.map(|schema| concat_batches(&schema, &others));
+    Ok(Contents {
+        rows,
+        other_columns: other_columns.transpose().map_err(damaged)?,
+        meta,
+        warnings: decoder.warnings(),
+        identity,
+    })
 }
 
 /// The stored hash of the rows; `None` if another program wrote the file.
@@ -127,38 +131,7 @@ fn is_hash_of(hash: &str, digest: Digest, keys: &BTreeMap<String, String>) -> bo
         .filter(|(key, _)| *key != HASH)
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
-    (is_newer && scheme != digest::SCHEME) || digest.finish(&pairs) == hash
-}
-
-struct Rows {
-    decoder: Decoder,
-    rows: Vec<TaskRow>,
-    other_columns: Vec<RecordBatch>,
-}
-
-impl Rows {
-    fn append(&mut self, batch: &RecordBatch) -> Result<(), ReadError> {
-        self.decoder.append(batch, &mut self.rows)?;
-        if let Some(part) = part_of_others(batch, &self.decoder).map_err(damaged)? {
-            self.other_columns.push(part);
-        }
-        Ok(())
-    }
-
-    fn finish(self, meta: Metadata, identity: Identity) -> Result<Contents, ReadError> {
-        let schema = self.other_columns.first().map(RecordBatch::schema);
-        let other_columns = schema
-            .map(|schema| concat_batches(&schema, &self.other_columns))
-            .transpose()
-            .map_err(damaged)?;
-        Ok(Contents {
-            rows: self.rows,
-            other_columns,
-            meta,
-            warnings: self.decoder.warnings(),
-            identity,
-        })
-    }
+    (is_newer && scheme != SCHEME) || digest.finish(&pairs) == hash
 }
 
 /// Unpacks and hashes batches, and passes each on before it is hashed.
@@ -181,9 +154,9 @@ fn unpack(
 /// Reads repeated texts as dictionaries, so that each is created once and shared.
 fn with_dictionaries(schema: &SchemaRef) -> SchemaRef {
     let fields = schema.fields().iter().map(|field| {
-        let column = own_column(field.name());
         let is_text = *field.data_type() == DataType::Utf8;
-        match is_text && column.is_some_and(|column| repeats(column.kind)) {
+        let mut repeated = COLUMNS.iter().filter(|column| repeats(column.kind));
+        match is_text && repeated.any(|column| column.name == field.name()) {
             true => Arc::new(field.as_ref().clone().with_data_type(dictionary())),
             false => Arc::clone(field),
         }

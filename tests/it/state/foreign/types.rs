@@ -127,7 +127,7 @@ fn attempts_as_floats_and_what_is_none() {
     let error = attempts(Arc::new(Float64Array::from(vec![2.5, 1.0]))).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "row 0: attempt is 2.5, expected a whole number"
+        "row 0: attempt is 2.5, expected whole numbers"
     );
     let error = attempts(Arc::new(Int64Array::from(vec![1, 1 << 40]))).unwrap_err();
     assert!(
