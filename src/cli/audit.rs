@@ -47,7 +47,6 @@ pub(super) fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) ->
         let message = Message {
             subject: text::subject(&report),
             text: text::table(&report, None),
-            html: Some(text::mail_html(&report)),
         };
         if let Err(error) = mail::send(&context.config.audit, &message) {
             if let Err(failure) = &saved {

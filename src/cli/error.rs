@@ -130,12 +130,7 @@ impl Failure {
             | Self::Usage { .. }
             | Self::Spec(_)
             | Self::Cohort(_)
-            | Self::Mail(
-                MailError::NoRecipients
-                | MailError::Address { .. }
-                | MailError::NoPassword { .. }
-                | MailError::Unencrypted { .. },
-            ) => Exit::Usage,
+            | Self::Mail(MailError { key: Some(_), .. }) => Exit::Usage,
             Self::Init(error) if error.is_usage => Exit::Usage,
             Self::Lock(LockError::Held { .. }) => Exit::Locked,
             Self::Discover(DiscoverError::RootMissing { .. }) => Exit::Safety,
@@ -174,7 +169,7 @@ impl Failure {
             Self::Init(error) => error.hint(),
             Self::Spec(error) => error.hint().to_owned(),
             Self::Lock(error) => error.hint().to_owned(),
-            Self::Mail(error) => error.hint().to_owned(),
+            Self::Mail(error) => error.hint.to_owned(),
             Self::Read { .. } => "make it readable for the user of this command".to_owned(),
             Self::Write { source, .. } if source.kind() == ErrorKind::FileTooLarge => {
                 TOO_LARGE_OUTPUT_HINT.to_owned()

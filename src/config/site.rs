@@ -10,8 +10,9 @@ use super::reader::{Context, Fields, Value};
 use super::{Overrides, files, log_patterns, paths, steps, validate};
 use crate::model::bids::cohort::{Entry, ListSource};
 use crate::model::bids::{CohortSource, SessionSource, SubjectLabel};
-use crate::model::config::notify::{NotifyConfig, Occasion};
-use crate::model::config::{AuditConfig, Ceiling, Config, SafetyConfig, Secret, SlurmConfig};
+use crate::model::config::{
+    AuditConfig, Ceiling, Config, NotifyConfig, Occasion, SafetyConfig, Secret, SlurmConfig,
+};
 use crate::model::procedure::ProcedureDag;
 
 /// More would not fit into a [`crate::model::procedure::ProcedureId`].

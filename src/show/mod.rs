@@ -1,7 +1,6 @@
 //! Output for people and other programs.
 
 pub mod audit;
-pub mod charts;
 pub mod efficiency;
 pub mod explain;
 pub mod failures;

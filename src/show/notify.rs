@@ -1,14 +1,12 @@
 //! Notifications: digests by e-mail or command, a heartbeat, and metrics.
 //!
-//! Their sources are the state's files, the results of this [`Invocation`], and the [`Memory`] of earlier
-//! ones. [`events`], [`digest`], [`heartbeat`] and [`metrics`] are pure. Nothing here may prevent a
-//! submission or its record: it runs after the work, without the lock, and every failure is a warning.
+//! Their sources are the [`Study`] with the [`Memory`] of earlier invocations, and this [`Invocation`]. [`events`],
+//! [`digest`] and [`metrics`] are pure. Nothing here may prevent a submission or its record: it runs after the work,
+//! without the lock, and every failure is a warning.
 
 pub mod digest;
 pub mod events;
-pub mod heartbeat;
 pub mod memory;
-pub mod messenger;
 pub mod metrics;
 
 use std::collections::BTreeMap;
@@ -19,10 +17,14 @@ use serde::{Deserialize, Serialize};
 pub use memory::Memory;
 
 use crate::base::exit::Exit;
+use crate::base::sys;
 use crate::base::words::words;
 use crate::decide::manifest::Manifest;
+use crate::model::config::Config;
 use crate::model::procedure::ProcedureDag;
+use crate::model::state::State;
 use crate::show::tables::{TaskState, count_states};
+use crate::store::control::Control;
 
 words! {
     /// The commands that notify.
@@ -33,10 +35,23 @@ words! {
     }
 }
 
+/// What is known about a study.
+#[derive(Debug, Clone, Copy)]
+pub struct Study<'a> {
+    pub config: &'a Config,
+    pub project: &'a str,
+    /// `None` if it could not be read.
+    pub state: Option<&'a State>,
+    pub control: Option<&'a Control>,
+    /// Already includes this invocation.
+    pub memory: &'a Memory,
+}
+
 /// One invocation that notifies, with its result.
 #[derive(Debug, Clone)]
 pub struct Invocation {
     pub command: Command,
+    pub host: String,
     pub started_at: DateTime<Utc>,
     pub ended_at: DateTime<Utc>,
     pub exit: Exit,
@@ -68,6 +83,7 @@ impl Invocation {
     pub fn begin(command: Command, at: DateTime<Utc>) -> Self {
         Self {
             command,
+            host: sys::host_name(),
             started_at: at,
             ended_at: at,
             exit: Exit::Done,

@@ -13,8 +13,7 @@ use super::kind::Kind::{
 use super::kind::{COUNT, COUNT_OR_0, Fallback, Kind, whole};
 use super::{Key, Section};
 use crate::model::annex::Annex;
-use crate::model::config::Fairness;
-use crate::model::config::notify::Occasion;
+use crate::model::config::{Fairness, Occasion};
 use crate::model::job::ExecutorKind;
 use crate::model::procedure::{ArrayMode, Check, Scope};
 

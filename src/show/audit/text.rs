@@ -1,11 +1,10 @@
-//! The report as plain text for the terminal, as Markdown, and as an e-mail. Pure.
+//! The report as plain text for the terminal and e-mails, and as Markdown. Pure.
 //!
 //! Both show the lists of [`sections`]. Long lists are truncated; only the JSON format is complete.
 
 pub(super) mod sections;
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Row, Table, TableStyle};
-use maud::{DOCTYPE, html};
 
 use super::report::Report;
 use crate::base::printable::printable;
@@ -144,18 +143,6 @@ pub fn subject(report: &Report) -> String {
     ))
 }
 
-/// The text as preformatted HTML, which keeps its columns. Mail programs remove scripts and style sheets.
-pub fn mail_html(report: &Report) -> String {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head { meta charset="utf-8"; title { "Audit" } }
-            body { pre { (table(report, None)) } }
-        }
-    };
-    page.into_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -223,20 +210,6 @@ mod tests {
         let tables = text.lines().filter(|line| line.contains("  "));
         for line in tables {
             assert!(line.chars().count() <= 90, "{line}");
-        }
-    }
-
-    #[test]
-    fn data_never_becomes_markup() {
-        let mut report = crate::show::audit::testing::report();
-        report.study.project = "<script>alert(1)</script> & \"co\"\n".to_owned();
-        let html = mail_html(&report);
-        assert!(!html.contains("<script"), "{html}");
-        assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt; &amp; &quot;co&quot;"));
-        for tag in ["table", "tr", "td", "th", "h1", "h2", "div", "body", "html"] {
-            let open = html.matches(&format!("<{tag} ")).count()
-                + html.matches(&format!("<{tag}>")).count();
-            assert_eq!(open, html.matches(&format!("</{tag}>")).count(), "{tag}");
         }
     }
 

@@ -2,6 +2,7 @@
 //! If the file is lost, one digest is sent twice and the counters restart.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::Path;
 
 use chrono::{DateTime, Utc};
@@ -11,6 +12,7 @@ use super::{Command, Figures, Invocation};
 use crate::base::durable;
 use crate::base::durable::ReplaceError;
 use crate::base::exit::Exit;
+use crate::base::regular::FileError;
 
 /// The content of the file.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -76,10 +78,8 @@ impl Memory {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Default::default(),
             Err(error) => {
-                return (
-                    Self::default(),
-                    Some(format!("cannot read {path}: {error}")),
-                );
+                let warning = format!("cannot read {path}: {error}");
+                return (Self::default(), Some(warning));
             }
         };
         let memory = serde_json::from_slice::<Self>(&bytes);
@@ -96,20 +96,16 @@ impl Memory {
     /// Writes the file if its content changed.
     ///
     /// # Errors
-    /// Another invocation has written to it, or it cannot be written.
-    pub fn save(&mut self, path: &Path) -> Result<(), SaveError> {
-        let mut bytes =
-            serde_json::to_vec(self).map_err(|error| SaveError::Io(error.to_string()))?;
+    /// Another invocation has written to it, so that it must be read again, or it cannot be written.
+    pub fn save(&mut self, path: &Path) -> Result<(), ReplaceError> {
+        let written = serde_json::to_vec(self).map_err(io::Error::from);
+        let mut bytes = written.map_err(FileError::of("write", path))?;
         bytes.push(b'\n');
         if self.origin.as_ref() == Some(&bytes) {
             return Ok(());
         }
-        durable::make_directory_of(path)
-            .map_err(|error| SaveError::Io(format!("{}: {error}", path.display())))?;
-        durable::replace(path, &bytes, self.origin.as_ref()).map_err(|error| match error {
-            ReplaceError::Changed(_) => SaveError::Changed,
-            error @ ReplaceError::Io { .. } => SaveError::Io(error.to_string()),
-        })?;
+        durable::make_directory_of(path).map_err(FileError::of("make the directory of", path))?;
+        durable::replace(path, &bytes, self.origin.as_ref())?;
         self.origin = Some(bytes);
         Ok(())
     }
@@ -153,16 +149,6 @@ impl Memory {
             }
         }
     }
-}
-
-/// Why the file was not written.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SaveError {
-    /// The caller has to read it again.
-    #[error("another invocation has written to it")]
-    Changed,
-    #[error("{0}")]
-    Io(String),
 }
 
 #[cfg(test)]
@@ -221,7 +207,8 @@ mod tests {
             .insert("failed:x".to_owned());
         one.save(&path).unwrap();
         other.add(&call(Command::Run, Exit::Done));
-        assert_eq!(other.save(&path), Err(SaveError::Changed));
+        let refused = other.save(&path);
+        assert!(matches!(refused, Err(ReplaceError::Changed(_))));
         let (read, _) = Memory::read(&path);
         assert_eq!(read.sums, one.sums);
         assert_eq!(read.reported, one.reported);
@@ -245,7 +232,8 @@ mod tests {
         let (mut memory, warning) = Memory::read(&path);
         assert!(warning.is_some());
         memory.add(&call(Command::Run, Exit::Done));
-        assert_eq!(memory.save(&path), Err(SaveError::Changed));
+        let refused = memory.save(&path);
+        assert!(matches!(refused, Err(ReplaceError::Changed(_))));
         // Keys of a later version do not count as damage.
         std::fs::write(&path, r#"{"later": 1, "locked_in_a_row": 3}"#).unwrap();
         let (memory, warning) = Memory::read(&path);

@@ -1,29 +1,26 @@
-//! The charts of the page, each with a list of the same figures.
+//! The charts of the page as SVG, each with a list of the same figures.
 
-use std::collections::BTreeMap;
-
-use chrono::{Days, NaiveDate};
+use chrono::NaiveDate;
 use maud::{Markup, html};
 
-use super::table;
+use super::{plural, safe, spaced, table, thousands};
 use crate::base::text::few;
 use crate::show::audit::Part;
 use crate::show::audit::health::percent;
 use crate::show::audit::report::{
-    Efficiency, FailureGroup, Progress, Report, Usage, count_of, count_of_group,
+    Day, Efficiency, FailureGroup, Report, Usage, count_of, count_of_group,
 };
 use crate::show::audit::text::sections::figures::{self as lists, so_far};
 use crate::show::audit::text::sections::tasks;
-use crate::show::charts::safe::{plural, safe, spaced, thousands};
-use crate::show::charts::{self, Bar};
 use crate::show::tables::Group;
 
-/// Days in the throughput chart.
-const DAYS: u64 = 60;
 /// Groups of failures that are not folded.
 const GROUPS: usize = 6;
 /// Tasks that a folded group names.
 const NAMED: usize = 4;
+/// Width of the labels next to an axis.
+const SIDE: f64 = 44.0;
+const FOOT: f64 = 22.0;
 
 fn folded(title: &str, content: Markup) -> Markup {
     html! { details.data { summary { (title) } (content) } }
@@ -36,26 +33,26 @@ fn wide(label: &str, drawing: Markup) -> Markup {
 
 /// The pipeline, and the progress of each procedure.
 pub(super) fn pipeline(report: &Report) -> Markup {
-    let bars = report.procedures.iter().filter(|p| p.tasks > 0).map(|p| {
-        let parts = Group::ALL.into_iter();
-        let parts = parts.map(|group| (group.as_str(), count_of_group(&p.decisions, group)));
-        let share = count_of(&p.decisions, "complete") as f64 / p.tasks as f64;
-        Bar {
-            name: &p.name,
-            parts: parts.collect(),
-            text: format!("{} of {}", percent(share), thousands(p.tasks)),
-        }
-    });
-    let bars: Vec<Bar<'_>> = bars.collect();
-    let list = tasks::procedures(report);
+    let procedures = || report.procedures.iter().filter(|p| p.tasks > 0);
+    let Some(most) = procedures().map(|p| p.tasks).max() else {
+        return html! {};
+    };
     html! {
-        @if !bars.is_empty() {
-            div.flow {
-                (wide("Picture of the pipeline", report.pipeline.picture()))
-                (charts::bars(&bars, "Share of complete tasks by procedure"))
+        div.flow {
+            (wide("Picture of the pipeline", report.pipeline.svg(None)))
+            ul.bars aria-label="Share of complete tasks by procedure" {
+                @for p in procedures() {
+                    @let parts = Group::ALL.map(|group| (group.as_str(), count_of_group(&p.decisions, group)));
+                    @let share = count_of(&p.decisions, "complete") as f64 / p.tasks as f64;
+                    li {
+                        span.name { (safe(&p.name)) }
+                        (stack(&parts, most))
+                        span { (percent(share)) " of " (thousands(p.tasks)) }
+                    }
+                }
             }
         }
-        @if !list.rows.is_empty() { (folded("As a table", table(&list))) }
+        (folded("As a table", table(&tasks::procedures(report))))
     }
 }
 
@@ -114,14 +111,12 @@ fn alike(report: &Report, group: &FailureGroup) -> Markup {
 
 /// The progress of the work over time.
 pub(super) fn progress(report: &Report) -> Markup {
-    let Some(progress) = &report.progress else {
-        return Markup::default();
+    let procedures = || report.progress.iter().flat_map(|all| &all.procedures);
+    let days = || procedures().flat_map(|p| &p.days);
+    let Some(from) = days().map(|day| day.date).min() else {
+        return html! {};
     };
     let today = report.study.created_at.date_naive();
-    let days = || progress.procedures.iter().flat_map(|p| &p.days);
-    let Some(from) = days().map(|day| day.date).min() else {
-        return Markup::default();
-    };
     let to = days().map(|day| day.date).fold(today, NaiveDate::max);
     let top = days().map(|day| day.completed_so_far.max(day.failed_so_far));
     let top = top.max().unwrap_or(0);
@@ -132,48 +127,16 @@ pub(super) fn progress(report: &Report) -> Markup {
             li { span.line.fail aria-hidden="true" {} "failed" }
         }
         div.panels {
-            @for procedure in &progress.procedures {
+            @for procedure in procedures() {
                 @let (done, failed) = so_far(procedure);
                 @let counts = format!("{} complete, {} failed", thousands(done), thousands(failed));
                 figure.panel {
                     figcaption { strong { (safe(&procedure.procedure)) } span { (counts) } }
-                    (charts::progress(&procedure.days, from, to, top, &format!("{}: {counts}", procedure.procedure)))
+                    (curve(&procedure.days, from, to, top, &format!("{}: {counts}", procedure.procedure)))
                 }
             }
         }
         (table(&lists::progress(report)))
-        h3 { "Throughput of the last " (DAYS) " days" }
-        ul.key {
-            li { span.box.done aria-hidden="true" {} "complete (up)" }
-            li { span.box.fail aria-hidden="true" {} "failed (down)" }
-        }
-        (throughput(progress, to))
-    }
-}
-
-fn throughput(progress: &Progress, to: NaiveDate) -> Markup {
-    let from = to - Days::new(DAYS - 1);
-    let mut sums: BTreeMap<NaiveDate, (usize, usize)> = BTreeMap::new();
-    let days = progress.procedures.iter().flat_map(|p| &p.days);
-    for day in days.filter(|day| day.date >= from) {
-        let sum = sums.entry(day.date).or_default();
-        *sum = (sum.0 + day.completed, sum.1 + day.failed);
-    }
-    let days = from.iter_days().take_while(|day| *day <= to);
-    let days = days.map(|day| {
-        let (completed, failed) = sums.get(&day).copied().unwrap_or_default();
-        (day, completed, failed)
-    });
-    let days: Vec<(NaiveDate, usize, usize)> = days.collect();
-    let list = lists::by_day(sums.into_iter().rev());
-    html! {
-        @if !list.rows.is_empty() {
-            figure {
-                figcaption.hidden { (list.title) }
-                (wide(&list.title, charts::throughput(&days, &list.title)))
-            }
-            (folded("As a table", table(&list)))
-        }
     }
 }
 
@@ -186,7 +149,7 @@ pub(super) fn efficiency(report: &Report) -> Markup {
         let label = format!("{title} requested, used and suggested, by procedure");
         html! {
             @if !rows.is_empty() {
-                div { h3 { (title) } (wide(&label, charts::usage(&rows, unit, axis, &label))) }
+                div { h3 { (title) } (wide(&label, usage(&rows, unit, axis, &label))) }
             }
         }
     };
@@ -207,5 +170,138 @@ pub(super) fn efficiency(report: &Report) -> Markup {
             (chart("Time", 3600.0, "hours", |found| found.time.as_ref()))
         }
         (table(&list))
+    }
+}
+
+fn svg(width: f64, height: f64, label: &str, shapes: Markup) -> Markup {
+    html! {
+        svg role="img" aria-label=(safe(label)) viewBox={ "0 0 " (width) " " (height) } width=(width) height=(height) {
+            (shapes)
+        }
+    }
+}
+
+/// About `count` round values from 0 to `most`, at least `least` apart.
+fn ticks(most: f64, count: f64, least: f64) -> Vec<f64> {
+    let rough = (most / count).max(least);
+    let power = 10f64.powf(rough.log10().floor());
+    let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * power);
+    let step = steps.into_iter().find(|step| *step >= rough * 0.999);
+    let step = step.unwrap_or(rough);
+    (0..=1000)
+        .map(|number| f64::from(number) * step)
+        .take_while(|value| *value <= most)
+        .collect()
+}
+
+/// Rounds a position to a visible precision.
+fn px(place: f64) -> f64 {
+    (place * 10.0).round() / 10.0
+}
+
+/// Draws the cumulative counts of one procedure. All procedures share the axes: `from..=to`, `0..=top`.
+fn curve(days: &[Day], from: NaiveDate, to: NaiveDate, top: usize, label: &str) -> Markup {
+    let (width, height) = (300.0, 150.0);
+    let (right, bottom) = (width - 14.0, height - FOOT);
+    let most = top.max(1) as f64;
+    let span = (to - from).num_days().max(1) as f64;
+    let x = |day: NaiveDate| SIDE + (right - SIDE) * (day - from).num_days() as f64 / span;
+    let y = |count: f64| bottom - (bottom - 8.0) * count / (most * 1.05);
+    // Daily sums become a step line over the whole time.
+    let steps = |value: fn(&Day) -> usize| {
+        let mut path = format!("M{} {}", SIDE, bottom);
+        for day in days {
+            let now = px(y(value(day) as f64));
+            path.push_str(&format!("H{}V{now}", px(x(day.date))));
+        }
+        path + &format!("H{right}")
+    };
+    let done = steps(|day| day.completed_so_far);
+    let middle = from + (to - from) / 2;
+    // Labels of the same day would cover each other.
+    let mut dates = vec![(from, "start"), (middle, "middle"), (to, "end")];
+    dates.dedup_by_key(|(day, _)| *day);
+    svg(
+        width,
+        height,
+        label,
+        html! {
+            @for value in ticks(most, 4.0, 1.0) {
+                @let y = y(value);
+                line.grid x1=(SIDE) x2=(right) y1=(px(y)) y2=(px(y)) {}
+                text.end x=(SIDE - 6.0) y=(px(y + 4.0)) { (value) }
+            }
+            @for (day, class) in dates { text class=(class) x=(px(x(day))) y=(height - 6.0) { (day.format("%e %b")) } }
+            path.area d={ (done) "V" (bottom) "Z" } {}
+            path.done d=(done) {}
+            path.fail d=(steps(|day| day.failed_so_far)) {}
+        },
+    )
+}
+
+/// Draws the parts of a whole side by side over the available width.
+pub(super) fn stack(parts: &[(&'static str, usize)], whole: usize) -> Markup {
+    let mut end = 0;
+    let parts = parts.iter().filter(|(_, size)| *size > 0);
+    let parts = parts.map(|(class, size)| {
+        end += size;
+        (class, end - size, size)
+    });
+    html! {
+        svg.stack viewBox={ "0 0 " (whole.max(1)) " 1" } preserveAspectRatio="none" aria-hidden="true" focusable="false" {
+            @for (class, from, size) in parts {
+                rect class={ "g-" (class) } x=(from) y="0" width=(size) height="1" {}
+            }
+        }
+    }
+}
+
+/// Draws used (median to maximum, thick up to the 95th percentile), requested and suggested resources per
+/// procedure. `unit` is the size of the axis' unit.
+fn usage(rows: &[(&str, &Usage)], unit: f64, axis: &str, label: &str) -> Markup {
+    let (width, height) = (640.0, rows.len() as f64 * 34.0 + 48.0);
+    let bottom = height - 2.0 * FOOT;
+    let most = rows.iter().flat_map(|(_, usage)| {
+        let used = usage.used.map(|used| used.max);
+        [used, usage.asked, usage.suggested].into_iter().flatten()
+    });
+    let most = most.max().unwrap_or(1).max(1) as f64 / unit * 1.06;
+    // The width of the names.
+    let (names, right) = (182.0, width - 16.0);
+    let x = |value: f64| px(names + (right - names) * value / most);
+    let place = |value: i64| x(value as f64 / unit);
+    svg(
+        width,
+        height,
+        label,
+        html! {
+            @for value in ticks(most, 8.0, 0.0) {
+                line.grid x1=(x(value)) x2=(x(value)) y1="2" y2=(bottom) {}
+                text.middle x=(x(value)) y=(bottom + 16.0) { ((value * 1000.0).round() / 1000.0) }
+            }
+            text.middle x=(px((names + right) / 2.0)) y=(height - 6.0) { (axis) }
+            @for (row, (procedure, usage)) in rows.iter().enumerate() {
+                @let y = row as f64 * 34.0 + 19.0;
+                text.end x=(names - 8.0) y=(y + 4.0) { (shown(procedure)) }
+                @if let Some(used) = usage.used {
+                    @let (p50, p95, max) = (place(used.p50), place(used.p95), place(used.max));
+                    path.used d={ "M" (p50) " " (y) "H" (max) "M" (max) " " (y - 5.0) "v10" } {}
+                    rect.used x=(p50) y=(y - 5.0) width=(px(p95 - p50)) height="10" {}
+                }
+                @if let Some(asked) = usage.asked { path.asked d={ "M" (place(asked)) " " (y - 12.0) "v24" } {} }
+                @if let Some(suggested) = usage.suggested {
+                    path.suggested d={ "M" (place(suggested)) " " (y - 7.0) "l6 7l-6 7l-6-7z" } {}
+                }
+            }
+        },
+    )
+}
+
+/// A name for a chart. Longer ones are cut; the table has the full names.
+fn shown(name: &str) -> String {
+    let name = safe(name);
+    match name.char_indices().nth(24) {
+        Some((end, _)) => name.get(..end).unwrap_or_default().to_owned() + "…",
+        None => name,
     }
 }

@@ -1,15 +1,14 @@
-//! The page's header, tiles, heat map frame, maintenance section and footer.
+//! The page's header, tiles, heat map frame and maintenance section.
 
 use maud::{Markup, html};
 
-use super::table;
+use super::figures::stack;
+use super::{plural, safe, spaced, table, thousands};
 use crate::base::sys::local_time;
 use crate::show::audit::Part;
 use crate::show::audit::health::percent;
 use crate::show::audit::report::{Count, Report, count_of, count_of_group};
-use crate::show::audit::text::sections::{head, upkeep};
-use crate::show::charts::safe::{plural, safe, spaced, thousands};
-use crate::show::charts::stack;
+use crate::show::audit::text::sections::upkeep;
 use crate::show::tables::{Group, TaskState, utc_time};
 
 /// The banner with study, time and selection.
@@ -200,17 +199,6 @@ pub(super) fn upkeep(report: &Report) -> Markup {
         @for list in &lists { (table(list)) }
         @if report.orphans.jobs.is_none() {
             p.hint { "Jobs without a row are listed only with " code { "--queue" } "." }
-        }
-    }
-}
-
-/// The footer.
-pub(super) fn about(report: &Report) -> Markup {
-    let parts = report.study.parts.iter();
-    let parts: Vec<&str> = parts.map(|part| part.as_str()).collect();
-    html! {
-        footer #about aria-label="About this report" {
-            p { @if let Some(rows) = head(report).1.last() { (rows) ". " } "Parts of this report: " (parts.join(", ")) "." }
         }
     }
 }

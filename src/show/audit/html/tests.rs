@@ -2,14 +2,13 @@
 
 use serde_json::Value;
 
-use super::render;
+use super::{plural, render, safe, thousands};
 use crate::model::job::JobId;
 use crate::show::audit::Part;
 use crate::show::audit::health::percent;
 use crate::show::audit::report::{Cell, Report, count_of_group};
 use crate::show::audit::testing::{bare, report, unpacked};
 use crate::show::audit::trend::{Snapshot, trend};
-use crate::show::charts::safe::{plural, safe, thousands};
 use crate::show::tables::{Group, TaskState};
 
 const HOSTILE: &str =

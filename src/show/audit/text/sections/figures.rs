@@ -1,6 +1,6 @@
 //! The lists of changes, progress and efficiency.
 
-use chrono::{DateTime, NaiveDate, Utc};
+use chrono::{DateTime, Utc};
 
 use super::{List, plural, row};
 use crate::base::sys::local_time;
@@ -89,12 +89,6 @@ pub(crate) fn progress(report: &Report) -> List {
         list.notes.extend([PER_DAY, BACKLOG].map(str::to_owned));
     }
     list.note(Some(note).filter(|_| bad > 0))
-}
-
-/// The data of the page's throughput chart.
-pub(crate) fn by_day(days: impl Iterator<Item = (NaiveDate, (usize, usize))>) -> List {
-    let rows = days.map(|(day, (completed, failed))| row![day, completed, failed]);
-    List::new("throughput by day", "day | >completed | >failed", rows)
 }
 
 pub(crate) fn efficiency(report: &Report) -> List {
