@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::problem::quote;
 use super::reader::{Context, Fields, Value};
 use super::{Overrides, files, log_patterns, paths, steps, validate};
-use crate::model::bids::cohort::{Entry, ListSource};
+use crate::model::bids::cohort::{ENTRY_HINT, Entry, ListSource};
 use crate::model::bids::{CohortSource, SessionSource, SubjectLabel};
 use crate::model::config::{
     AuditConfig, Ceiling, Config, NotifyConfig, Occasion, SafetyConfig, Secret, SlurmConfig,
@@ -185,7 +185,7 @@ fn list(key: &'static str, value: &Value<'_>) -> Option<ListSource> {
         match Entry::parse(key, text) {
             Ok(_) => Some((text.to_owned(), entry.at.line)),
             Err(error) => {
-                entry.problem_with(error.to_string(), error.hint);
+                entry.problem_with(error, ENTRY_HINT);
                 None
             }
         }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::base::regular::{error_text, read_regular};
-use crate::model::bids::cohort::{Cohort, CohortSource, Entry, EntryError, ListSource};
+use crate::model::bids::cohort::{Cohort, CohortSource, ENTRY_HINT, Entry, ListSource};
 
 /// Why a list cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,7 +18,7 @@ pub enum CohortError {
     Entry {
         file: PathBuf,
         line: u32,
-        error: EntryError,
+        error: String,
     },
     #[error("the list '{key}', {}, is empty", .file.display())]
     Empty { key: &'static str, file: PathBuf },
@@ -31,7 +31,7 @@ impl CohortError {
                 "create a text file with one entry per line, or correct '{key}' in the configuration \
                  (a single entry begins with 'sub-')"
             ),
-            Self::Entry { error, .. } => error.hint.to_owned(),
+            Self::Entry { .. } => ENTRY_HINT.to_owned(),
             Self::Empty { key, .. } => {
                 let content = match *key {
                     "exclude" => "a comment line if no session is excluded",

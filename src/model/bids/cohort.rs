@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use globset::{GlobBuilder, GlobMatcher};
+use globset::{Glob, GlobMatcher};
 
 use super::{Session, SessionLabel, SubjectLabel, is_of_label};
 
@@ -64,21 +64,9 @@ enum Part {
     Wild(GlobMatcher),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct EntryError {
-    message: String,
-    pub hint: &'static str,
-}
-
-impl EntryError {
-    fn new(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            hint: "write sub-0001 for a subject or sub-0001/ses-01 for a session; '*' and '?' are wildcards",
-        }
-    }
-}
+/// The remedy for an entry that is not valid.
+pub const ENTRY_HINT: &str = "write sub-0001 for a subject, sub-0001/ses-01 for a session, or */ses-01 for this session of every \
+     subject; '*' and '?' are wildcards";
 
 impl Cohort {
     /// Without `include`, everything is included.
@@ -121,25 +109,19 @@ impl List {
     /// The positions of matching entries.
     fn hits<'a>(&'a self, session: &'a Session) -> impl Iterator<Item = usize> + 'a {
         let named = self.by_subject.get(session.subject.as_str());
-        named
-            .into_iter()
-            .flatten()
-            .chain(&self.wild)
-            .copied()
-            .filter(|at| {
-                self.entries
-                    .get(*at)
-                    .is_some_and(|entry| entry.matches(session))
-            })
+        let all = named.into_iter().flatten().chain(&self.wild).copied();
+        all.filter(|at| {
+            self.entries
+                .get(*at)
+                .is_some_and(|entry| entry.matches(session))
+        })
     }
 
     fn unmatched(&self, sessions: &[Session]) -> Vec<&Entry> {
         let hit: HashSet<usize> = sessions.iter().flat_map(|s| self.hits(s)).collect();
         let entries = self.entries.iter().enumerate();
-        entries
-            .filter(|(at, _)| !hit.contains(at))
-            .map(|(_, entry)| entry)
-            .collect()
+        let unmatched = entries.filter(|(at, _)| !hit.contains(at));
+        unmatched.map(|(_, entry)| entry).collect()
     }
 }
 
@@ -157,19 +139,16 @@ impl Entry {
     ///
     /// # Errors
     /// A text that cannot match any label.
-    pub fn parse(key: &'static str, text: &str) -> Result<Self, EntryError> {
+    pub fn parse(key: &'static str, text: &str) -> Result<Self, String> {
         let (subject, session) = match text.split_once('/') {
             Some((subject, session)) => (subject, Some(session)),
             None => (text, None),
         };
         if text.is_empty() {
-            return Err(EntryError::new("the entry is empty"));
+            return Err("the entry is empty".to_owned());
         }
         if subject.starts_with(SessionLabel::PREFIX) {
-            return Err(EntryError {
-                hint: "write '*/ses-01' for this session of every subject",
-                ..EntryError::new(format!("'{text}' is a session without a subject"))
-            });
+            return Err(format!("'{text}' is a session without a subject"));
         }
         if subject.is_empty() || session.is_some_and(|s| s.is_empty() || s.contains('/')) {
             return Err(not_an_entry(text));
@@ -215,7 +194,7 @@ impl fmt::Display for Entry {
 }
 
 /// Parses a label with or without prefix, or a pattern, as on the command line.
-fn part(text: &str, part: &str, prefix: &str) -> Result<Part, EntryError> {
+fn part(text: &str, part: &str, prefix: &str) -> Result<Part, String> {
     const WILD: &[char] = &['*', '?', '[', ']', '{', '}', '!', ',', '-'];
     let bare = part.strip_prefix(prefix).unwrap_or(part);
     let is_wild = bare.contains(['*', '?', '[', '{']);
@@ -223,32 +202,28 @@ fn part(text: &str, part: &str, prefix: &str) -> Result<Part, EntryError> {
         .chars()
         .find(|c| !(is_of_label(*c) || (is_wild && WILD.contains(c))));
     if let Some(bad) = bad {
-        return Err(EntryError::new(format!(
-            "'{text}' contains '{}', which is not allowed in BIDS labels",
-            bad.escape_default()
-        )));
+        let bad = bad.escape_default();
+        return Err(format!(
+            "'{text}' contains '{bad}', which is not allowed in BIDS labels"
+        ));
     }
     if bare.is_empty() {
         return Err(not_an_entry(text));
     }
-    let whole = if part.starts_with(prefix) || part.starts_with('*') {
-        part.to_owned()
-    } else {
-        format!("{prefix}{part}")
+    let whole = match part.starts_with(prefix) || part.starts_with('*') {
+        true => part.to_owned(),
+        false => format!("{prefix}{part}"),
     };
     if !is_wild {
         return Ok(Part::Label(whole));
     }
-    GlobBuilder::new(&whole)
-        .build()
-        .map(|glob| Part::Wild(glob.compile_matcher()))
-        .map_err(|error| {
-            EntryError::new(format!("'{text}' is not a valid pattern: {}", error.kind()))
-        })
+    let glob = Glob::new(&whole);
+    let glob = glob.map_err(|e| format!("'{text}' is not a valid pattern: {}", e.kind()))?;
+    Ok(Part::Wild(glob.compile_matcher()))
 }
 
-fn not_an_entry(text: &str) -> EntryError {
-    EntryError::new(format!("'{text}' is neither a subject nor a session"))
+fn not_an_entry(text: &str) -> String {
+    format!("'{text}' is neither a subject nor a session")
 }
 
 #[cfg(test)]

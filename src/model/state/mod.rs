@@ -3,7 +3,6 @@
 //! Files are read and written in `store` only, and a status changes in [`transition`] only.
 
 pub mod columns;
-pub mod reason;
 pub mod retry;
 pub mod table;
 pub(crate) mod testing;
@@ -15,7 +14,6 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
-pub use reason::Reason;
 pub use retry::RetryState;
 pub use table::State;
 
@@ -47,6 +45,64 @@ words! {
         Running = "running",
         Complete = "complete",
         Failed = "failed",
+    }
+}
+
+words! {
+    /// Why a row has its status.
+    pub enum Reason {
+        /// sbatch was started, and its result is still unknown.
+        Submitting = "submitting",
+        Queued = "queued",
+        /// Held, or can never start: needs manual action.
+        Held = "held",
+        /// Neither queue nor accounting shows the job (yet).
+        Unaccounted = "unaccounted",
+        Running = "running",
+        Suspended = "suspended",
+        /// The job succeeded; its outputs are not visible yet.
+        AwaitingOutput = "awaiting_output",
+        Verified = "verified",
+        /// Slurm reports COMPLETED, but no rule of the current configuration can verify it.
+        Unverified = "unverified",
+        ExitCode = "exit_code",
+        Timeout = "timeout",
+        OutOfMemory = "out_of_memory",
+        Cancelled = "cancelled",
+        NodeFail = "node_fail",
+        Preempted = "preempted",
+        BootFail = "boot_fail",
+        /// The job's environment could not be set up on its node (exit code 0:53, prolog).
+        LaunchFailed = "launch_failed",
+        Deadline = "deadline",
+        Dependency = "dependency",
+        /// The job succeeded, but its outputs did not appear in time.
+        NoOutput = "no_output",
+        /// Queue, accounting and disk have shown nothing of the job for longer than `lost_grace`.
+        Lost = "lost",
+    }
+}
+
+impl Reason {
+    /// True if a row of this status may have this reason.
+    pub fn fits(self, status: TaskStatus) -> bool {
+        match self {
+            Self::Submitting | Self::Queued | Self::Held => status == TaskStatus::Pending,
+            Self::Unaccounted => status.is_in_flight(),
+            Self::Running | Self::Suspended | Self::AwaitingOutput => status == TaskStatus::Running,
+            Self::Verified | Self::Unverified => status == TaskStatus::Complete,
+            _ => status == TaskStatus::Failed,
+        }
+    }
+
+    /// The default reason of a row without one. A failure has none: the disk decides.
+    pub fn usual(status: TaskStatus) -> Option<Self> {
+        match status {
+            TaskStatus::Pending => Some(Self::Queued),
+            TaskStatus::Running => Some(Self::Running),
+            TaskStatus::Complete => Some(Self::Verified),
+            TaskStatus::Failed => None,
+        }
     }
 }
 
@@ -156,15 +212,9 @@ impl TaskKey {
         }
     }
 
-    /// The name of this task's jobs, as in the Python program:
-    /// `<procedure>_<subject>[_<session>]`.
+    /// The name of this task's jobs, as in the Python program: `<procedure>_<subject>[_<session>]`.
     pub fn job_name(&self) -> String {
-        let mut name = format!("{}_{}", self.procedure, self.subject);
-        if !self.session.is_empty() {
-            name.push('_');
-            name.push_str(&self.session);
-        }
-        name
+        joined([&self.procedure, &self.subject, &self.session], "_")
     }
 
     /// The labels of the key. `None` if they are not valid BIDS labels.
@@ -178,28 +228,29 @@ impl TaskKey {
 
     /// `sub-0001 ses-01`
     pub fn labels_text(&self) -> String {
-        format!("{} {}", self.subject, self.session)
-            .trim_end()
-            .to_owned()
+        joined([&self.subject, &self.session, ""], " ")
     }
 
     /// The arguments that select the task on the command line: `sub-0001 ses-01 qsiprep`.
     pub fn words(&self) -> String {
-        let words = [&*self.subject, &*self.session, &*self.procedure];
-        let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
-        words.join(" ")
+        joined([&self.subject, &self.session, &self.procedure], " ")
     }
 }
 
 impl fmt::Display for TaskKey {
     /// Prints `qsiprep sub-0001 ses-01`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.procedure, self.subject)?;
-        if !self.session.is_empty() {
-            write!(f, " {}", self.session)?;
-        }
-        Ok(())
+        f.write_str(&joined(
+            [&self.procedure, &self.subject, &self.session],
+            " ",
+        ))
     }
+}
+
+/// The parts that are not empty.
+fn joined(parts: [&str; 3], separator: &str) -> String {
+    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join(separator)
 }
 
 impl TaskStatus {

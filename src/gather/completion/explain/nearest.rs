@@ -40,7 +40,7 @@ pub(super) fn nearest(
         (Dir::There(listing), None) => Some(describe(output, listing, "", names)),
         (Dir::There(_), Some(pattern)) => {
             let parts = parts(pattern);
-            deepest(subject, output, pattern.components(), &parts, names).map(|(_, found)| found)
+            deepest(subject, output, &pattern.components, &parts, names).map(|(_, found)| found)
         }
         (Dir::Absent, _) => above(subject, output, names),
         (Dir::Failed(_), _) => None,

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::base::text::{few, plural, plural_of};
 use crate::gather::disk::listing::Listing;
-use crate::model::bids::labels::LONGEST;
+use crate::model::bids::LONGEST;
 use crate::model::bids::{SessionLabel, SubjectLabel};
 
 /// The number of names in a note.

@@ -15,7 +15,7 @@ use crate::base::regular::error_text;
 use crate::gather::disk::Unreadable;
 use crate::gather::disk::listing::{Dir, EntryKind};
 use crate::gather::disk::reader::{Reader, is_directory};
-use crate::model::bids::labels::have_room;
+use crate::model::bids::have_room;
 use crate::model::bids::{Dicom, Session, SessionLabel, SubjectLabel, suggest};
 
 /// Directories of a subject that hold data of one kind (BIDS specification 1.10, "Datatypes").

@@ -94,10 +94,10 @@ fn entries_that_cannot_match_are_refused() {
         ),
     ] {
         let error = Entry::parse("exclude", text).unwrap_err();
-        assert_eq!(error.to_string(), message);
+        assert_eq!(error, message);
     }
     let error = Entry::parse("exclude", "0[1").unwrap_err();
-    assert!(error.to_string().contains("is not a valid pattern"));
+    assert!(error.contains("is not a valid pattern"));
 }
 
 #[test]
