@@ -6,19 +6,113 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use serde::Serialize;
 
-use super::report::{
-    Count, FailureGroup, Failures, JobDetail, LiveJob, NodeFailures, OrphanCause, OrphanRow,
-    ReasonCount, StaleJob, TaskDetail,
-};
+use super::details::{JobDetail, TaskDetail};
+use super::{Count, time};
 use crate::executor::JobReport;
 use crate::gather::sessions::discover::Discovery;
 use crate::model::job::array::split_task_id;
 use crate::model::job::{JobId, is_same_study};
 use crate::model::procedure::{ProcedureDag, Scope};
-use crate::model::state::{TaskRow, TaskStatus};
+use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
 use crate::show::failures::{Likeness, alike, shared};
 use crate::show::tables::exit::node;
+
+/// A job that has been in flight for longer than `audit.stale_job_threshold_hours`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StaleJob {
+    #[serde(flatten)]
+    pub key: TaskKey,
+    pub job_id: Option<JobId>,
+    pub status: TaskStatus,
+    pub reason: Option<Reason>,
+    #[serde(serialize_with = "time")]
+    pub submitted_at: DateTime<Utc>,
+    /// Whole hours since then.
+    pub hours: i64,
+}
+
+/// Rows and jobs without an existing task.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Orphans {
+    pub rows: Vec<OrphanRow>,
+    /// Jobs of this study in the queue without a row. `None` if the queue was not asked or did not answer.
+    pub jobs: Option<Vec<LiveJob>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OrphanRow {
+    #[serde(flatten)]
+    pub key: TaskKey,
+    pub status: TaskStatus,
+    pub job_id: Option<JobId>,
+    pub cause: OrphanCause,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OrphanCause {
+    /// The procedure was removed.
+    Procedure,
+    /// The subject or session does not exist.
+    Session,
+    /// The row has a session although the procedure has subject scope, or vice versa.
+    Scope,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LiveJob {
+    pub job_id: JobId,
+    pub name: String,
+    pub slurm_state: Option<Arc<str>>,
+}
+
+/// Tasks that failed for the same reason with the same log excerpt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FailureGroup {
+    pub procedure: Arc<str>,
+    pub reason: &'static str,
+    /// The failure in words, if it is the same for all.
+    pub failure: Option<String>,
+    /// The log excerpt of the first.
+    pub log_line: Option<String>,
+    /// Indices in [`super::report::Report::tasks`].
+    pub tasks: Vec<usize>,
+}
+
+/// Failures by group, reason and node.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Failures {
+    /// Similar failed tasks, the largest group first.
+    pub groups: Vec<FailureGroup>,
+    /// Failed rows by reason, most frequent first; the sum is the number of failed rows.
+    pub by_reason: Vec<ReasonCount>,
+    /// All ended attempts by node, the worst first.
+    pub by_node: Vec<NodeFailures>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ReasonCount {
+    /// A reason of the state file, or `unknown` (rows of the Python program).
+    pub reason: &'static str,
+    pub count: usize,
+    /// By procedure; the sum is `count`.
+    pub procedures: Vec<Count>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NodeFailures {
+    /// As Slurm prints it; a job on several nodes counts for the whole list.
+    pub node: Arc<str>,
+    /// Attempts that ended there, successful or not.
+    pub jobs: usize,
+    pub failed: usize,
+    /// `failed / jobs`.
+    pub share: f64,
+    /// By reason; the sum is `failed`.
+    pub reasons: Vec<Count>,
+}
 
 /// Jobs that have been in flight for longer than `limit`, the oldest first.
 pub fn stale<'a>(
@@ -212,156 +306,4 @@ fn by_node<'a>(attempts: impl Iterator<Item = &'a TaskRow>) -> Vec<NodeFailures>
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::executor::Phase;
-    use crate::gather::disk::Unreadable;
-    use crate::model::bids::{Dicom, Session, SessionLabel, SubjectLabel};
-    use crate::model::job::{JobId, JobTag};
-    use crate::model::procedure::testing::procedure;
-    use crate::model::state::Reason;
-    use crate::model::state::testing::{at, row};
-    use crate::model::state::{JobFacts, TaskKey};
-
-    fn dag() -> ProcedureDag {
-        let list = vec![
-            procedure("bids", Scope::Session, &[]),
-            procedure("fs", Scope::Subject, &[]),
-        ];
-        ProcedureDag::new(list).unwrap()
-    }
-
-    fn found(unreadable: &[&str]) -> Discovery {
-        Discovery {
-            sessions: vec![Session {
-                subject: SubjectLabel::new("sub-01").unwrap(),
-                session: SessionLabel::new("ses-01").unwrap(),
-                dicom: Dicom::Missing,
-            }],
-            notes: Vec::new(),
-            misspelt: Vec::new(),
-            unreadable: unreadable
-                .iter()
-                .map(|path| Unreadable {
-                    path: path.into(),
-                    error: String::new(),
-                })
-                .collect(),
-        }
-    }
-
-    #[test]
-    fn jobs_become_stale_at_the_limit() {
-        let old = row("bids", TaskStatus::Running, Reason::Running);
-        let done = row("fs", TaskStatus::Complete, Reason::Verified);
-        let rows = [old, done];
-        assert_eq!(
-            stale(
-                rows.iter(),
-                Duration::from_secs(168 * 3600),
-                at(60 * 168 - 1)
-            ),
-            []
-        );
-        let found = stale(rows.iter(), Duration::from_secs(168 * 3600), at(60 * 169));
-        assert_eq!(found.len(), 1);
-        assert_eq!((found[0].hours, &*found[0].key.procedure), (169, "bids"));
-    }
-
-    #[test]
-    fn orphan_rows_have_a_cause() {
-        let with = |subject: &str, session: &str, procedure: &str| TaskRow {
-            key: TaskKey::new(subject, session, procedure),
-            ..row(procedure, TaskStatus::Complete, Reason::Verified)
-        };
-        let rows = [
-            with("sub-01", "ses-01", "bids"),
-            with("sub-01", "", "fs"),
-            with("sub-01", "ses-01", "gone"),
-            with("sub-01", "ses-09", "bids"),
-            with("sub-09", "", "fs"),
-            with("sub-01", "ses-01", "fs"),
-            with("sub-01", "", "bids"),
-        ];
-        let causes = |found: &Discovery| -> Vec<(String, OrphanCause)> {
-            let orphans = orphan_rows(rows.iter(), &dag(), found);
-            let text =
-                |o: &OrphanRow| format!("{} {} {}", o.key.procedure, o.key.subject, o.key.session);
-            orphans.iter().map(|o| (text(o), o.cause)).collect()
-        };
-        use OrphanCause::{Procedure, Scope, Session};
-        let all = [
-            ("gone sub-01 ses-01", Procedure),
-            ("bids sub-01 ses-09", Session),
-            ("fs sub-09 ", Session),
-            ("bids sub-01 ", Scope),
-            ("fs sub-01 ses-01", Scope),
-        ];
-        let expected: Vec<_> = all.map(|(t, c)| (t.to_owned(), c)).into();
-        assert_eq!(causes(&found(&[])), expected);
-        // An unreadable subject is not missing.
-        let some = causes(&found(&["/dicom/sub-09"]));
-        assert!(!some.iter().any(|(text, _)| text.contains("sub-09")));
-        assert_eq!(causes(&found(&["/dicom"])).len(), 3);
-    }
-
-    #[test]
-    fn live_jobs_of_this_study_without_a_row_are_shown() {
-        let job = |id: &str, project: &str, submission: &str, phase| JobReport {
-            id: JobId::new(id),
-            name: "bids_sub-01_ses-01".to_owned(),
-            phase,
-            pending_reason: None,
-            submitted_at: None,
-            facts: JobFacts::default(),
-            tag: Some(JobTag {
-                project: project.to_owned(),
-                submission_id: submission.to_owned(),
-            }),
-            has_submit_line: false,
-        };
-        let queue = [
-            job("1", "p", "a", Phase::Running),
-            job("100", "p", "b", Phase::Running),
-            job("2", "other", "c", Phase::Running),
-            job("3", "p", "d", Phase::Completed),
-            job("4", "p", "0123456789abcdef", Phase::Queued),
-        ];
-        let rows = [row("bids", TaskStatus::Running, Reason::Running)];
-        let orphans = orphan_jobs(&queue, &rows, "p");
-        let ids: Vec<_> = orphans.iter().map(|job| job.job_id.as_str()).collect();
-        assert_eq!(ids, ["1"]);
-    }
-
-    #[test]
-    fn failures_add_up_by_reason_and_by_node() {
-        let on = |node: &str, status, reason| {
-            let mut row = row("bids", status, reason);
-            row.facts.node_list = Some(node.into());
-            row
-        };
-        let rows = [
-            on("n1", TaskStatus::Failed, Reason::Timeout),
-            on("n1", TaskStatus::Complete, Reason::Verified),
-            on("n2", TaskStatus::Failed, Reason::Timeout),
-            on("n1", TaskStatus::Failed, Reason::NodeFail),
-            on("None assigned", TaskStatus::Failed, Reason::Cancelled),
-        ];
-        let found = failures(&[], rows.iter(), rows.iter(), &dag());
-        let reasons: Vec<_> = found
-            .by_reason
-            .iter()
-            .map(|r| (r.reason, r.count))
-            .collect();
-        assert_eq!(
-            reasons,
-            [("timeout", 2), ("cancelled", 1), ("node_fail", 1)]
-        );
-        let nodes: Vec<_> = found
-            .by_node
-            .iter()
-            .map(|n| (&*n.node, n.jobs, n.failed))
-            .collect();
-        assert_eq!(nodes, [("n1", 3, 2), ("n2", 1, 1)]);
-    }
-}
+mod tests;

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use super::report::{
-    FORMAT, JobDetail, Logs, MarkerResult, MarkerState, Orphans, Report, Study, TaskDetail,
-    UnreadableItem, marker_results,
-};
+use super::attention::Orphans;
+use super::details::{JobDetail, MarkerResult, MarkerState, TaskDetail, marker_results};
+use super::logs::Logs;
+use super::report::{Report, Study};
 use super::summary::{self, Selected, reason};
-use super::{Part, attention, health, inputs, logs};
+use super::{FORMAT, Part, UnreadableItem, attention, inputs, logs};
 use crate::base::parallel;
 use crate::base::regular::error_text;
 use crate::decide::manifest::{Decision, Due, Manifest, Planned, Selection, Skip};
@@ -108,7 +108,7 @@ pub fn collect(
         study: study(&input),
         totals: summary::totals(&selected),
         procedures: summary::procedures(&selected),
-        health: health::summary(matrix.sessions.iter().map(|row| row.health)),
+        health: summary::health(matrix.sessions.iter().map(|row| row.health)),
         matrix,
         dicom,
         logs,

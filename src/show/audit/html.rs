@@ -18,8 +18,11 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::report::{LogFinding, Matrix, Report, TaskDetail};
-use super::text::sections::{Kind, List, figures as lists, tasks};
+use super::details::TaskDetail;
+use super::logs::LogFinding;
+use super::report::Report;
+use super::sections::{Kind, List, tasks, trend, trend_by_procedure};
+use super::summary::Matrix;
 use crate::base::parallel;
 use crate::base::text::{capital, plural_as};
 use crate::model::state::TaskKey;
@@ -63,7 +66,7 @@ fn body(report: &Report) -> Markup {
         (
             "trend",
             "Since the last report",
-            html! { (table(&lists::trend(report))) (table(&lists::trend_by_procedure(report))) },
+            html! { (table(&trend(report))) (table(&trend_by_procedure(report))) },
         ),
         ("pipeline", "Pipeline", figures::pipeline(report)),
         ("failures", "Failures", figures::failures(report)),

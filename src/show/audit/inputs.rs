@@ -4,17 +4,79 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::report::{Dicom, DicomFinding, DicomProblem, ScriptFinding, ScriptLine, ScriptProblem};
+use serde::Serialize;
+
 use crate::base::parallel;
 use crate::base::regular::error_text;
 use crate::base::text::plural;
 use crate::executor::ExecutorError;
 use crate::executor::script::{Script, ignored_directives};
 use crate::gather::disk::reader::Reader;
-use crate::gather::sessions::dicom;
+use crate::gather::sessions::dicom::count_files;
 use crate::model::bids;
 use crate::model::bids::Session;
 use crate::model::procedure::Procedure;
+
+/// Results for the DICOM directories.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Dicom {
+    /// `audit.dicom_min_files`.
+    pub min_files: u64,
+    /// Sessions that need DICOM files, with or without a finding.
+    pub checked: usize,
+    pub findings: Vec<DicomFinding>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DicomFinding {
+    pub subject: Arc<str>,
+    pub session: Arc<str>,
+    pub problem: DicomProblem,
+    /// `None` if the sessions file has none.
+    pub path: Option<String>,
+    pub files: Option<u64>,
+    /// The system's message, if it cannot be read.
+    pub error: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DicomProblem {
+    /// The directory does not exist.
+    Missing,
+    /// Fewer files than `audit.dicom_min_files`.
+    FewFiles,
+    Unreadable,
+}
+
+/// A problem of a procedure's job script.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ScriptFinding {
+    pub procedure: Arc<str>,
+    /// The path if it was found, else the configured name.
+    pub script: String,
+    pub problem: ScriptProblem,
+    /// A sentence for people.
+    pub text: String,
+    /// The lines that Slurm ignores.
+    pub lines: Vec<ScriptLine>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScriptProblem {
+    /// Not found, or not accepted by sbatch.
+    Unusable,
+    /// `#SBATCH` lines after the first command, which Slurm does not read.
+    IgnoredLines,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ScriptLine {
+    /// From 1.
+    pub number: usize,
+    pub text: String,
+}
 
 /// Checks the DICOM directories of sessions that need one.
 pub fn dicom(
@@ -57,7 +119,7 @@ fn dicom_of(session: &Session, min_files: u64) -> Option<DicomFinding> {
     finding.path = Some(path.to_string_lossy().into_owned());
     finding.error = match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => {
-            match dicom::count_files(&Reader::default(), path, min_files) {
+            match count_files(&Reader::default(), path, min_files) {
                 Ok(files) if files >= min_files => return None,
                 Ok(files) => {
                     finding.problem = DicomProblem::FewFiles;

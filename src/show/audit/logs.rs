@@ -5,9 +5,12 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::report::{LogFinding, Logs, PatternCount, UnreadableItem};
+use serde::Serialize;
+
+use super::UnreadableItem;
 use crate::base::parallel;
 use crate::gather::logs::log_path;
+use crate::model::job::JobId;
 use crate::model::state::{TaskKey, TaskRow, TaskStatus};
 use crate::show::failures::patterns::{Found, Patterns, read_tail};
 
@@ -17,6 +20,47 @@ const TAIL_BYTES: usize = 4096;
 
 /// Newest tasks whose last lines are in the report. The others have only the log excerpt.
 const TAILS: usize = 1000;
+
+/// Results from the logs of failed tasks, or of all tasks on request.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Logs {
+    /// Tasks with a known log path.
+    pub tasks: usize,
+    /// Of these, tasks without an existing log file.
+    pub without_log: usize,
+    /// Of these, tasks whose logs match no known pattern.
+    pub without_finding: usize,
+    /// Tasks by the pattern of their log excerpt, most frequent first.
+    pub by_pattern: Vec<PatternCount>,
+    /// One per task and pattern; a task's log excerpt comes first.
+    pub findings: Vec<LogFinding>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PatternCount {
+    pub pattern: Arc<str>,
+    pub meaning: Arc<str>,
+    /// The remedy.
+    pub hint: Arc<str>,
+    pub tasks: usize,
+}
+
+/// The last line of a log that matches a known pattern.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LogFinding {
+    #[serde(flatten)]
+    pub key: TaskKey,
+    pub job_id: Option<JobId>,
+    pub pattern: Arc<str>,
+    /// True for the task's log excerpt.
+    #[serde(rename = "telling")]
+    pub is_excerpt: bool,
+    /// Cut after 300 characters; control characters are escaped.
+    pub line: String,
+    pub file: String,
+    /// From 1. `None` if the log is longer than the part that is read.
+    pub line_number: Option<u64>,
+}
 
 /// Results from the logs.
 #[derive(Debug, Default)]

@@ -1,16 +1,14 @@
 //! The report as plain text for the terminal and e-mails, and as Markdown. Pure.
 //!
-//! Both show the lists of [`sections`]. Long lists are truncated; only the JSON format is complete.
-
-pub(super) mod sections;
+//! Both show the lists of [`super::sections`]. Long lists are truncated; only the JSON format is complete.
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Row, Table, TableStyle};
 
 use super::report::Report;
+use super::sections::{Kind, LISTS, List, counts, head};
 use crate::base::printable::printable;
 use crate::base::text::capital;
 use crate::show::tables::TaskState;
-use sections::{Kind, LISTS, List, counts, head};
 
 /// Rows that are shown per list.
 const ROWS: usize = 20;
@@ -160,11 +158,12 @@ mod tests {
     #[test]
     fn each_text_format() {
         let mut report = crate::show::audit::testing::report();
-        let mut before = crate::show::audit::trend::Snapshot::from_report(&report).unwrap();
+        let mut before =
+            crate::show::audit::trend::Snapshot::read(&report.to_json().unwrap()).unwrap();
         before.study.created_at -= chrono::Duration::days(1);
         report.totals.decisions[2].count += 1;
         report.totals.tasks += 1;
-        let now = crate::show::audit::trend::Snapshot::from_report(&report).unwrap();
+        let now = crate::show::audit::trend::Snapshot::read(&report.to_json().unwrap()).unwrap();
         report.trend = Some(crate::show::audit::trend::trend(&before, "x", &now));
         insta::assert_snapshot!("table", table(&report, None));
         insta::assert_snapshot!("table_100", table(&report, Some(100)));

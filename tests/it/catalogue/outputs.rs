@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use snbb_scheduler::gather::completion::Completion;
 use snbb_scheduler::setup::catalogue::{App, app, apps};
-use snbb_scheduler::show::audit::report::MarkerState;
+use snbb_scheduler::show::audit::details::MarkerState;
 
 use super::site::{Site, text};
 

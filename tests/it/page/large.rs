@@ -7,8 +7,13 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 use snbb_scheduler::model::job::{ExecutorKind, JobId};
 use snbb_scheduler::model::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
-use snbb_scheduler::show::audit::Part;
+use snbb_scheduler::show::audit::attention::*;
+use snbb_scheduler::show::audit::details::*;
+use snbb_scheduler::show::audit::inputs::*;
+use snbb_scheduler::show::audit::logs::*;
 use snbb_scheduler::show::audit::report::*;
+use snbb_scheduler::show::audit::summary::*;
+use snbb_scheduler::show::audit::{Count, FORMAT, Part, UnreadableItem, count_of};
 use snbb_scheduler::show::tables::TaskState;
 
 pub const PROCEDURES: [&str; 6] = [

@@ -5,13 +5,12 @@ use maud::{Markup, html};
 
 use super::{plural, safe, spaced, table, thousands};
 use crate::base::text::few;
-use crate::show::audit::Part;
-use crate::show::audit::health::percent;
-use crate::show::audit::report::{
-    Day, Efficiency, FailureGroup, Report, Usage, count_of, count_of_group,
-};
-use crate::show::audit::text::sections::figures::{self as lists, so_far};
-use crate::show::audit::text::sections::tasks;
+use crate::show::audit::attention::FailureGroup;
+use crate::show::audit::report::Report;
+use crate::show::audit::sections::{self as lists, so_far, tasks};
+use crate::show::audit::{Part, count_of, count_of_group, percent};
+use crate::show::efficiency::{Efficiency, Usage};
+use crate::show::progress::Day;
 use crate::show::tables::Group;
 
 /// Groups of failures that are not folded.

@@ -5,10 +5,9 @@ use maud::{Markup, html};
 use super::figures::stack;
 use super::{plural, safe, spaced, table, thousands};
 use crate::base::sys::local_time;
-use crate::show::audit::Part;
-use crate::show::audit::health::percent;
-use crate::show::audit::report::{Count, Report, count_of, count_of_group};
-use crate::show::audit::text::sections::upkeep;
+use crate::show::audit::report::Report;
+use crate::show::audit::sections::UPKEEP;
+use crate::show::audit::{Count, Part, count_of, count_of_group, percent};
 use crate::show::tables::{Group, TaskState, utc_time};
 
 /// The banner with study, time and selection.
@@ -193,7 +192,7 @@ pub(super) fn matrix(report: &Report, lists: Markup) -> Markup {
 
 /// The maintenance section.
 pub(super) fn upkeep(report: &Report) -> Markup {
-    let lists = upkeep::LISTS.map(|list| list(report));
+    let lists = UPKEEP.map(|list| list(report));
     html! {
         @if lists.iter().all(|list| list.rows.is_empty()) { p { "No maintenance needed." } }
         @for list in &lists { (table(list)) }

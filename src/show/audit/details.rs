@@ -1,8 +1,57 @@
-//! The result of each marker, shortened for the report. [`crate::gather::completion::explain`] checks them.
+//! The details of single tasks: job, log and markers. [`crate::gather::completion::explain`] checks the markers.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::gather::completion::explain::{ANYTHING, Finding, FindingState, Findings};
+use crate::model::state::{TaskKey, TaskRow, TaskStatus};
+use crate::show::tables::{TaskState, row_json};
+
+/// Details of one task that failed, is in flight, is unreadable, lost its outputs, or is due with partial
+/// outputs. With `--markers`, of every task.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TaskDetail {
+    #[serde(flatten)]
+    pub key: TaskKey,
+    pub decision: TaskState,
+    pub reason: Option<&'static str>,
+    /// A sentence for people.
+    pub text: String,
+    pub output_dir: String,
+    /// In the order of the configuration. Empty if they were not checked.
+    pub markers: Vec<MarkerResult>,
+    /// The newest attempt.
+    pub job: Option<JobDetail>,
+    /// The log excerpt of a failed task.
+    pub log_line: Option<String>,
+    /// The last lines of the log of a failed task, the newest last; at most 4 KiB.
+    pub log_tail: Vec<String>,
+}
+
+impl TaskDetail {
+    /// The newest attempt if it failed, even if the task will be retried.
+    pub fn failed(&self) -> Option<&JobDetail> {
+        let job = self.job.as_ref();
+        job.filter(|job| job.row.status == TaskStatus::Failed)
+    }
+}
+
+/// The newest job of a task.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct JobDetail {
+    #[serde(flatten, serialize_with = "columns")]
+    pub row: TaskRow,
+    /// The failure in words.
+    pub failure: Option<String>,
+    /// The paths of its logs.
+    pub output: Option<String>,
+    pub error: Option<String>,
+}
+
+fn columns<S: Serializer>(row: &TaskRow, serializer: S) -> Result<S::Ok, S::Error> {
+    let names = "job_id status attempt slurm_state exit_code submitted_at \
+        started_at ended_at elapsed_s time_limit_s max_rss_mb req_mem_mb node_list";
+    row_json(row, names).serialize(serializer)
+}
 
 /// The result of one marker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

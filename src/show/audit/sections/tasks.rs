@@ -2,11 +2,10 @@
 
 use super::{List, counts, of, of_task, plural, row};
 use crate::base::text::{few, maybe};
-use crate::show::audit::Part;
-use crate::show::audit::health::percent;
-use crate::show::audit::report::{
-    FailureGroup, JobDetail, MarkerResult, MarkerState, Report, TaskDetail,
-};
+use crate::show::audit::attention::FailureGroup;
+use crate::show::audit::details::{JobDetail, MarkerResult, MarkerState, TaskDetail};
+use crate::show::audit::report::Report;
+use crate::show::audit::{Part, percent};
 use crate::show::failures::shared;
 use crate::show::tables::TaskState;
 use crate::show::tables::exit::{clock, size};
