@@ -67,9 +67,10 @@ pub struct Count {
 }
 
 impl Count {
-    pub fn new(word: &str, count: usize) -> Self {
-        let word = word.into();
-        Self { word, count }
+    pub fn list<'a>(counts: impl IntoIterator<Item = (&'a str, usize)>) -> Vec<Self> {
+        let counts = counts.into_iter();
+        let counts = counts.map(|(word, count)| (word.into(), count));
+        counts.map(|(word, count)| Self { word, count }).collect()
     }
 }
 

@@ -6,6 +6,7 @@ pub mod explain;
 pub mod failures;
 pub mod graph;
 pub mod history;
+pub mod layout;
 pub mod mail;
 pub mod notify;
 pub mod outputs;

@@ -22,6 +22,8 @@ pub enum CohortError {
     },
     #[error("the list '{key}', {}, is empty", .file.display())]
     Empty { key: &'static str, file: PathBuf },
+    #[error("the patterns in 'include' and 'exclude' cannot be used: {0}")]
+    Patterns(String),
 }
 
 impl CohortError {
@@ -32,6 +34,7 @@ impl CohortError {
                  (a single entry begins with 'sub-')"
             ),
             Self::Entry { .. } => ENTRY_HINT.to_owned(),
+            Self::Patterns(_) => "write fewer entries with wildcards".to_owned(),
             Self::Empty { key, .. } => {
                 let content = match *key {
                     "exclude" => "a comment line if no session is excluded",
@@ -53,7 +56,7 @@ pub fn load(source: &CohortSource) -> Result<Cohort, CohortError> {
         |key, source: &Option<ListSource>| source.as_ref().map(|list| read(key, list)).transpose();
     let include = list("include", &source.include)?;
     let exclude = list("exclude", &source.exclude)?;
-    Ok(Cohort::new(include, exclude.unwrap_or_default()))
+    Cohort::new(include, exclude.unwrap_or_default()).map_err(CohortError::Patterns)
 }
 
 fn read(key: &'static str, list: &ListSource) -> Result<Vec<Entry>, CohortError> {

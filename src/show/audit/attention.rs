@@ -1,7 +1,8 @@
 //! What needs attention: stale jobs, orphans, failures by reason and by node. Pure.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -178,20 +179,16 @@ pub fn orphan_rows<'a>(
             })
         })
         .collect();
-    orphans.sort_by_cached_key(|row| {
-        let procedure = Arc::clone(&row.key.procedure);
-        (row.cause, procedure, row.key.clone())
-    });
+    let place = |row: &OrphanRow| (row.cause, Arc::clone(&row.key.procedure), row.key.clone());
+    orphans.sort_by_cached_key(place);
     orphans
 }
 
 /// True if the subject, or a directory above it, could not be read.
 fn is_unknown(found: &Discovery, subject: &str) -> bool {
     found.unreadable.iter().any(|what| {
-        let mut labels = what.path.iter().filter(|part| {
-            let part = part.as_encoded_bytes();
-            part.starts_with(b"sub-")
-        });
+        let is_label = |part: &&OsStr| part.as_encoded_bytes().starts_with(b"sub-");
+        let mut labels = what.path.iter().filter(is_label);
         labels.next_back().is_none_or(|label| label == subject)
     })
 }
@@ -227,25 +224,19 @@ pub fn failures<'a>(
     dag: &ProcedureDag,
 ) -> Failures {
     let rank = |name: &str| dag.find(name).map_or(usize::MAX, |id| id.index());
-    let mut by_reason: HashMap<&'static str, BTreeMap<(usize, Arc<str>), usize>> = HashMap::new();
+    let mut counts: BTreeMap<&'static str, BTreeMap<(usize, &str), usize>> = BTreeMap::new();
     for row in rows.filter(|row| row.status == TaskStatus::Failed) {
-        let name = &row.key.procedure;
-        let key = (rank(name), Arc::clone(name));
-        let reason = by_reason.entry(row.reason_word()).or_default();
-        *reason.entry(key).or_default() += 1;
+        let name = &*row.key.procedure;
+        let reason = counts.entry(row.reason_word()).or_default();
+        *reason.entry((rank(name), name)).or_default() += 1;
     }
-    let by_reason = by_reason.into_iter().map(|(reason, procedures)| {
-        let counts = procedures.iter();
-        ReasonCount {
-            reason,
-            count: procedures.values().sum(),
-            procedures: counts
-                .map(|((_, name), count)| Count::new(name, *count))
-                .collect(),
-        }
+    let by_reason = counts.into_iter().map(|(reason, counts)| ReasonCount {
+        reason,
+        count: counts.values().sum(),
+        procedures: Count::list(counts.into_iter().map(|((_, name), count)| (name, count))),
     });
     let mut by_reason: Vec<ReasonCount> = by_reason.collect();
-    by_reason.sort_by_key(|group| (Reverse(group.count), group.reason));
+    by_reason.sort_by_key(|group| Reverse(group.count));
     Failures {
         groups: groups(tasks),
         by_reason,
@@ -255,8 +246,11 @@ pub fn failures<'a>(
 
 /// Groups similar failed tasks.
 pub fn groups(tasks: &[TaskDetail]) -> Vec<FailureGroup> {
-    let failed = tasks.iter().enumerate();
-    let failed = failed.filter_map(|(number, task)| Some((number, task, task.failed()?)));
+    let failed = tasks.iter().enumerate().filter_map(|(number, task)| {
+        let job = task.job.as_ref();
+        let job = job.filter(|job| job.row.status == TaskStatus::Failed)?;
+        Some((number, task, job))
+    });
     let failed: Vec<(usize, &TaskDetail, &JobDetail)> = failed.collect();
     let groups = alike(&failed, |(_, task, job)| {
         Likeness::new(&job.row, task.log_line.as_deref())
@@ -276,7 +270,7 @@ pub fn groups(tasks: &[TaskDetail]) -> Vec<FailureGroup> {
 
 fn by_node<'a>(attempts: impl Iterator<Item = &'a TaskRow>) -> Vec<NodeFailures> {
     // By node: the number of attempts, and the reasons of failed ones.
-    let mut nodes: HashMap<&str, (usize, BTreeMap<&'static str, usize>)> = HashMap::new();
+    let mut nodes: BTreeMap<&str, (usize, BTreeMap<&str, usize>)> = BTreeMap::new();
     for attempt in attempts.filter(|row| !row.is_in_flight()) {
         let Some(name) = node(&attempt.facts) else {
             continue;
@@ -289,8 +283,7 @@ fn by_node<'a>(attempts: impl Iterator<Item = &'a TaskRow>) -> Vec<NodeFailures>
     }
     let nodes = nodes.into_iter().map(|(name, (jobs, reasons))| {
         let failed: usize = reasons.values().sum();
-        let reasons = reasons.iter();
-        let mut reasons: Vec<Count> = reasons.map(|(word, n)| Count::new(word, *n)).collect();
+        let mut reasons = Count::list(reasons);
         reasons.sort_by_key(|count| Reverse(count.count));
         NodeFailures {
             node: name.into(),
@@ -301,7 +294,7 @@ fn by_node<'a>(attempts: impl Iterator<Item = &'a TaskRow>) -> Vec<NodeFailures>
         }
     });
     let mut nodes: Vec<NodeFailures> = nodes.collect();
-    nodes.sort_by_cached_key(|node| (Reverse(node.failed), node.jobs, Arc::clone(&node.node)));
+    nodes.sort_by_key(|node| (Reverse(node.failed), node.jobs));
     nodes
 }
 

@@ -21,7 +21,7 @@ use sha2::{Digest, Sha256};
 use super::details::TaskDetail;
 use super::logs::LogFinding;
 use super::report::Report;
-use super::sections::{Kind, List, tasks, trend, trend_by_procedure};
+use super::sections::{Kind, List, efficiency, tasks, trend, trend_by_procedure};
 use super::summary::Matrix;
 use crate::base::parallel;
 use crate::base::text::{capital, plural_as};
@@ -82,7 +82,7 @@ fn body(report: &Report) -> Markup {
         (
             "efficiency",
             "Requested and used resources",
-            figures::efficiency(report),
+            table(&efficiency(report)),
         ),
         ("upkeep", "Maintenance", overview::upkeep(report)),
     ];
@@ -94,7 +94,12 @@ fn body(report: &Report) -> Markup {
             ul { @for (id, title, _) in present() { li { a href={ "#" (id) } { (title) } } } }
         }
         main {
-            (overview::partial(report))
+            @if report.is_partial() {
+                p.notice role="note" {
+                    strong { "⚠ Some data could not be read. " }
+                    "The figures below are incomplete; see " a href="#upkeep" { "Maintenance" } "."
+                }
+            }
             @for (id, title, markup) in present() {
                 section id=(id) aria-labelledby={ (id) "-title" } {
                     h2 id={ (id) "-title" } { (title) }

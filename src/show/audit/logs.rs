@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::UnreadableItem;
+use super::details::TaskDetail;
 use crate::base::parallel;
 use crate::gather::logs::log_path;
 use crate::model::job::JobId;
@@ -80,6 +81,19 @@ pub struct TaskLogs {
     pub excerpt: Option<String>,
     findings: Vec<LogFinding>,
     unreadable: Vec<UnreadableItem>,
+}
+
+impl Read {
+    /// Moves the log's tail and excerpt into the details of its task.
+    pub fn add_to(&mut self, task: &mut TaskDetail) {
+        let Some(one) = self.tasks.remove(&task.key) else {
+            return;
+        };
+        if let Some(job) = task.job.as_mut().filter(|_| !one.has_log) {
+            (job.output, job.error) = (None, None);
+        }
+        (task.log_tail, task.log_line) = (one.tail, one.excerpt);
+    }
 }
 
 /// Reads the logs of the failed rows, or of `all`, several at a time.

@@ -173,14 +173,13 @@ pub(super) fn trend(report: &Report) -> List {
     };
     let changed = trend.figures.iter().filter(|f| f.before != f.now);
     let rows = changed.map(|f| {
-        let change = f.now as i128 - f.before as i128;
-        let verdict = match (f.bad, change > 0) {
-            (true, true) => "worse",
-            (true, false) => "better",
-            (false, _) => "",
+        let verdict = match f.bad {
+            true if f.now > f.before => "worse",
+            true => "better",
+            false => "",
         };
         let name = f.name.replace('_', " ");
-        row![name, f.before, f.now, signed(change), verdict]
+        row![name, f.before, f.now, signed(f.before, f.now), verdict]
     });
     let title = format!("changes since {}", local_time(trend.created_at));
     let list = List::new(title, "figure | >before | >now | >change | !trend", rows);
@@ -191,13 +190,13 @@ pub(super) fn trend(report: &Report) -> List {
 
 pub(super) fn trend_by_procedure(report: &Report) -> List {
     let procedures = report.trend.iter().flat_map(|trend| &trend.procedures);
-    let rows = procedures
-        .filter(|p| (p.complete_before, p.failed_before) != (p.complete_now, p.failed_now))
-        .map(|p| {
-            let complete = signed(p.complete_now as i128 - p.complete_before as i128);
-            let failed = signed(p.failed_now as i128 - p.failed_before as i128);
-            row![p.procedure, p.complete_now, complete, p.failed_now, failed]
-        });
+    let changed = procedures
+        .filter(|p| (p.complete_before, p.failed_before) != (p.complete_now, p.failed_now));
+    let rows = changed.map(|p| {
+        let complete = signed(p.complete_before, p.complete_now);
+        let failed = signed(p.failed_before, p.failed_now);
+        row![p.procedure, p.complete_now, complete, p.failed_now, failed]
+    });
     let columns = "procedure | >complete | >change | >failed | >change";
     List::new("changes by procedure", columns, rows)
 }
@@ -207,10 +206,6 @@ pub(super) fn so_far(procedure: &ProcedureProgress) -> (usize, usize) {
     let last = procedure.days.last();
     last.map_or((0, 0), |day| (day.completed_so_far, day.failed_so_far))
 }
-
-const PER_DAY: &str =
-    "per day: average of the last 7 or 28 days, or since the first job if that was later";
-const BACKLOG: &str = "backlog and expected end: without failed, blocked and paused tasks";
 
 pub(super) fn progress(report: &Report) -> List {
     let line = |name: &str, (done, failed): (usize, usize), rate: &Rate, backlog: &Backlog| {
@@ -242,32 +237,20 @@ pub(super) fn progress(report: &Report) -> List {
     let columns = "procedure | >completed | >failed attempts | >per day (7 d) | >per day (28 d) | >backlog | >expected end";
     let bad = report.progress.as_ref().map_or(0, |all| all.bad_lines);
     let note = format!("{} in the audit log", plural(bad, "invalid line"));
-    let mut list = List::new("progress", columns, rows);
-    if !list.rows.is_empty() {
-        list.notes.extend([PER_DAY, BACKLOG].map(str::to_owned));
-    }
-    list.note(Some(note).filter(|_| bad > 0))
+    List::new("progress", columns, rows).note(Some(note).filter(|_| bad > 0))
 }
 
 pub(super) fn efficiency(report: &Report) -> List {
     let rows = resources(&report.efficiency).map(|row| row.cells());
     let list = List::new("efficiency of completed jobs", TITLES, rows);
-    let note = match list.rows.is_empty() {
-        false => {
-            "over: completed jobs that used less than half of their request; short: jobs that failed because their request was too small"
-        }
-        true if report.study.parts == [Part::Efficiency] => no_measurement(report.study.executor),
-        true => return list,
-    };
-    list.note(note.to_owned())
+    let is_missed = list.rows.is_empty() && report.study.parts == [Part::Efficiency];
+    let note = no_measurement(report.study.executor).to_owned();
+    list.note(Some(note).filter(|_| is_missed))
 }
 
-/// A change with its sign: `+3`, `-3`, `0`.
-fn signed(change: i128) -> String {
-    match change {
-        0 => "0".to_owned(),
-        _ => format!("{change:+}"),
-    }
+/// A change with its sign.
+fn signed(before: usize, now: usize) -> String {
+    format!("{:+}", now as i128 - before as i128)
 }
 
 pub(super) fn unreadable(report: &Report) -> List {

@@ -11,7 +11,7 @@ use crate::decide::manifest::{Decision, Due, Planned, Selection, Skip};
 use crate::model::bids::{Session, SessionLabel, SubjectLabel};
 use crate::model::job::JobId;
 use crate::model::procedure::{Procedure, ProcedureDag, ProcedureId, Scope};
-use crate::model::state::{Reason, TaskRow, TaskStatus};
+use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
 use crate::show::tables::{TaskState, decision_text, reason_of};
 
 /// Sums over the whole report.
@@ -164,25 +164,19 @@ impl<'a> Selected<'a> {
             tasks,
             rows: Vec::new(),
         };
-        selected.rows = rows.iter().filter(|row| selected.has(row)).collect();
+        selected.rows = rows.iter().filter(|row| selected.has(&row.key)).collect();
         selected
     }
 
-    /// True if a row (or an earlier attempt) belongs to the report.
-    pub fn has(&self, row: &TaskRow) -> bool {
-        self.has_task(&row.key.subject, &row.key.session, &row.key.procedure)
-    }
-
-    /// The same for a task by its names. `--session` does not exclude tasks of the whole subject.
-    pub fn has_task(&self, subject: &str, session: &str, procedure: &str) -> bool {
-        let of_subject = session.is_empty()
-            && self
-                .dag
-                .find(procedure)
-                .is_none_or(|id| self.dag.get(id).scope == Scope::Subject);
-        self.selection.contains_subject(subject)
-            && self.selection.contains_procedure(procedure)
-            && (of_subject || self.selection.contains_session(session))
+    /// True if a row or an earlier attempt of this task belongs to the report. `--session` does not exclude tasks of
+    /// the whole subject.
+    pub fn has(&self, task: &TaskKey) -> bool {
+        let id = self.dag.find(&task.procedure);
+        let of_subject = id.is_none_or(|id| self.dag.get(id).scope == Scope::Subject);
+        self.selection.contains_subject(&task.subject)
+            && self.selection.contains_procedure(&task.procedure)
+            && (of_subject && task.session.is_empty()
+                || self.selection.contains_session(&task.session))
     }
 }
 
@@ -295,9 +289,7 @@ fn decisions<'a>(tasks: impl Iterator<Item = &'a Planned>) -> Vec<Count> {
     for task in tasks {
         *counts.entry(TaskState::of(&task.decision)).or_default() += 1;
     }
-    let counts = counts.into_iter();
-    let counts = counts.map(|(state, count)| Count::new(state.as_str(), count));
-    counts.collect()
+    Count::list(counts.iter().map(|(state, count)| (state.as_str(), *count)))
 }
 
 fn statuses<'a>(rows: impl Iterator<Item = &'a TaskRow> + Clone) -> StatusCounts {

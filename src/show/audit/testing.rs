@@ -13,6 +13,7 @@ use super::logs::*;
 use super::report::*;
 use super::summary::*;
 use super::{Count, FORMAT, UnreadableItem};
+use crate::gather::completion::explain::FindingState;
 use crate::model::job::{ExecutorKind, JobId};
 use crate::model::state::testing::at;
 use crate::model::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
@@ -173,13 +174,13 @@ pub fn report() -> Report {
             markers: vec![
                 MarkerResult {
                     marker: "anat/*_T1w.nii.gz".to_owned(),
-                    state: MarkerState::Found,
+                    state: FindingState::Found,
                     path: Some("/study/bids/sub-0002/ses-01/anat/x_T1w.nii.gz".to_owned()),
                     note: None,
                 },
                 MarkerResult {
                     marker: "func/*_bold.nii.gz".to_owned(),
-                    state: MarkerState::Missing,
+                    state: FindingState::Missing,
                     path: Some("/study/bids/sub-0002/ses-01".to_owned()),
                     note: None,
                 },

@@ -2,27 +2,23 @@
 //!
 //! Both show the lists of [`super::sections`]. Long lists are truncated; only the JSON format is complete.
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Row, Table, TableStyle};
+use std::borrow::Cow;
 
 use super::report::Report;
 use super::sections::{Kind, LISTS, List, counts, head};
 use crate::base::printable::printable;
 use crate::base::text::capital;
+use crate::show::layout::{Column, Layout, render_columns};
 use crate::show::tables::TaskState;
 
 /// Rows that are shown per list.
 const ROWS: usize = 20;
 const MARKDOWN_ROWS: usize = 50;
 
-/// Spaces between two columns.
-const GAP: u16 = 2;
-
 /// The lists that are not empty.
 fn lists(report: &Report) -> impl Iterator<Item = List> {
-    LISTS
-        .iter()
-        .map(move |list| list(report))
-        .filter(|list| !list.is_empty())
+    let lists = LISTS.iter().map(move |list| list(report));
+    lists.filter(|list| !list.is_empty())
 }
 
 /// Renders plain text, wrapped to the terminal's `width` if there is one.
@@ -30,10 +26,24 @@ pub fn table(report: &Report, width: Option<u16>) -> String {
     let (title, lines) = head(report);
     let mut out = vec![clean(&title)];
     out.extend(lines.iter().map(|line| clean(line)));
+    let layout = Layout {
+        width,
+        ..Layout::default()
+    };
     for list in lists(report) {
         out.push(format!("\n{}", clean(&list.title).to_uppercase()));
         if !list.rows.is_empty() {
-            out.extend(aligned(&list, width));
+            let columns = list.columns.iter().enumerate();
+            let columns = columns.map(|(at, (name, kind))| {
+                let cells = list.rows.iter().take(ROWS).filter_map(|row| row.get(at));
+                Column {
+                    name,
+                    is_number: *kind == Kind::Number,
+                    cells: cells.map(|cell| Cow::Owned(clean(cell))).collect(),
+                }
+            });
+            let table = render_columns(&columns.collect::<Vec<_>>(), layout);
+            out.push(table.trim_end().to_owned());
         }
         if let Some(more) = list.rows.len().checked_sub(ROWS + 1) {
             out.push(format!("... and {} more (all in --format json)", more + 1));
@@ -70,35 +80,6 @@ pub fn markdown(report: &Report) -> String {
         out.extend(notes.map(|note| format!("\n{}\n", escaped(note))));
     }
     out
-}
-
-/// The lines of a table with its header.
-fn aligned(list: &List, width: Option<u16>) -> Vec<String> {
-    let mut table = Table::new();
-    table.force_no_tty().load_style(TableStyle::new());
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    if let Some(width) = width {
-        table.set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_width(width.max(1));
-    }
-    let cell = |text: &str, kind: Kind| {
-        Cell::new(clean(text)).set_alignment(match kind {
-            Kind::Number => CellAlignment::Right,
-            _ => CellAlignment::Left,
-        })
-    };
-    let columns = list.columns.iter();
-    table.set_header(columns.map(|(title, kind)| cell(title, *kind)));
-    for row in list.rows.iter().take(ROWS) {
-        let cells = row.iter().zip(&list.columns);
-        table.add_row(Row::from(cells.map(|(text, (_, kind))| cell(text, *kind))));
-    }
-    let last = list.columns.len().saturating_sub(1);
-    for (at, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, if at == last { 0 } else { GAP }));
-    }
-    let lines = table.lines();
-    lines.map(|line| line.trim_end().to_owned()).collect()
 }
 
 /// Escapes control characters. An empty text becomes `-`, so that no field is empty.

@@ -5,6 +5,7 @@ mod figures;
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use snbb_scheduler::gather::completion::explain::FindingState;
 use snbb_scheduler::model::job::{ExecutorKind, JobId};
 use snbb_scheduler::model::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
 use snbb_scheduler::show::audit::attention::*;
@@ -295,9 +296,9 @@ fn task(
         .map(|(at, marker)| MarkerResult {
             marker: marker.to_owned(),
             state: if at == 0 {
-                MarkerState::Found
+                FindingState::Found
             } else {
-                MarkerState::Missing
+                FindingState::Missing
             },
             path: Some(format!("{dir}/{}", marker.replace('*', subject))),
             note: None,

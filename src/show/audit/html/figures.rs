@@ -9,7 +9,6 @@ use crate::show::audit::attention::FailureGroup;
 use crate::show::audit::report::Report;
 use crate::show::audit::sections::{self as lists, so_far, tasks};
 use crate::show::audit::{Part, count_of, count_of_group, percent};
-use crate::show::efficiency::{Efficiency, Usage};
 use crate::show::progress::Day;
 use crate::show::tables::Group;
 
@@ -17,9 +16,6 @@ use crate::show::tables::Group;
 const GROUPS: usize = 6;
 /// Tasks that a folded group names.
 const NAMED: usize = 4;
-/// Width of the labels next to an axis.
-const SIDE: f64 = 44.0;
-const FOOT: f64 = 22.0;
 
 fn folded(title: &str, content: Markup) -> Markup {
     html! { details.data { summary { (title) } (content) } }
@@ -139,58 +135,13 @@ pub(super) fn progress(report: &Report) -> Markup {
     }
 }
 
-/// Requested, used and suggested resources.
-pub(super) fn efficiency(report: &Report) -> Markup {
-    let chart = |title: &str, unit, axis, get: fn(&Efficiency) -> Option<&Usage>| {
-        let all = report.efficiency.iter();
-        let rows = all.filter_map(|found| Some((&*found.procedure, get(found)?)));
-        let rows: Vec<(&str, &Usage)> = rows.collect();
-        let label = format!("{title} requested, used and suggested, by procedure");
-        html! {
-            @if !rows.is_empty() {
-                div { h3 { (title) } (wide(&label, usage(&rows, unit, axis, &label))) }
-            }
-        }
-    };
-    let list = lists::efficiency(report);
-    if list.is_empty() {
-        return html! {};
-    }
-    html! {
-        @if !report.efficiency.is_empty() {
-            ul.key {
-                li { span.box.used aria-hidden="true" {} "used: median to 95th percentile, line to the maximum" }
-                li { span.tick.asked aria-hidden="true" {} "requested" }
-                li { span.diamond aria-hidden="true" {} "suggested" }
-            }
-        }
-        div.pair {
-            (chart("Memory", 1024.0, "GB", |found| found.memory.as_ref()))
-            (chart("Time", 3600.0, "hours", |found| found.time.as_ref()))
-        }
-        (table(&list))
-    }
-}
-
-fn svg(width: f64, height: f64, label: &str, shapes: Markup) -> Markup {
-    html! {
-        svg role="img" aria-label=(safe(label)) viewBox={ "0 0 " (width) " " (height) } width=(width) height=(height) {
-            (shapes)
-        }
-    }
-}
-
-/// About `count` round values from 0 to `most`, at least `least` apart.
-fn ticks(most: f64, count: f64, least: f64) -> Vec<f64> {
-    let rough = (most / count).max(least);
-    let power = 10f64.powf(rough.log10().floor());
-    let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * power);
-    let step = steps.into_iter().find(|step| *step >= rough * 0.999);
-    let step = step.unwrap_or(rough);
-    (0..=1000)
-        .map(|number| f64::from(number) * step)
-        .take_while(|value| *value <= most)
-        .collect()
+/// About four round values from 0 to `most`.
+fn ticks(most: usize) -> impl Iterator<Item = usize> {
+    let rough = (most / 4).max(1);
+    let power = 10_usize.pow(rough.ilog10());
+    let mut steps = [1, 2, 5, 10].into_iter().map(|step| step * power);
+    let step = steps.find(|step| *step >= rough);
+    (0..=most).step_by(step.unwrap_or(rough))
 }
 
 /// Rounds a position to a visible precision.
@@ -200,42 +151,39 @@ fn px(place: f64) -> f64 {
 
 /// Draws the cumulative counts of one procedure. All procedures share the axes: `from..=to`, `0..=top`.
 fn curve(days: &[Day], from: NaiveDate, to: NaiveDate, top: usize, label: &str) -> Markup {
-    let (width, height) = (300.0, 150.0);
-    let (right, bottom) = (width - 14.0, height - FOOT);
-    let most = top.max(1) as f64;
+    // The left edge leaves room for the values, the bottom for the dates.
+    let (width, height, left) = (300.0, 150.0, 44.0);
+    let (right, bottom) = (width - 14.0, height - 22.0);
     let span = (to - from).num_days().max(1) as f64;
-    let x = |day: NaiveDate| SIDE + (right - SIDE) * (day - from).num_days() as f64 / span;
-    let y = |count: f64| bottom - (bottom - 8.0) * count / (most * 1.05);
+    let x = |day: NaiveDate| px(left + (right - left) * (day - from).num_days() as f64 / span);
+    let y = |count: usize| px(bottom - (bottom - 8.0) * count as f64 / (top.max(1) as f64 * 1.05));
     // Daily sums become a step line over the whole time.
     let steps = |value: fn(&Day) -> usize| {
-        let mut path = format!("M{} {}", SIDE, bottom);
-        for day in days {
-            let now = px(y(value(day) as f64));
-            path.push_str(&format!("H{}V{now}", px(x(day.date))));
-        }
-        path + &format!("H{right}")
+        let steps = days
+            .iter()
+            .map(|day| format!("H{}V{}", x(day.date), y(value(day))));
+        format!("M{left} {bottom}{}H{right}", steps.collect::<String>())
     };
     let done = steps(|day| day.completed_so_far);
-    let middle = from + (to - from) / 2;
     // Labels of the same day would cover each other.
-    let mut dates = vec![(from, "start"), (middle, "middle"), (to, "end")];
+    let mut dates = vec![
+        (from, "start"),
+        (from + (to - from) / 2, "middle"),
+        (to, "end"),
+    ];
     dates.dedup_by_key(|(day, _)| *day);
-    svg(
-        width,
-        height,
-        label,
-        html! {
-            @for value in ticks(most, 4.0, 1.0) {
-                @let y = y(value);
-                line.grid x1=(SIDE) x2=(right) y1=(px(y)) y2=(px(y)) {}
-                text.end x=(SIDE - 6.0) y=(px(y + 4.0)) { (value) }
+    html! {
+        svg role="img" aria-label=(safe(label)) viewBox={ "0 0 " (width) " " (height) } width=(width) height=(height) {
+            @for value in ticks(top) {
+                line.grid x1=(left) x2=(right) y1=(y(value)) y2=(y(value)) {}
+                text.end x=(left - 6.0) y=(y(value) + 4.0) { (value) }
             }
-            @for (day, class) in dates { text class=(class) x=(px(x(day))) y=(height - 6.0) { (day.format("%e %b")) } }
+            @for (day, class) in dates { text class=(class) x=(x(day)) y=(height - 6.0) { (day.format("%e %b")) } }
             path.area d={ (done) "V" (bottom) "Z" } {}
             path.done d=(done) {}
             path.fail d=(steps(|day| day.failed_so_far)) {}
-        },
-    )
+        }
+    }
 }
 
 /// Draws the parts of a whole side by side over the available width.
@@ -252,55 +200,5 @@ pub(super) fn stack(parts: &[(&'static str, usize)], whole: usize) -> Markup {
                 rect class={ "g-" (class) } x=(from) y="0" width=(size) height="1" {}
             }
         }
-    }
-}
-
-/// Draws used (median to maximum, thick up to the 95th percentile), requested and suggested resources per
-/// procedure. `unit` is the size of the axis' unit.
-fn usage(rows: &[(&str, &Usage)], unit: f64, axis: &str, label: &str) -> Markup {
-    let (width, height) = (640.0, rows.len() as f64 * 34.0 + 48.0);
-    let bottom = height - 2.0 * FOOT;
-    let most = rows.iter().flat_map(|(_, usage)| {
-        let used = usage.used.map(|used| used.max);
-        [used, usage.asked, usage.suggested].into_iter().flatten()
-    });
-    let most = most.max().unwrap_or(1).max(1) as f64 / unit * 1.06;
-    // The width of the names.
-    let (names, right) = (182.0, width - 16.0);
-    let x = |value: f64| px(names + (right - names) * value / most);
-    let place = |value: i64| x(value as f64 / unit);
-    svg(
-        width,
-        height,
-        label,
-        html! {
-            @for value in ticks(most, 8.0, 0.0) {
-                line.grid x1=(x(value)) x2=(x(value)) y1="2" y2=(bottom) {}
-                text.middle x=(x(value)) y=(bottom + 16.0) { ((value * 1000.0).round() / 1000.0) }
-            }
-            text.middle x=(px((names + right) / 2.0)) y=(height - 6.0) { (axis) }
-            @for (row, (procedure, usage)) in rows.iter().enumerate() {
-                @let y = row as f64 * 34.0 + 19.0;
-                text.end x=(names - 8.0) y=(y + 4.0) { (shown(procedure)) }
-                @if let Some(used) = usage.used {
-                    @let (p50, p95, max) = (place(used.p50), place(used.p95), place(used.max));
-                    path.used d={ "M" (p50) " " (y) "H" (max) "M" (max) " " (y - 5.0) "v10" } {}
-                    rect.used x=(p50) y=(y - 5.0) width=(px(p95 - p50)) height="10" {}
-                }
-                @if let Some(asked) = usage.asked { path.asked d={ "M" (place(asked)) " " (y - 12.0) "v24" } {} }
-                @if let Some(suggested) = usage.suggested {
-                    path.suggested d={ "M" (place(suggested)) " " (y - 7.0) "l6 7l-6 7l-6-7z" } {}
-                }
-            }
-        },
-    )
-}
-
-/// A name for a chart. Longer ones are cut; the table has the full names.
-fn shown(name: &str) -> String {
-    let name = safe(name);
-    match name.char_indices().nth(24) {
-        Some((end, _)) => name.get(..end).unwrap_or_default().to_owned() + "…",
-        None => name,
     }
 }

@@ -33,19 +33,6 @@ pub(super) fn header(report: &Report) -> Markup {
     }
 }
 
-/// A warning that the figures are incomplete.
-pub(super) fn partial(report: &Report) -> Markup {
-    html! {
-        @if report.is_partial() {
-            p.notice role="note" {
-                strong { "⚠ Some data could not be read. " }
-                "The figures below are incomplete; see "
-                a href="#upkeep" { "Maintenance" } "."
-            }
-        }
-    }
-}
-
 fn tile(class: &str, group: &str, label: Markup, count: usize, remark: Markup) -> Markup {
     html! {
         li class={ "tile " (class) } data-count=(count) data-group=(group) {
@@ -68,9 +55,10 @@ pub(super) fn tiles(report: &Report) -> Markup {
         ul.tiles {
             @if report.study.has(Part::Tasks) {
                 @for (group, count) in shown {
+                    @let symbol = group.states().next().map(|state| state.style().symbol);
                     (tile(&format!("g-{group}"), group.as_str(),
-                        html! { span.symbol aria-hidden="true" { (symbol(group)) } (group.title()) }, count,
-                        html! { (parts(group, &totals.decisions)) }))
+                        html! { span.symbol aria-hidden="true" { @if let Some(symbol) = symbol { (symbol) } } (group.title()) },
+                        count, html! { (parts(group, &totals.decisions)) }))
                 }
                 (tile("", "sessions", html! { "Sessions" }, totals.sessions,
                     html! { (plural(totals.subjects, "subject")) ", " (plural(totals.tasks, "task")) }))
@@ -80,12 +68,6 @@ pub(super) fn tiles(report: &Report) -> Markup {
             (tile(alert(warnings), "warnings", html! { a href="#upkeep" { "Warnings" } }, warnings, html! { (kinds) }))
         }
     }
-}
-
-/// The symbol of the group's first state.
-fn symbol(group: Group) -> char {
-    let first = group.states().next();
-    first.map_or(' ', |state| state.style().symbol)
 }
 
 /// The counts of the group's states, if it has several.
@@ -127,15 +109,12 @@ fn health(report: &Report) -> Markup {
 
 /// The number of warnings, and the same by kind.
 fn warnings(report: &Report) -> (usize, String) {
-    let dicom = report
-        .dicom
-        .as_ref()
-        .map_or(0, |dicom| dicom.findings.len());
-    let jobs = report.orphans.jobs.as_ref().map_or(0, Vec::len);
+    let dicom = report.dicom.iter().flat_map(|dicom| &dicom.findings);
+    let jobs = report.orphans.jobs.iter().flatten();
     let kinds = [
         (report.unreadable.len(), "unreadable"),
-        (dicom, "DICOM"),
-        (report.orphans.rows.len() + jobs, "orphans"),
+        (dicom.count(), "DICOM"),
+        (report.orphans.rows.len() + jobs.count(), "orphans"),
         (report.scripts.len(), "scripts"),
     ];
     let present = kinds.iter().filter(|(count, _)| *count > 0);

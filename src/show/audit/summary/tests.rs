@@ -13,7 +13,6 @@ use crate::decide::manifest::{Blocked, Limit, Outlook, Waiting};
 use crate::gather::disk::Unreadable;
 use crate::model::bids::{Dicom, SessionLabel, SubjectLabel};
 use crate::model::procedure::testing::procedure;
-use crate::model::state::TaskKey;
 use crate::model::state::testing::row;
 use crate::show::audit::attention::failures;
 use crate::show::audit::count_of;

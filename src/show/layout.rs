@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use anstyle::AnsiColor;
-use crossterm::style::{Attribute, Color, ResetColor, SetAttribute, SetForegroundColor};
+use anstyle::{AnsiColor, Style};
 use polars::prelude::{AnyValue, DataFrame};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
@@ -31,30 +30,25 @@ pub struct Layout<'a> {
     pub optional: &'a [&'a str],
 }
 
-/// Renders a frame. Lines have no trailing spaces.
+/// Renders a frame.
 pub fn render(frame: &DataFrame, layout: Layout<'_>) -> String {
-    if layout.color {
-        // The printer decides on colour: NO_COLOR must not override `--color always`.
-        crossterm::style::force_color_output(true);
-    }
-    let columns = laid_out(frame, layout);
-    let height = frame.height();
+    render_columns(&laid_out(frame, layout), layout)
+}
+
+/// Renders columns of the same height. Lines have no trailing spaces.
+pub fn render_columns(columns: &[Column<'_>], layout: Layout<'_>) -> String {
+    let height = columns.first().map_or(0, |column| column.cells.len());
     let room = layout.width.map_or(usize::MAX, usize::from);
-    let gap = match needed(&columns, GAP) <= room {
+    let gap = match needed(columns, GAP) <= room {
         true => GAP,
         false => NARROW_GAP,
     };
     let widths = match height > MOST_WRAPPED {
         true => columns.iter().map(Column::width).collect(),
-        false => widths(&columns, room - gaps(&columns, gap).min(room)),
+        false => widths(columns, room - gaps(columns, gap).min(room)),
     };
     let mut text = String::new();
     let last = columns.len().saturating_sub(1);
-    let (bold, plain) = (
-        SetAttribute(Attribute::Bold).to_string(),
-        ResetColor.to_string(),
-    );
-    let reset = SetForegroundColor(Color::Reset).to_string();
     let mut rests: Vec<&str> = Vec::new();
     // Must be fast for a hundred thousand rows.
     for row in std::iter::once(None).chain((0..height).map(Some)) {
@@ -73,15 +67,13 @@ pub fn render(frame: &DataFrame, layout: Layout<'_>) -> String {
                     false => (0, blanks),
                 };
                 let after = after + if at == last { 0 } else { gap };
-                let color = row.and_then(|row| column.color(column.cell(row), layout));
-                let color = color.map(|color| SetForegroundColor(color).to_string());
-                let (on, off) = match &color {
-                    Some(color) => (color.as_str(), reset.as_str()),
-                    None if row.is_none() && layout.color => (bold.as_str(), plain.as_str()),
-                    None => ("", ""),
+                let style = match row {
+                    None if layout.color => Style::new().bold(),
+                    None => Style::new(),
+                    Some(row) => Style::new().fg_color(column.color(column.cell(row), layout)),
                 };
                 // Writing to a string cannot fail.
-                let _ = write!(text, "{on}{:before$}{part}{:after$}{off}", "", "");
+                let _ = write!(text, "{style}{:before$}{part}{:after$}{style:#}", "", "");
             }
             text.truncate(start + text.get(start..).map_or(0, |line| line.trim_end().len()));
             text.push('\n');
@@ -146,10 +138,11 @@ const MOST_WRAPPED: usize = 10_000;
 const LABELS: [&str; 4] = ["decision", "procedure", "subject", "session"];
 const LEAST: usize = 5;
 
-struct Column<'a> {
-    name: &'a str,
-    is_number: bool,
-    cells: Vec<Cow<'a, str>>,
+/// One column: its title and cells, which contain no control characters.
+pub struct Column<'a> {
+    pub name: &'a str,
+    pub is_number: bool,
+    pub cells: Vec<Cow<'a, str>>,
 }
 
 impl Column<'_> {
@@ -166,16 +159,17 @@ impl Column<'_> {
         self.cells.get(row).map_or(NOTHING, |text| text.as_ref())
     }
 
-    fn color(&self, text: &str, layout: Layout<'_>) -> Option<Color> {
+    fn color(&self, text: &str, layout: Layout<'_>) -> Option<anstyle::Color> {
         if !layout.color || !layout.painted.contains(&self.name) {
             return None;
         }
         let color = match (self.is_number, text) {
-            (true, "0") => Some(Color::DarkGrey),
+            (true, "0") => Some(AnsiColor::BrightBlack),
             (true, _) => color_of(self.name),
             (false, _) => color_of(word_of(text)),
         };
-        color.or_else(|| efficiency::color(self.name, text).map(on_terminal))
+        let color = color.or_else(|| efficiency::color(self.name, text));
+        color.map(anstyle::Color::Ansi)
     }
 }
 
@@ -260,20 +254,9 @@ fn fit<'a>(mut columns: Vec<Column<'a>>, layout: Layout<'_>) -> Vec<Column<'a>> 
     }
     columns
 }
-fn color_of(text: &str) -> Option<Color> {
-    Some(on_terminal(TaskState::of_cell(text)?.style().color))
-}
 
-fn on_terminal(color: AnsiColor) -> Color {
-    match color {
-        AnsiColor::Green => Color::Green,
-        AnsiColor::Cyan => Color::Cyan,
-        AnsiColor::Blue => Color::Blue,
-        AnsiColor::Yellow => Color::Yellow,
-        AnsiColor::Red => Color::Red,
-        AnsiColor::Magenta => Color::Magenta,
-        _ => Color::DarkGrey,
-    }
+fn color_of(text: &str) -> Option<AnsiColor> {
+    Some(TaskState::of_cell(text)?.style().color)
 }
 
 fn symbol_of(text: &str) -> Option<char> {
