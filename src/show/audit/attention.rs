@@ -78,7 +78,7 @@ pub struct FailureGroup {
     pub failure: Option<String>,
     /// The log excerpt of the first.
     pub log_line: Option<String>,
-    /// Indices in [`super::report::Report::tasks`].
+    /// Indices in [`super::Report::tasks`].
     pub tasks: Vec<usize>,
 }
 

@@ -9,9 +9,8 @@ use chrono::{DateTime, Utc};
 
 use super::attention::Orphans;
 use super::details::{JobDetail, MarkerResult, TaskDetail, marker_results};
-use super::report::{Report, Study};
 use super::summary::{self, Selected, reason};
-use super::{FORMAT, Part, UnreadableItem, attention, inputs, logs};
+use super::{FORMAT, Part, Report, Study, UnreadableItem, attention, inputs, logs};
 use crate::base::parallel;
 use crate::base::regular::error_text;
 use crate::decide::manifest::{Decision, Manifest, Planned, Selection, Skip};

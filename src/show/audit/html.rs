@@ -18,9 +18,9 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
+use super::Report;
 use super::details::TaskDetail;
 use super::logs::LogFinding;
-use super::report::Report;
 use super::sections::{Kind, List, efficiency, tasks, trend, trend_by_procedure};
 use super::summary::Matrix;
 use crate::base::parallel;

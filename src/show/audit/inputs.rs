@@ -103,42 +103,36 @@ pub fn dicom(
 }
 
 fn dicom_of(session: &Session, min_files: u64) -> Option<DicomFinding> {
-    let mut finding = DicomFinding {
-        subject: session.subject.shared(),
-        session: session.session.shared(),
-        problem: DicomProblem::Missing,
-        path: None,
-        files: None,
-        error: None,
-    };
+    let missing = (DicomProblem::Missing, None, None);
+    let unreadable = |error: String| (DicomProblem::Unreadable, None, Some(error));
     let path = match &session.dicom {
         bids::Dicom::NotNeeded => return None,
-        bids::Dicom::Missing => return Some(finding),
-        bids::Dicom::At(path) => path,
+        bids::Dicom::Missing => None,
+        bids::Dicom::At(path) => Some(path),
     };
-    finding.path = Some(path.to_string_lossy().into_owned());
-    finding.error = match std::fs::metadata(path) {
-        Ok(metadata) if metadata.is_dir() => {
-            match count_files(&Reader::default(), path, min_files) {
+    let (problem, files, error) = match path.map(std::fs::metadata) {
+        Some(Ok(metadata)) if metadata.is_dir() => {
+            match count_files(&Reader::default(), path?, min_files) {
                 Ok(files) if files >= min_files => return None,
-                Ok(files) => {
-                    finding.problem = DicomProblem::FewFiles;
-                    finding.files = Some(files);
-                    None
-                }
-                Err(what) => Some(format!("{}: {}", what.path.display(), what.error)),
+                Ok(files) => (DicomProblem::FewFiles, Some(files), None),
+                Err(what) => unreadable(format!("{}: {}", what.path.display(), what.error)),
             }
         }
-        Ok(_) => None,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            None
+        Some(Err(error))
+            if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+        {
+            unreadable(error_text(&error))
         }
-        Err(error) => Some(error_text(&error)),
+        _ => missing,
     };
-    if finding.error.is_some() {
-        finding.problem = DicomProblem::Unreadable;
-    }
-    Some(finding)
+    Some(DicomFinding {
+        subject: session.subject.shared(),
+        session: session.session.shared(),
+        problem,
+        path: path.map(|path| path.to_string_lossy().into_owned()),
+        files,
+        error,
+    })
 }
 
 /// Checks the script of each procedure. `directives` is false for the local executor, which ignores `#SBATCH`.

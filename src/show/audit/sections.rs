@@ -4,9 +4,9 @@ pub(super) mod tasks;
 
 use chrono::{DateTime, Utc};
 
+use super::Report;
 use super::attention::OrphanCause;
 use super::inputs::DicomProblem;
-use super::report::Report;
 use super::{Count, Part, percent};
 use crate::base::sys::local_time;
 use crate::base::text::{maybe, plural};

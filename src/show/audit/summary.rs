@@ -114,7 +114,7 @@ pub struct Cell {
     /// A sentence about a task that is not complete and has no details.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<Arc<str>>,
-    /// Index in [`super::report::Report::tasks`].
+    /// Index in [`super::Report::tasks`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<usize>,
 }

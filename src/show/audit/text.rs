@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use super::report::Report;
+use super::Report;
 use super::sections::{Kind, LISTS, List, counts, head};
 use crate::base::printable::printable;
 use crate::base::text::capital;

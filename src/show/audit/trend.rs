@@ -237,7 +237,7 @@ mod tests {
     use chrono::Duration;
 
     use super::*;
-    use crate::show::audit::report::Report;
+    use crate::show::audit::Report;
     use crate::show::audit::testing::report;
 
     #[test]

@@ -104,7 +104,7 @@ pub fn replay(entries: &[Entry], state: &mut State) -> Replayed {
 /// but not if two processes wrote to the journal at once.
 fn keep_beside(intent: &Intent, outcome: &SubmissionState, state: &mut State) {
     if matches!(outcome, SubmissionState::Accepted { .. }) {
-        state.add_overtaken(new_row(intent, outcome, None));
+        state.overtaken.push(new_row(intent, outcome, None));
     }
 }
 

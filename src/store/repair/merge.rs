@@ -49,7 +49,7 @@ impl Merge {
         Self {
             out: Rebuilt {
                 before: state.clone(),
-                notes: state.warnings().to_vec(),
+                notes: state.warnings.clone(),
                 state,
                 base,
                 origins: BTreeMap::new(),
@@ -84,7 +84,7 @@ impl Merge {
         // The replay ignores jobs whose task has a later attempt: they are earlier attempts.
         let mut alone = State::default();
         journal::replay(entries, &mut alone);
-        let earlier = alone.superseded().iter().chain(alone.overtaken());
+        let earlier = alone.superseded().iter().chain(&alone.overtaken);
         for row in earlier.chain(alone.rows()) {
             let current = self.out.state.get(&row.key);
             if !current.is_some_and(|current| is_same(current, row)) {
@@ -279,9 +279,7 @@ fn state_of(contents: Option<&Contents>) -> State {
             contents.other_columns.clone(),
             contents.meta.clone(),
         );
-        for warning in &contents.warnings {
-            state.add_warning(warning.clone());
-        }
+        state.warnings.extend_from_slice(&contents.warnings);
         state
     })
 }

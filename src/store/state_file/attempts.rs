@@ -12,7 +12,7 @@ use crate::store::state_file::StateError;
 /// Adds the superseded rows of a state. Replaces an attempt that is already there, because a save was
 /// interrupted after this file.
 pub(super) fn save(store: &Store, state: &State) -> Result<(), StateError> {
-    if state.superseded().is_empty() && state.overtaken().is_empty() {
+    if state.superseded().is_empty() && state.overtaken.is_empty() {
         return Ok(());
     }
     let before = store.load(&store.paths.attempts)?;
@@ -33,8 +33,9 @@ pub(super) fn add(
         None => (Vec::new(), None, Metadata::default()),
     };
     refuse_newer(path, &meta)?;
-    let (other_columns, shift) = other_columns::join(others_before.as_ref(), state.other_columns())
-        .map_err(|error| StateError::io("write", path)(io::Error::other(error)))?;
+    let (other_columns, shift) =
+        other_columns::join(others_before.as_ref(), state.other_columns.as_ref())
+            .map_err(|error| StateError::io("write", path)(io::Error::other(error)))?;
     let mut known: HashMap<AttemptId, usize> = rows
         .iter()
         .enumerate()
@@ -55,7 +56,7 @@ pub(super) fn add(
         }
     }
     let mut is_new = !state.superseded().is_empty();
-    for row in state.overtaken() {
+    for row in &state.overtaken {
         if let std::collections::hash_map::Entry::Vacant(free) = known.entry(AttemptId::of(row)) {
             free.insert(rows.len());
             rows.push(row.clone());

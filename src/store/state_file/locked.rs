@@ -189,7 +189,7 @@ impl LockedStore {
         meta.path = paths.real_path();
         meta.note_saver(&sys::host_name(), sys::now());
         let rows: Vec<&TaskRow> = state.rows().iter().collect();
-        let (bytes, identity) = encode(&paths.state, &rows, state.other_columns(), &meta)?;
+        let (bytes, identity) = encode(&paths.state, &rows, state.other_columns.as_ref(), &meta)?;
         self.lock.check()?;
         if let Some(backup) = backup {
             durable::refuse_foreign(backup, "PAR1").map_err(StateError::io("replace", backup))?;

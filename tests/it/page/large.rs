@@ -12,9 +12,8 @@ use snbb_scheduler::show::audit::attention::*;
 use snbb_scheduler::show::audit::details::*;
 use snbb_scheduler::show::audit::inputs::*;
 use snbb_scheduler::show::audit::logs::*;
-use snbb_scheduler::show::audit::report::*;
 use snbb_scheduler::show::audit::summary::*;
-use snbb_scheduler::show::audit::{Count, FORMAT, Part, UnreadableItem, count_of};
+use snbb_scheduler::show::audit::{Count, FORMAT, Part, Report, Study, UnreadableItem, count_of};
 use snbb_scheduler::show::tables::TaskState;
 
 pub const PROCEDURES: [&str; 6] = [

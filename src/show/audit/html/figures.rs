@@ -5,8 +5,8 @@ use maud::{Markup, html};
 
 use super::{plural, safe, spaced, table, thousands};
 use crate::base::text::few;
+use crate::show::audit::Report;
 use crate::show::audit::attention::FailureGroup;
-use crate::show::audit::report::Report;
 use crate::show::audit::sections::{self as lists, so_far, tasks};
 use crate::show::audit::{Part, count_of, count_of_group, percent};
 use crate::show::progress::Day;

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::figures::stack;
 use super::{plural, safe, spaced, table, thousands};
 use crate::base::sys::local_time;
-use crate::show::audit::report::Report;
+use crate::show::audit::Report;
 use crate::show::audit::sections::UPKEEP;
 use crate::show::audit::{Count, Part, count_of, count_of_group, percent};
 use crate::show::tables::{Group, TaskState, utc_time};

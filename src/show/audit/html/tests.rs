@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{plural, render, safe, thousands};
 use crate::model::job::JobId;
-use crate::show::audit::report::Report;
+use crate::show::audit::Report;
 use crate::show::audit::summary::Cell;
 use crate::show::audit::testing::{bare, report, unpacked};
 use crate::show::audit::trend::{Snapshot, trend};

@@ -3,9 +3,9 @@
 use super::{List, counts, of, of_task, plural, row};
 use crate::base::text::{few, maybe};
 use crate::gather::completion::explain::FindingState;
+use crate::show::audit::Report;
 use crate::show::audit::attention::FailureGroup;
 use crate::show::audit::details::{JobDetail, MarkerResult, TaskDetail};
-use crate::show::audit::report::Report;
 use crate::show::audit::{Part, percent};
 use crate::show::failures::shared;
 use crate::show::tables::TaskState;
