@@ -169,7 +169,8 @@ impl Column<'_> {
             (false, _) => color_of(word_of(text)),
         };
         let color = color.or_else(|| efficiency::color(self.name, text));
-        color.map(anstyle::Color::Ansi)
+        // The bright variants are easier to read on a dark background.
+        color.map(|color| anstyle::Color::Ansi(color.bright(true)))
     }
 }
 

@@ -65,8 +65,8 @@ fn read(key: &'static str, list: &ListSource) -> Result<Vec<Entry>, CohortError>
         ListSource::Entries(entries) => Ok(entries
             .iter()
             .filter_map(|(text, line)| {
-                let entry = Entry::parse(key, text).ok()?;
-                Some(entry.at(None, *line))
+                let place = format!("line {line} of the configuration");
+                Entry::parse(key, text, place).ok()
             })
             .collect()),
         ListSource::File(file) => read_file(key, file),
@@ -90,12 +90,13 @@ fn read_file(key: &'static str, file: &Path) -> Result<Vec<Entry>, CohortError> 
         if entry.is_empty() {
             continue;
         }
-        let parsed = Entry::parse(key, entry).map_err(|error| CohortError::Entry {
+        let place = format!("{}:{number}", file.display());
+        let parsed = Entry::parse(key, entry, place).map_err(|error| CohortError::Entry {
             file: file.to_owned(),
             line: number,
             error,
         })?;
-        entries.push(parsed.at(Some(file), number));
+        entries.push(parsed);
     }
     // An empty file may be incomplete; with a comment, it excludes no session on purpose.
     if entries.is_empty() && (key == "include" || text.trim().is_empty()) {

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use globset::{Glob, GlobSet};
 
@@ -47,9 +47,8 @@ pub struct Entry {
     text: String,
     /// `include` or `exclude`.
     key: &'static str,
-    /// `None` for the configuration itself.
-    file: Option<PathBuf>,
-    line: u32,
+    /// Its file and line, or its line in the configuration.
+    place: String,
     /// Matches `<subject>/<session>`.
     glob: Glob,
 }
@@ -114,7 +113,7 @@ impl Entry {
     ///
     /// # Errors
     /// A text that cannot match any label.
-    pub fn parse(key: &'static str, text: &str) -> Result<Self, String> {
+    pub fn parse(key: &'static str, text: &str, place: String) -> Result<Self, String> {
         let (subject, session) = match text.split_once('/') {
             Some((subject, session)) => (subject, Some(session)),
             None => (text, None),
@@ -136,31 +135,16 @@ impl Entry {
         Ok(Self {
             text: text.to_owned(),
             key,
-            file: None,
-            line: 0,
+            place,
             glob: glob(text, &format!("{subject}/{session}"))?,
         })
-    }
-
-    /// The entry with its source; `file` is `None` for the configuration.
-    pub fn at(self, file: Option<&Path>, line: u32) -> Self {
-        Self {
-            file: file.map(Path::to_owned),
-            line,
-            ..self
-        }
     }
 }
 
 /// An entry with its source: `exclude: sub-0001 (/site/excluded.txt:3)`.
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.key, self.text)?;
-        match &self.file {
-            Some(file) => write!(f, " ({}:{})", file.display(), self.line),
-            None if self.line > 0 => write!(f, " (line {} of the configuration)", self.line),
-            None => Ok(()),
-        }
+        write!(f, "{}: {} ({})", self.key, self.text, self.place)
     }
 }
 

@@ -8,12 +8,13 @@ pub mod template;
 pub(crate) mod testing;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::words::words;
 use crate::model::procedure::marker::{Base, CompletionRule};
+use crate::model::procedure::template::{fill, has_any};
 use crate::model::state::Reason;
 pub use dag::{DagError, ProcedureDag, ProcedureId};
 pub use resources::{MemSize, Resources, TimeLimit};
@@ -211,15 +212,7 @@ impl Procedure {
 
     /// True if its `output_dir` contains placeholders.
     pub fn has_template(&self) -> bool {
-        self.output_dir.to_str().is_some_and(template::has_any)
-    }
-
-    /// The part of `output_dir` before its first placeholder, shared by all subjects.
-    pub fn shared_dir(&self) -> PathBuf {
-        let parts = self.output_dir.components();
-        parts
-            .take_while(|part| !part.as_os_str().to_str().is_some_and(template::has_any))
-            .collect()
+        self.output_dir.to_str().is_some_and(has_any)
     }
 }
 
@@ -234,9 +227,13 @@ impl<'a> OutputRoots<'a> {
 
     /// The directory with the outputs of all subjects.
     pub fn top(self, procedure: &Procedure) -> PathBuf {
+        let parts = procedure.output_dir.components();
+        let is_shared = |part: &Component<'_>| !part.as_os_str().to_str().is_some_and(has_any);
         match procedure.is_below_bids() {
             true => self.bids.to_owned(),
-            false => self.derivatives.join(procedure.shared_dir()),
+            false => self
+                .derivatives
+                .join(parts.take_while(is_shared).collect::<PathBuf>()),
         }
     }
 
@@ -252,14 +249,9 @@ impl<'a> OutputRoots<'a> {
 
     /// The directory of a task's outputs.
     pub fn output(self, procedure: &Procedure, subject: &str, session: &str) -> PathBuf {
-        match procedure
-            .output_dir
-            .to_str()
-            .filter(|_| procedure.has_template())
-        {
-            Some(dir) => self
-                .derivatives
-                .join(&*template::fill(dir, subject, session)),
+        let dir = procedure.output_dir.to_str();
+        match dir.filter(|dir| has_any(dir)) {
+            Some(dir) => self.derivatives.join(&*fill(dir, subject, session)),
             None => of_task(self.top(procedure), procedure, subject, session),
         }
     }

@@ -297,19 +297,17 @@ impl TaskRow {
 
 /// Identifies an attempt: by the submission, or (in rows of other programs) by time and job.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct AttemptId {
-    key: TaskKey,
-    submission: Option<Arc<str>>,
-    time_and_job: Option<(Option<DateTime<Utc>>, Option<JobId>)>,
+pub enum AttemptId {
+    Submission(TaskKey, Arc<str>),
+    Other(TaskKey, Option<DateTime<Utc>>, Option<JobId>),
 }
 
 impl AttemptId {
     pub fn of(row: &TaskRow) -> Self {
-        let is_other = row.submission_id.is_none();
-        Self {
-            key: row.key.clone(),
-            submission: row.submission_id.clone(),
-            time_and_job: is_other.then(|| (row.submitted_at, row.job_id.clone())),
+        let key = row.key.clone();
+        match &row.submission_id {
+            Some(id) => Self::Submission(key, Arc::clone(id)),
+            None => Self::Other(key, row.submitted_at, row.job_id.clone()),
         }
     }
 }

@@ -331,14 +331,9 @@ pub(super) fn unknown_jobs(report: &Report) -> List {
 pub(super) fn scripts(report: &Report) -> List {
     let rows = report.scripts.iter().map(|script| {
         let lines = script.lines.iter();
-        let lines = lines.map(|line| format!("line {}: {}", line.number, line.text));
-        let lines = lines.collect::<Vec<_>>().join(", ");
-        let lines = maybe(" (", Some(lines).filter(|lines| !lines.is_empty()), ")");
-        row![
-            script.procedure,
-            script.script,
-            script.text.clone() + &lines
-        ]
+        let lines = lines.map(|line| format!("; line {}: {}", line.number, line.text));
+        let text = script.text.clone() + &lines.collect::<String>();
+        row![script.procedure, script.script, text]
     });
     List::new("job scripts", "procedure | $script | problem", rows)
 }

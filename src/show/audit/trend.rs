@@ -223,6 +223,9 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), (PathBuf, io::Error)> {
             options.write(true).open(&target)?.write_all(bytes)
         }
         _ => {
+            // A misspelt directory is not made.
+            let dir = target.parent().filter(|dir| !dir.as_os_str().is_empty());
+            std::fs::metadata(dir.unwrap_or(Path::new(".")))?;
             let [text, json] = MARKS;
             let is_json = durable::refuse_foreign(&target, json).is_ok();
             let mark = if is_json { json } else { text };
@@ -338,8 +341,8 @@ mod tests {
         std::fs::write(&file, "my thesis").unwrap();
         replace(&link, b"new").unwrap_err();
         assert_eq!(std::fs::read(&file).unwrap(), b"my thesis");
-        let (path, _) = replace(&link.join("x"), b"").unwrap_err();
-        assert!(path.ends_with("link.json/x"));
+        let (path, _) = replace(&dir.path().join("none/x"), b"").unwrap_err();
+        assert!(path.ends_with("none/x"));
         replace(Path::new("/dev/null"), b"x").unwrap();
     }
 }
