@@ -14,8 +14,8 @@ use crate::base::exit::Exit;
 use crate::base::{durable, sys};
 use crate::model::config::Config;
 use crate::show::mail::Message;
-use crate::show::notify::events::{Event, events, ongoing};
-use crate::show::notify::{Invocation, Memory, Study, digest, metrics};
+use crate::show::notify::events::{Event, events, message, ongoing};
+use crate::show::notify::{Invocation, Memory, Study, metrics};
 use crate::show::{mail, notify};
 use crate::store::state_file::StateError;
 
@@ -145,7 +145,7 @@ fn notify(context: &Context, call: &Invocation, study: &Study<'_>, printer: &mut
         let (old, fresh): (Vec<&Event>, Vec<&Event>) =
             list.iter().partition(|event| before.contains(&event.name));
         let is_delivered = fresh.is_empty() || {
-            let message = digest::message(study, call, &fresh, old.len());
+            let message = message(study, call, &fresh, old.len());
             deliver(config, channel, &message, printer)
         };
         undelivered += u64::from(!is_delivered);

@@ -1,10 +1,9 @@
 //! Notifications: digests by e-mail or command, a heartbeat, and metrics.
 //!
-//! Their sources are the [`Study`] with the [`Memory`] of earlier invocations, and this [`Invocation`]. [`events`],
-//! [`digest`] and [`metrics`] are pure. Nothing here may prevent a submission or its record: it runs after the work,
+//! Their sources are the [`Study`] with the [`Memory`] of earlier invocations, and this [`Invocation`]. [`events`]
+//! and [`metrics`] are pure. Nothing here may prevent a submission or its record: it runs after the work,
 //! without the lock, and every failure is a warning.
 
-pub mod digest;
 pub mod events;
 pub mod metrics;
 

@@ -121,22 +121,21 @@ pub fn stale<'a>(
     limit: Duration,
     now: DateTime<Utc>,
 ) -> Vec<StaleJob> {
-    let mut stale: Vec<StaleJob> = rows
-        .filter(|row| row.is_in_flight())
-        .filter_map(|row| {
-            let submitted_at = row.submitted_at?;
-            let age = now - submitted_at;
-            let is_stale = age.to_std().is_ok_and(|age| !age.is_zero() && age >= limit);
-            is_stale.then(|| StaleJob {
-                key: row.key.clone(),
-                job_id: row.job_id.clone(),
-                status: row.status,
-                reason: row.reason,
-                submitted_at,
-                hours: age.num_hours(),
-            })
+    let in_flight = rows.filter(|row| row.is_in_flight());
+    let stale = in_flight.filter_map(|row| {
+        let submitted_at = row.submitted_at?;
+        let age = now - submitted_at;
+        let is_stale = age.to_std().is_ok_and(|age| !age.is_zero() && age >= limit);
+        is_stale.then(|| StaleJob {
+            key: row.key.clone(),
+            job_id: row.job_id.clone(),
+            status: row.status,
+            reason: row.reason,
+            submitted_at,
+            hours: age.num_hours(),
         })
-        .collect();
+    });
+    let mut stale: Vec<StaleJob> = stale.collect();
     stale.sort_by_key(|job| job.submitted_at);
     stale
 }

@@ -133,24 +133,21 @@ pub fn read(
         read.unreadable.append(&mut one.unreadable);
         read.tasks.insert(row.key.clone(), one);
     }
-    read.logs.by_pattern = by_pattern(patterns, &counts);
+    read.logs.by_pattern = by_pattern(patterns, counts);
     read
 }
 
-fn by_pattern(patterns: &Patterns, counts: &HashMap<Arc<str>, usize>) -> Vec<PatternCount> {
-    let mut by_pattern: Vec<PatternCount> = Vec::new();
-    for meaning in patterns.meanings() {
-        // A pattern of the site may share its name with a built-in one; they are counted together.
-        let is_known = by_pattern.iter().any(|known| known.pattern == meaning.name);
-        if let Some(tasks) = counts.get(&meaning.name).filter(|_| !is_known) {
-            by_pattern.push(PatternCount {
-                pattern: Arc::clone(&meaning.name),
-                meaning: Arc::clone(&meaning.meaning),
-                hint: Arc::clone(&meaning.hint),
-                tasks: *tasks,
-            });
-        }
-    }
+fn by_pattern(patterns: &Patterns, mut counts: HashMap<Arc<str>, usize>) -> Vec<PatternCount> {
+    let found = patterns.meanings().iter().filter_map(|meaning| {
+        Some(PatternCount {
+            // A pattern of the site may share its name with a built-in one; they are counted together.
+            tasks: counts.remove(&meaning.name)?,
+            pattern: Arc::clone(&meaning.name),
+            meaning: Arc::clone(&meaning.meaning),
+            hint: Arc::clone(&meaning.hint),
+        })
+    });
+    let mut by_pattern: Vec<PatternCount> = found.collect();
     by_pattern.sort_by_key(|count| Reverse(count.tasks));
     by_pattern
 }

@@ -289,16 +289,13 @@ pub(super) fn dicom(report: &Report) -> List {
 
 pub(super) fn stale(report: &Report) -> List {
     let rows = report.stale.iter().map(|job| {
-        of_task(
-            &job.key,
-            row![
-                maybe("", job.job_id.as_ref(), ""),
-                job.status,
-                maybe("", job.reason, ""),
-                local_time(job.submitted_at),
-                format!("{} days {} h", job.hours / 24, job.hours % 24),
-            ],
-        )
+        let (id, reason) = (
+            maybe("", job.job_id.as_ref(), ""),
+            maybe("", job.reason, ""),
+        );
+        let (at, age) = (local_time(job.submitted_at), job.hours);
+        let age = format!("{} days {} h", age / 24, age % 24);
+        of_task(&job.key, row![id, job.status, reason, at, age])
     });
     let columns =
         "procedure | subject | session | job | status | reason | submitted | >in flight for";

@@ -344,24 +344,17 @@ pub fn rate<'a>(decisions: impl Iterator<Item = &'a Decision>) -> Option<Health>
 
 /// Counts the sessions by band.
 pub fn health(sessions: impl Iterator<Item = Option<Health>>) -> HealthSummary {
-    let mut summary = HealthSummary::default();
-    let mut sum = 0.0;
-    for health in sessions {
-        match health {
-            None => summary.none += 1,
-            Some(health) => {
-                sum += health.share;
-                match health.band {
-                    Band::Good => summary.good += 1,
-                    Band::Fair => summary.fair += 1,
-                    Band::Poor => summary.poor += 1,
-                }
-            }
-        }
+    let sessions: Vec<Option<Health>> = sessions.collect();
+    let rated = || sessions.iter().flatten();
+    let count = |band| rated().filter(|health| health.band == band).count();
+    let sum: f64 = rated().map(|health| health.share).sum();
+    HealthSummary {
+        good: count(Band::Good),
+        fair: count(Band::Fair),
+        poor: count(Band::Poor),
+        none: sessions.len() - rated().count(),
+        mean: rated().next().map(|_| sum / rated().count() as f64),
     }
-    let rated = summary.good + summary.fair + summary.poor;
-    summary.mean = (rated > 0).then(|| sum / rated as f64);
-    summary
 }
 
 #[cfg(test)]
