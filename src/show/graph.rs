@@ -122,7 +122,17 @@ impl Graph {
                         (arrow(from, to, edge.any_session))
                     }
                 }
-                @for (node, place) in self.nodes.iter().zip(&places) { (labelled(node, *place)) }
+                @for (node, place) in self.nodes.iter().zip(&places) {
+                    @let (fill, line) = paint(node.worst());
+                    @let group = node.worst().map_or(Group::Out, |worst| worst.style().group);
+                    g class={ "g-" (group) } {
+                        rect.card x=(place.x) y=(place.y) width=(place.width) height=(place.height) rx="6" fill=(fill) stroke=(line) {}
+                        @for (number, text) in node.lines().iter().enumerate() {
+                            text x=(place.x + PADDING) y=(place.y + LINE * (number as f64 + 1.0) + 3.0) fill="#111"
+                                font-weight=[(number == 0).then_some("600")] { (text) }
+                        }
+                    }
+                }
             }
         }
     }
@@ -212,21 +222,6 @@ struct Place {
     y: f64,
     width: f64,
     height: f64,
-}
-
-/// A box with the name and counts.
-fn labelled(node: &Node, place: Place) -> Markup {
-    let (fill, line) = paint(node.worst());
-    let group = node.worst().map_or(Group::Out, |worst| worst.style().group);
-    html! {
-        g class={ "g-" (group) } {
-            rect.card x=(place.x) y=(place.y) width=(place.width) height=(place.height) rx="6" fill=(fill) stroke=(line) {}
-            @for (number, text) in node.lines().iter().enumerate() {
-                text x=(place.x + PADDING) y=(place.y + LINE * (number as f64 + 1.0) + 3.0) fill="#111"
-                    font-weight=[(number == 0).then_some("600")] { (text) }
-            }
-        }
-    }
 }
 
 /// A curve from the right side of a box to the left side of another.

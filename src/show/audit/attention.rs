@@ -194,17 +194,16 @@ fn is_unknown(found: &Discovery, subject: &str) -> bool {
 
 /// Jobs of this study in the queue that have no row.
 pub fn orphan_jobs(queue: &[JobReport], rows: &[TaskRow], project: &str) -> Vec<LiveJob> {
-    let ids = rows.iter().filter_map(|row| row.job_id.as_ref());
-    let ids: HashSet<&JobId> = ids.collect();
+    let ids: HashSet<&JobId> = rows.iter().filter_map(|row| row.job_id.as_ref()).collect();
     let submissions = rows.iter().filter_map(|row| row.submission_id.as_deref());
     // A live array may be listed in place of its tasks.
     let array = |id| split_task_id(id).map(|(array, _)| array);
     let submissions = submissions.flat_map(|id| [Some(id), array(id)]).flatten();
     let submissions: HashSet<&str> = submissions.collect();
     let is_unknown = |job: &&JobReport| {
-        let tag = job.tag.as_ref();
-        let tag = tag.filter(|tag| is_same_study(&tag.project, project));
-        let is_new = tag.is_some_and(|tag| !submissions.contains(tag.submission_id.as_str()));
+        let is_new = job.tag.as_ref().is_some_and(|tag| {
+            is_same_study(&tag.project, project) && !submissions.contains(&*tag.submission_id)
+        });
         job.phase.is_live() && is_new && !ids.contains(&job.id)
     };
     let jobs = queue.iter().filter(is_unknown).map(|job| LiveJob {

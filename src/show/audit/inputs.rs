@@ -85,11 +85,8 @@ pub fn dicom(
     threads: usize,
     tick: &(dyn Fn() + Sync),
 ) -> Dicom {
-    let needed: Vec<&Session> = sessions
-        .iter()
-        .copied()
-        .filter(|session| session.dicom != bids::Dicom::NotNeeded)
-        .collect();
+    let mut needed = sessions.to_vec();
+    needed.retain(|session| session.dicom != bids::Dicom::NotNeeded);
     let found = parallel::map(&needed, threads, |session| {
         let finding = dicom_of(session, min_files);
         tick();
@@ -141,34 +138,35 @@ pub fn scripts<'a>(
     find: &dyn Fn(&str) -> Result<PathBuf, ExecutorError>,
     directives: bool,
 ) -> Vec<ScriptFinding> {
-    let finding = |procedure: &'a Procedure| {
-        let mut found = ScriptFinding {
-            procedure: Arc::clone(&procedure.name),
-            script: procedure.script.clone(),
-            problem: ScriptProblem::Unusable,
-            text: String::new(),
-            lines: Vec::new(),
-        };
-        let path = find(&procedure.script).map_err(|error| error.to_string());
-        let script = path.and_then(|path| {
-            found.script = path.to_string_lossy().into_owned();
+    let findings = procedures.filter_map(|procedure| {
+        let mut script = procedure.script.clone();
+        let read = find(&script).map_err(|error| error.to_string());
+        let read = read.and_then(|path| {
+            script = path.to_string_lossy().into_owned();
             Script::read(&path).map_err(|error| error.to_string())
         });
-        match script {
-            Err(error) => found.text = error,
+        let (problem, text, lines) = match read {
+            Err(error) => (ScriptProblem::Unusable, error, Vec::new()),
             Ok(script) => {
-                let ignored = ignored_directives(&script.text).into_iter();
-                let lines = ignored.map(|(number, text)| ScriptLine { number, text });
-                found.lines = lines.collect();
-                if !directives || found.lines.is_empty() {
+                let lines = ignored_directives(&script.text);
+                if !directives || lines.is_empty() {
                     return None;
                 }
-                found.problem = ScriptProblem::IgnoredLines;
-                let lines = plural(found.lines.len(), "#SBATCH line");
-                found.text = format!("Slurm ignores {lines} after the first command");
+                let count = plural(lines.len(), "#SBATCH line");
+                let text = format!("Slurm ignores {count} after the first command");
+                (ScriptProblem::IgnoredLines, text, lines)
             }
-        }
-        Some(found)
-    };
-    procedures.filter_map(finding).collect()
+        };
+        let lines = lines.into_iter();
+        Some(ScriptFinding {
+            procedure: Arc::clone(&procedure.name),
+            script,
+            problem,
+            text,
+            lines: lines
+                .map(|(number, text)| ScriptLine { number, text })
+                .collect(),
+        })
+    });
+    findings.collect()
 }

@@ -63,11 +63,9 @@ pub fn markdown(report: &Report) -> String {
     for list in lists(report) {
         out.push_str(&format!("\n## {}\n\n", escaped(&capital(&list.title))));
         if !list.rows.is_empty() {
-            let (titles, rules): (Vec<String>, Vec<String>) = list
-                .columns
-                .iter()
-                .map(|(title, kind)| (escaped(title), rule(*kind).to_owned()))
-                .unzip();
+            let columns = || list.columns.iter();
+            let titles = columns().map(|(title, _)| escaped(title)).collect();
+            let rules = columns().map(|(_, kind)| rule(*kind).to_owned()).collect();
             out.push_str(&(line(titles) + &line(rules)));
         }
         for row in list.rows.iter().take(MARKDOWN_ROWS) {

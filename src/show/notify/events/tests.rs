@@ -152,13 +152,17 @@ fn each_exit_code_has_its_own_event() {
         Occasion::SafetyStop
     );
     for (count, expected) in [(2, 0), (3, 1), (9, 1)] {
-        let mut memory = Memory::default();
-        memory.unreachable_in_a_row = count;
+        let memory = Memory {
+            unreachable_in_a_row: count,
+            ..Memory::default()
+        };
         assert_eq!(names(run(Exit::Unreachable, None), &memory).len(), expected);
     }
     for (count, expected) in [(3, 0), (4, 1)] {
-        let mut memory = Memory::default();
-        memory.locked_in_a_row = count;
+        let memory = Memory {
+            locked_in_a_row: count,
+            ..Memory::default()
+        };
         assert_eq!(names(run(Exit::Locked, None), &memory).len(), expected);
     }
     let mut refused = run(Exit::Refused, None);
