@@ -16,7 +16,7 @@ use snbb_scheduler::executor::slurm::parse::{Parsed, SEPARATOR};
 use snbb_scheduler::executor::slurm::sbatch_answer::judge;
 use snbb_scheduler::executor::{JobReport, Phase, Submission};
 use snbb_scheduler::gather::sessions::discover::csv;
-use snbb_scheduler::model::bids::session::{Search, SessionSource};
+use snbb_scheduler::model::bids::{Search, SessionSource};
 use snbb_scheduler::model::job::JobId;
 use snbb_scheduler::model::procedure::marker::{Component, Pattern};
 use snbb_scheduler::model::procedure::{MemSize, TimeLimit};
@@ -164,11 +164,11 @@ pub fn marker(data: &[u8]) {
         return;
     };
     let again = Pattern::parse(pattern.as_str()).expect("what was read is read again");
-    assert_eq!(pattern.components().len(), again.components().len());
+    assert_eq!(pattern.components.len(), again.components.len());
     assert_eq!(pattern.is_literal(), again.is_literal());
-    assert!(!pattern.components().is_empty() && !text.starts_with('/'));
+    assert!(!pattern.components.is_empty() && !text.starts_with('/'));
     for name in lines {
-        for component in pattern.components() {
+        for component in &pattern.components {
             match component {
                 Component::Literal(literal) => assert!(literal != ".." && !literal.contains('/')),
                 Component::Glob(glob) => {

@@ -14,10 +14,10 @@ use crate::decide::manifest::{Manifest, Selection};
 use crate::executor::{Answer, Question};
 use crate::gather::sessions::discover::Discovery;
 use crate::model::state::TaskRow;
+use crate::show::audit::Report;
 use crate::show::audit::collect::{Input, collect};
-use crate::show::audit::report::{Report, UnreadableItem};
-use crate::show::audit::trend::{Snapshot, trend};
-use crate::show::audit::{Part, html, saved_reports, text};
+use crate::show::audit::trend::{Snapshot, earlier, replace, save, trend};
+use crate::show::audit::{Part, UnreadableItem, html, text};
 use crate::show::failures::patterns::Patterns;
 use crate::show::mail;
 use crate::show::mail::Message;
@@ -29,14 +29,14 @@ pub(super) fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) ->
     // A full disk may be the very finding of the report, so it goes wherever it can.
     let mut saved = Ok(());
     if let Some(dir) = &report_dir {
-        compare(&mut report, dir);
-        saved = saved_reports::save(dir, &report)
-            .map(drop)
-            .map_err(Failure::from);
+        compare(&mut report, dir)?;
+        let json = report.to_json().map_err(TableError::from)?;
+        let path = save(dir, report.study.created_at, &json);
+        saved = path.map(drop).map_err(Failure::from);
     }
     let bytes = rendered(&report, args, printer.options().width)?;
     match &args.output {
-        Some(file) => match saved_reports::replace(file, &bytes).map_err(Failure::from) {
+        Some(file) => match replace(file, &bytes).map_err(Failure::from) {
             Ok(()) => printer.info(&format!("wrote the report to {}", file.display())),
             Err(failure) => saved = saved.and(Err(failure)),
         },
@@ -46,7 +46,6 @@ pub(super) fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) ->
         let message = Message {
             subject: text::subject(&report),
             text: text::table(&report, None),
-            html: Some(text::mail_html(&report)),
         };
         if let Err(error) = mail::send(&context.config.audit, &message) {
             if let Err(failure) = &saved {
@@ -176,15 +175,15 @@ fn attempts(context: &Context, unreadable: &mut Vec<UnreadableItem>) -> Vec<Task
     }
 }
 
-fn compare(report: &mut Report, dir: &Path) {
+fn compare(report: &mut Report, dir: &Path) -> Result<()> {
     let study = &report.study;
-    let (earlier, unreadable) =
-        saved_reports::earlier(dir, study.selection.as_deref(), study.created_at);
+    let (earlier, unreadable) = earlier(dir, study.selection.as_deref(), study.created_at);
     report.unreadable.extend(unreadable);
-    report.trend = earlier.and_then(|(path, before)| {
-        let now = Snapshot::from_report(report)?;
-        Some(trend(&before, &path.to_string_lossy(), &now))
-    });
+    let now = Snapshot::read(&report.to_json().map_err(TableError::from)?);
+    report.trend = earlier
+        .zip(now)
+        .map(|((path, before), now)| trend(&before, &path.to_string_lossy(), &now));
+    Ok(())
 }
 
 fn rendered(report: &Report, args: &AuditArgs, width: Option<u16>) -> Result<Vec<u8>> {

@@ -143,12 +143,7 @@ impl Failure {
             | Self::Selection(_)
             | Self::Spec(_)
             | Self::Cohort(_)
-            | Self::Mail(
-                MailError::NoRecipients
-                | MailError::Address { .. }
-                | MailError::NoPassword { .. }
-                | MailError::Unencrypted { .. },
-            ) => Exit::Usage,
+            | Self::Mail(MailError { key: Some(_), .. }) => Exit::Usage,
             Self::Init(error) if error.is_usage => Exit::Usage,
             Self::Lock(LockError::Held { .. }) => Exit::Locked,
             Self::Discover(DiscoverError::RootMissing { .. }) => Exit::Safety,
@@ -185,7 +180,7 @@ impl Failure {
             Self::Init(error) => error.hint.clone(),
             Self::Spec(error) => error.hint().to_owned(),
             Self::Lock(error) => error.hint().to_owned(),
-            Self::Mail(error) => error.hint().to_owned(),
+            Self::Mail(error) => error.hint.to_owned(),
             Self::Read { .. } => "make it readable for the user of this command".to_owned(),
             Self::Write { source, .. } => match source.kind() {
                 ErrorKind::FileTooLarge => "a limit on file sizes is in effect: run `ulimit -f unlimited` before the program",

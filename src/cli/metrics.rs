@@ -7,8 +7,8 @@ use super::notify::records_runs;
 use super::output::Printer;
 use crate::base::durable;
 use crate::base::exit::Exit;
-use crate::show::notify::Memory;
-use crate::show::notify::metrics::{MARK, Sources, render};
+use crate::show::notify::metrics::{MARK, render};
+use crate::show::notify::{Memory, Study};
 
 pub(super) fn run(context: &Context, args: &MetricsArgs, printer: &mut Printer) -> Result<Exit> {
     if let Some(path) = &args.output {
@@ -28,13 +28,14 @@ pub(super) fn run(context: &Context, args: &MetricsArgs, printer: &mut Printer) 
         );
     }
     let project = context.project(&state);
-    let text = render(&Sources {
+    let study = Study {
+        config: &context.config,
         project: &project,
-        dag: &context.config.procedures,
         state: Some(&state),
         control: Some(&control),
-        memory: Some(&memory).filter(|_| is_recorded),
-    });
+        memory: &memory,
+    };
+    let text = render(&study, is_recorded);
     match &args.output {
         None => printer.data(text.as_bytes()),
         Some(path) => durable::overwrite(path, text.as_bytes(), MARK)

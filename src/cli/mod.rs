@@ -8,7 +8,6 @@ mod blocks;
 pub mod context;
 mod decide;
 pub mod error;
-pub mod layout;
 pub mod output;
 pub mod progress;
 pub mod views;

@@ -9,18 +9,14 @@ use super::args::Command;
 use super::context::Context;
 use super::error::{Failure, Result};
 use super::output::Printer;
+use crate::base::durable::ReplaceError;
 use crate::base::exit::Exit;
 use crate::base::{durable, sys};
 use crate::model::config::Config;
-use crate::model::state::State;
 use crate::show::mail::Message;
-use crate::show::notify::digest::Digest;
-use crate::show::notify::events::{Event, Situation, events, ongoing};
-use crate::show::notify::memory::SaveError;
-use crate::show::notify::metrics::Sources;
-use crate::show::notify::{Invocation, Memory, digest, heartbeat, messenger, metrics};
+use crate::show::notify::events::{Event, events, message, ongoing};
+use crate::show::notify::{Invocation, Memory, Study, metrics};
 use crate::show::{mail, notify};
-use crate::store::control::Control;
 use crate::store::state_file::StateError;
 
 /// Time limit of the program in `notify.command`.
@@ -99,37 +95,29 @@ fn publish(context: &Context, call: &Invocation, printer: &mut Printer) {
     let memory = remember(context, printer, |memory| memory.add(call));
     let state = context.store.read().ok();
     let control = context.store.read_control().ok();
-    let host = sys::host_name();
+    let project = match &state {
+        Some(state) => context.project(state),
+        None => context.default_project(),
+    };
+    let study = Study {
+        config,
+        project: &project,
+        state: state.as_ref(),
+        control: control.as_ref(),
+        memory: &memory,
+    };
     if let Some(path) = &config.heartbeat_file
         && call.command == notify::Command::Run
     {
-        let bytes = heartbeat::render(call, &memory, state.as_ref(), &host);
-        put("heartbeat_file", path, &bytes, heartbeat::MARK, printer);
+        let (bytes, mark) = (metrics::heartbeat(&study, call), metrics::HEARTBEAT_MARK);
+        put("heartbeat_file", path, &bytes, mark, printer);
     }
     if let Some(path) = &config.metrics_file {
-        let project = match &state {
-            Some(state) => context.project(state),
-            None => context.default_project(),
-        };
-        let sources = Sources {
-            project: &project,
-            dag: &config.procedures,
-            state: state.as_ref(),
-            control: control.as_ref(),
-            memory: Some(&memory),
-        };
-        let text = metrics::render(&sources);
-        put(
-            "metrics_file",
-            path,
-            text.as_bytes(),
-            metrics::MARK,
-            printer,
-        );
+        let bytes = metrics::render(&study, true).into_bytes();
+        put("metrics_file", path, &bytes, metrics::MARK, printer);
     }
     if config.notify.is_on() && call.command != notify::Command::Retry {
-        let study = (state.as_ref(), control.as_ref());
-        notify(context, call, study, &memory, &host, printer);
+        notify(context, call, &study, printer);
     }
 }
 
@@ -140,23 +128,9 @@ fn put(key: &str, path: &Path, bytes: &[u8], mark: &str, printer: &mut Printer) 
 }
 
 /// Sends each channel the events that it has not received yet.
-fn notify(
-    context: &Context,
-    call: &Invocation,
-    (state, control): (Option<&State>, Option<&Control>),
-    memory: &Memory,
-    host: &str,
-    printer: &mut Printer,
-) {
-    let config = &context.config;
-    let situation = Situation {
-        config,
-        state,
-        control,
-        call,
-        memory,
-    };
-    let mut list = events(&situation);
+fn notify(context: &Context, call: &Invocation, study: &Study<'_>, printer: &mut Printer) {
+    let Study { config, memory, .. } = *study;
+    let mut list = events(study, call);
     list.retain(|event| config.notify.on.contains(&event.occasion));
     let none = BTreeSet::new();
     let channels = [
@@ -171,15 +145,7 @@ fn notify(
         let (old, fresh): (Vec<&Event>, Vec<&Event>) =
             list.iter().partition(|event| before.contains(&event.name));
         let is_delivered = fresh.is_empty() || {
-            let message = digest::message(&Digest {
-                fresh: &fresh,
-                ongoing: old.len(),
-                call,
-                state,
-                config: config.file.as_deref(),
-                state_file: &config.state_file,
-                host,
-            });
+            let message = message(study, call, &fresh, old.len());
             deliver(config, channel, &message, printer)
         };
         undelivered += u64::from(!is_delivered);
@@ -187,7 +153,7 @@ fn notify(
         let known = old
             .into_iter()
             .chain(fresh.into_iter().filter(|_| is_delivered));
-        reported.insert((*channel).to_owned(), ongoing(&situation, known, before));
+        reported.insert((*channel).to_owned(), ongoing(study, call, known, before));
     }
     if reported != memory.reported || undelivered > 0 {
         remember(context, printer, |memory| {
@@ -199,22 +165,17 @@ fn notify(
 
 /// Delivers a digest; true on success.
 fn deliver(config: &Config, channel: &str, message: &Message, printer: &mut Printer) -> bool {
-    let failed = match (channel, &config.notify.command) {
-        (COMMAND, Some(path)) => messenger::send(path, message, MESSENGER_LIMIT)
-            .err()
-            .map(|error| (error.to_string(), error.hint())),
-        _ => mail::send(&config.audit, message)
-            .err()
-            .map(|error| (error.to_string(), error.hint())),
+    let sent = match (channel, &config.notify.command) {
+        (COMMAND, Some(path)) => mail::run_program(path, message, MESSENGER_LIMIT),
+        _ => mail::send(&config.audit, message),
     };
-    let Some((error, hint)) = failed else {
-        return true;
-    };
-    printer.warning(&format!(
-        "cannot send the digest: {error}; the next invocation tries again"
-    ));
-    printer.hint(hint);
-    false
+    if let Err(error) = &sent {
+        printer.warning(&format!(
+            "cannot send the digest: {error}; the next invocation tries again"
+        ));
+        printer.hint(error.hint);
+    }
+    sent.is_ok()
 }
 
 /// Changes the memory and returns the result. A failure to write it is a warning, and the change is lost.
@@ -228,7 +189,7 @@ fn remember(
         let (mut memory, warning) = Memory::read(path);
         change(&mut memory);
         match memory.save(path) {
-            Err(SaveError::Changed) if attempt < TRIES => {
+            Err(ReplaceError::Changed(_)) if attempt < TRIES => {
                 std::thread::sleep(Duration::from_millis(20));
                 continue;
             }

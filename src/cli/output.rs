@@ -19,11 +19,11 @@ pub use clap::ColorChoice;
 use options::{ERROR, HINT, Label, NOTE, WARNING};
 pub use options::{Format, PrinterOptions, Verbosity};
 
-use super::layout::{Layout, render, width_of};
 use super::progress::{DELAY, Progress, lines, watching};
 use crate::base::printable::printable;
 use crate::base::sys;
 use crate::base::text::{maybe, plural};
+use crate::show::layout::{Layout, render, width_of};
 use crate::show::tables::{TableError, Tally, to_csv, to_json};
 
 /// Printer of the data and messages of one command.

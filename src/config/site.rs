@@ -10,11 +10,11 @@ use super::keys::Section;
 use super::problem::quote;
 use super::reader::{Context, Fields, Value};
 use super::{Overrides, paths, steps, validate};
-use crate::model::bids::cohort::{Entry, ListSource};
+use crate::model::bids::cohort::{ENTRY_HINT, Entry, ListSource};
 use crate::model::bids::{CohortSource, SessionSource, SubjectLabel};
-use crate::model::config::notify::{NotifyConfig, Occasion};
 use crate::model::config::{
-    AuditConfig, Ceiling, Config, LogPattern, SafetyConfig, Secret, SlurmConfig,
+    AuditConfig, Ceiling, Config, LogPattern, NotifyConfig, Occasion, SafetyConfig, Secret,
+    SlurmConfig,
 };
 use crate::model::procedure::ProcedureDag;
 
@@ -175,9 +175,9 @@ fn list(key: &'static str, value: &Value<'_>) -> Option<ListSource> {
     let entries = value.one_or_more();
     let read = entries.iter().filter_map(|entry| {
         let text = entry.raw("a subject such as sub-0001, or a session such as sub-0001/ses-01")?;
-        match Entry::parse(key, text) {
+        match Entry::parse(key, text, String::new()) {
             Ok(_) => Some((text.to_owned(), entry.at.line)),
-            Err(error) => entry.fail(format!("{error} ({})", error.hint)),
+            Err(error) => entry.fail(format!("{error} ({ENTRY_HINT})")),
         }
     });
     let read: Vec<_> = read.collect();

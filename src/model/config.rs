@@ -1,14 +1,12 @@
 //! The configuration as plain, valid data.
 
-pub mod notify;
-
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::base::words::words;
 use crate::model::annex::Annex;
 use crate::model::bids::{CohortSource, Gate, Search, SessionSource};
-use crate::model::config::notify::NotifyConfig;
 use crate::model::job::ExecutorKind;
 use crate::model::procedure::{MemSize, OutputRoots, ProcedureDag, TimeLimit};
 
@@ -145,6 +143,44 @@ pub struct LogPattern {
     pub regex: String,
     /// The remedy.
     pub hint: Option<String>,
+}
+
+/// The `notify` section.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NotifyConfig {
+    pub email: bool,
+    /// A program that receives the digest on standard input.
+    pub command: Option<PathBuf>,
+    pub on: BTreeSet<Occasion>,
+}
+
+words! {
+    /// A kind of event to report, the worst first.
+    pub enum Occasion {
+        /// The program failed.
+        Error = "error",
+        /// Slurm did not respond in several consecutive invocations.
+        Unreachable = "unreachable",
+        SafetyStop = "safety_stop",
+        /// The circuit breaker paused a procedure.
+        Paused = "paused",
+        /// Submissions were refused, or a script is missing.
+        Refused = "refused",
+        /// A task failed and is not retried automatically.
+        Failed = "failed",
+        /// Like `Failed`, but the job's result is unknown.
+        Lost = "lost",
+        /// A job will not start on its own.
+        Held = "held",
+        /// A submission has been in doubt for a long time.
+        InDoubt = "in_doubt",
+    }
+}
+
+impl NotifyConfig {
+    pub fn is_on(&self) -> bool {
+        self.email || self.command.is_some()
+    }
 }
 
 /// A text that is never printed.

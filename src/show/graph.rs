@@ -1,14 +1,11 @@
 //! The pipeline as a picture in Mermaid, DOT or SVG: a box per procedure, an arrow per dependency. Pure.
 
-mod svg;
-
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use anstyle::AnsiColor;
-use maud::Markup;
+use maud::{Markup, html};
 
-use super::tables::{TaskState, count_states};
+use super::tables::{Group, TaskState, count_states};
 use crate::base::words::words;
 use crate::decide::manifest::Planned;
 use crate::model::procedure::{ProcedureDag, SessionsRule};
@@ -24,6 +21,12 @@ words! {
         Svg = "svg",
     }
 }
+
+/// The start of a picture in DOT.
+const DOT: &str = "digraph pipeline {
+  rankdir=LR;
+  node [shape=box, style=\"rounded,filled\", fontname=\"sans-serif\"];
+";
 
 /// A procedure with the counts of its tasks, in the order of [`TaskState`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,57 +76,105 @@ impl Graph {
 
     /// Draws the pipeline. Arrows point from a dependency to the dependent procedure.
     pub fn draw(&self, language: Language) -> String {
-        match language {
-            Language::Mermaid => self.mermaid(),
-            Language::Dot => self.dot(),
-            Language::Svg => svg::draw(self, Some("http://www.w3.org/2000/svg")).into_string(),
-        }
-    }
-
-    /// The picture as part of a page.
-    pub fn picture(&self) -> Markup {
-        svg::draw(self, None)
-    }
-
-    // Writing to a `String` cannot fail.
-    fn mermaid(&self) -> String {
-        let mut text = "flowchart LR\n".to_owned();
-        for (at, node) in self.nodes.iter().enumerate() {
+        let (start, end, line_break) = match language {
+            Language::Mermaid => ("flowchart LR\n", "", "<br/>"),
+            Language::Dot => (DOT, "}\n", "\\n"),
+            Language::Svg => return self.svg(Some("http://www.w3.org/2000/svg")).into_string(),
+        };
+        let is_dot = language == Language::Dot;
+        let nodes = self.nodes.iter().enumerate().map(|(at, node)| {
             let (fill, line) = paint(node.worst());
-            let lines = node.lines().join("<br/>");
-            let _ = writeln!(
-                text,
-                "  p{at}[\"{lines}\"]\n  style p{at} fill:{fill},stroke:{line},color:#111"
-            );
-        }
-        for edge in &self.edges {
-            let arrow = match edge.any_session {
-                true => "-- any session -->",
-                false => "-->",
-            };
-            let _ = writeln!(text, "  p{} {arrow} p{}", edge.from, edge.to);
-        }
-        text
+            let text = node.lines().join(line_break);
+            match is_dot {
+                true => {
+                    format!("  p{at} [label=\"{text}\", fillcolor=\"{fill}\", color=\"{line}\"];\n")
+                }
+                false => format!(
+                    "  p{at}[\"{text}\"]\n  style p{at} fill:{fill},stroke:{line},color:#111\n"
+                ),
+            }
+        });
+        let edges = self.edges.iter().map(|edge| {
+            let Edge { from, to, .. } = edge;
+            match (is_dot, edge.any_session) {
+                (true, true) => format!("  p{from} -> p{to} [label=\"any session\"];\n"),
+                (true, false) => format!("  p{from} -> p{to};\n"),
+                (false, true) => format!("  p{from} -- any session --> p{to}\n"),
+                (false, false) => format!("  p{from} --> p{to}\n"),
+            }
+        });
+        start.to_owned() + &nodes.chain(edges).collect::<String>() + end
     }
 
-    fn dot(&self) -> String {
-        let mut text = "digraph pipeline {\n  rankdir=LR;\n  node [shape=box, style=\"rounded,filled\", fontname=\"sans-serif\"];\n".to_owned();
-        for (at, node) in self.nodes.iter().enumerate() {
-            let (fill, line) = paint(node.worst());
-            let lines = node.lines().join("\\n");
-            let _ = writeln!(
-                text,
-                "  p{at} [label=\"{lines}\", fillcolor=\"{fill}\", color=\"{line}\"];"
-            );
+    /// Draws the pipeline in layers. A separate file needs the `namespace`. Colours are attributes, which a page can
+    /// override with its classes.
+    pub fn svg(&self, namespace: Option<&str>) -> Markup {
+        let (places, width, height) = self.places();
+        let at = |number: usize| places.get(number).copied();
+        let summary = self.nodes.iter().map(|node| node.lines().join(", "));
+        let summary: Vec<String> = summary.collect();
+        html! {
+            svg.pipeline xmlns=[namespace] role="img" aria-label={ "Pipeline: " (summary.join("; ")) }
+                viewBox={ "0 0 " (width) " " (height) } width=(width) height=(height)
+                font-family="system-ui, sans-serif" font-size="13" {
+                @for edge in &self.edges {
+                    @if let (Some(from), Some(to)) = (at(edge.from), at(edge.to)) {
+                        (arrow(from, to, edge.any_session))
+                    }
+                }
+                @for (node, place) in self.nodes.iter().zip(&places) {
+                    @let (fill, line) = paint(node.worst());
+                    @let group = node.worst().map_or(Group::Out, |worst| worst.style().group);
+                    g class={ "g-" (group) } {
+                        rect.card x=(place.x) y=(place.y) width=(place.width) height=(place.height) rx="6" fill=(fill) stroke=(line) {}
+                        @for (number, text) in node.lines().iter().enumerate() {
+                            text x=(place.x + PADDING) y=(place.y + LINE * (number as f64 + 1.0) + 3.0) fill="#111"
+                                font-weight=[(number == 0).then_some("600")] { (text) }
+                        }
+                    }
+                }
+            }
         }
-        for edge in &self.edges {
-            let label = match edge.any_session {
-                true => " [label=\"any session\"]",
-                false => "",
-            };
-            let _ = writeln!(text, "  p{} -> p{}{label};", edge.from, edge.to);
+    }
+
+    /// The place of each box, and the size of the picture.
+    fn places(&self) -> (Vec<Place>, f64, f64) {
+        let layers = self.layers();
+        let mut places = vec![Place::default(); self.nodes.len()];
+        let (mut x, mut lowest) = (2.0, 0.0_f64);
+        for layer in 0..=layers.iter().copied().max().unwrap_or(0) {
+            let (mut y, mut widest) = (2.0, 0.0_f64);
+            let members = layers.iter().zip(&self.nodes).zip(&mut places);
+            for ((_, node), place) in members.filter(|((own, _), _)| **own == layer) {
+                let lines = node.lines();
+                let longest = lines.iter().map(|line| line.chars().count()).max();
+                *place = Place {
+                    x,
+                    y,
+                    width: longest.unwrap_or(0) as f64 * LETTER + 2.0 * PADDING,
+                    height: lines.len() as f64 * LINE + PADDING,
+                };
+                y += place.height + DOWN;
+                widest = widest.max(place.width);
+            }
+            lowest = lowest.max(y - DOWN);
+            x += widest + ACROSS;
         }
-        text + "}\n"
+        (places, x - ACROSS + 2.0, lowest + 4.0)
+    }
+
+    /// The layer of each node: one after its last dependency.
+    fn layers(&self) -> Vec<usize> {
+        let mut layers = vec![0; self.nodes.len()];
+        for _ in 0..self.nodes.len() {
+            for edge in &self.edges {
+                let after = layers.get(edge.from).map_or(0, |layer| layer + 1);
+                if let Some(layer) = layers.get_mut(edge.to) {
+                    *layer = after.max(*layer);
+                }
+            }
+        }
+        layers
     }
 }
 
@@ -153,6 +204,35 @@ fn paint(state: Option<TaskState>) -> (&'static str, &'static str) {
         AnsiColor::Yellow => ("#fff3cd", "#8a6100"),
         AnsiColor::Magenta => ("#f5e1fa", "#7b1fa2"),
         _ => ("#eeeeee", "#666666"),
+    }
+}
+
+/// Approximate width of a letter.
+const LETTER: f64 = 8.0;
+const LINE: f64 = 17.0;
+const PADDING: f64 = 11.0;
+/// Horizontal gap between boxes, for the arrows, and vertical gap.
+const ACROSS: f64 = 46.0;
+const DOWN: f64 = 16.0;
+
+/// Position and size of a box.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    x: f64,
+    y: f64,
+    width: f64,
+    height: f64,
+}
+
+/// A curve from the right side of a box to the left side of another.
+fn arrow(from: Place, to: Place, any_session: bool) -> Markup {
+    let (x1, y1) = (from.x + from.width, from.y + from.height / 2.0);
+    let (x2, y2) = (to.x - 1.0, to.y + to.height / 2.0);
+    let bend = ACROSS / 2.0;
+    html! {
+        path.edge fill="none" stroke="#777" stroke-width="1.5" stroke-dasharray=[any_session.then_some("5 4")]
+            d={ "M" (x1) " " (y1) "C" (x1 + bend) " " (y1) " " (x2 - bend) " " (y2) " " (x2 - 6.0) " " (y2) } {}
+        path.head fill="#777" d={ "M" (x2) " " (y2) "l-7-4v8z" } {}
     }
 }
 

@@ -1,24 +1,32 @@
-//! Sends e-mail by SMTP: plain, with STARTTLS, or with implicit TLS (port 465).
+//! Delivers a message: by SMTP (plain, with STARTTLS, or with implicit TLS on port 465), or to a program.
 //!
-//! Never shows the password, never sends it unencrypted to another machine, and never waits for a server
-//! longer than its limits.
+//! Never shows the password, never sends it unencrypted to another machine, and never waits longer than its limits.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this is the leaf that starts the program of `notify.command`"
+)]
 
-use std::io;
+use std::fs::File;
+use std::io::{self, ErrorKind, Seek as _, Write as _};
+use std::path::Path;
+use std::process::Command;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lettre::message::header::{HeaderName, HeaderValue};
-use lettre::message::{Mailbox, MultiPart, SinglePart};
+use lettre::message::{Mailbox, MultiPart};
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Tls, TlsParameters};
 use lettre::transport::smtp::extension::ClientId;
 use lettre::{SmtpTransport, Transport as _};
+use maud::{DOCTYPE, html};
+use rustix::fs::{MemfdFlags, memfd_create};
 
+use crate::base::run::{End, run};
 use crate::base::sys;
 use crate::base::text::maybe;
-use crate::base::words::words as word_enum;
 use crate::model::config::AuditConfig;
 
 /// The content of an e-mail.
@@ -26,9 +34,8 @@ use crate::model::config::AuditConfig;
 pub struct Message {
     /// One line.
     pub subject: String,
+    /// E-mails contain it as HTML, too, which keeps its columns.
     pub text: String,
-    /// The same for programs that show HTML. `None` for a plain-text e-mail.
-    pub html: Option<String>,
 }
 
 /// Time limits for a mail server.
@@ -40,94 +47,70 @@ pub struct Limits {
     pub total: Duration,
 }
 
-/// Why an e-mail was not sent.
+const LIMITS: Limits = Limits {
+    step: Duration::from_secs(20),
+    total: Duration::from_secs(60),
+};
+
+/// Why a message was not sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum MailError {
-    #[error("the e-mail has no recipients")]
-    NoRecipients,
-    #[error("'{value}' ({key}) is not an e-mail address: {message}")]
-    Address {
-        key: &'static str,
-        value: String,
-        message: String,
-    },
-    #[error("the subject of the e-mail contains a control character: {0:?}")]
-    Subject(String),
-    #[error("no password for smtp_username '{user}'")]
-    NoPassword { user: String },
-    #[error("refusing to send the password unencrypted to {host}:{port}")]
-    Unencrypted { host: String, port: u16 },
-    #[error("cannot create the e-mail: {0}")]
-    Message(String),
-    #[error("the mail server {host}:{port} {problem}{}", maybe(": ", details.as_ref(), ""))]
-    Server {
-        host: String,
-        port: u16,
-        problem: Problem,
-        /// The message of the server or the system.
-        details: Option<String>,
-    },
+#[error("{text}")]
+pub struct MailError {
+    text: String,
+    pub hint: &'static str,
+    /// The key with the wrong value, if the configuration is wrong.
+    pub key: Option<&'static str>,
 }
 
-word_enum! {
-    /// A problem with a mail server.
-    pub enum Problem {
-        Unreachable = "cannot be reached",
-        TimedOut = "did not respond in time",
-        Broken = "closed the connection or violated SMTP",
-        Tls = "could not establish TLS",
-        Login = "rejected the login",
-        LoginRequired = "requires a login",
-        Refused = "rejected the e-mail",
-        NotNow = "cannot accept the e-mail now",
-    }
-}
+/// A problem with a mail server, and its remedy.
+type Problem = (&'static str, &'static str);
+
+const UNREACHABLE: Problem = ("cannot be reached", CHECK_SERVER);
+const TIMED_OUT: Problem = ("did not respond in time", CHECK_SERVER);
+const CHECK_SERVER: &str =
+    "check audit.smtp_host and audit.smtp_port; this machine must be able to reach the server";
+const BROKEN: Problem = (
+    "closed the connection or violated SMTP",
+    "check audit.smtp_port: 465 always uses TLS, other ports only with audit.smtp_tls: yes",
+);
+const NO_TLS: Problem = (
+    "could not establish TLS",
+    "the server needs a certificate for audit.smtp_host that this machine trusts (see SSL_CERT_FILE); \
+     for a server without STARTTLS, set audit.smtp_tls: no",
+);
+const LOGIN: Problem = (
+    "requires a valid login",
+    "check audit.smtp_username and audit.smtp_password_env; a login requires audit.smtp_tls: yes",
+);
+const REFUSED: Problem = (
+    "rejected the e-mail",
+    "check audit.email_from and audit.email_recipients: the server must accept the sender and all recipients",
+);
+const NOT_NOW: Problem = ("cannot accept the e-mail now", "try again later");
+
+const CHECK_ADDRESSES: &str =
+    "check audit.email_recipients and audit.email_from in the configuration";
 
 const IMPLICIT_TLS: u16 = 465;
 
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            step: Duration::from_secs(20),
-            total: Duration::from_secs(60),
-        }
-    }
-}
+/// Characters of a program's stderr that are quoted.
+const STDERR_SHOWN: usize = 300;
+/// Bytes that a program may print.
+const MAX_OUTPUT: usize = 64 << 20;
 
 impl MailError {
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::NoRecipients => "set audit.email_recipients",
-            Self::Address { .. } | Self::Subject(_) | Self::Message(_) => {
-                "check audit.email_recipients and audit.email_from in the configuration"
-            }
-            Self::NoPassword { .. } => {
-                "set the environment variable that audit.smtp_password_env names (for example in the crontab), \
-                 or remove audit.smtp_username"
-            }
-            Self::Unencrypted { .. } => {
-                "set audit.smtp_tls: yes (STARTTLS), or audit.smtp_port: 465 (implicit TLS)"
-            }
-            Self::Server { problem, .. } => match problem {
-                Problem::Unreachable | Problem::TimedOut => {
-                    "check audit.smtp_host and audit.smtp_port; this machine must be able to reach the server"
-                }
-                Problem::Broken => {
-                    "check audit.smtp_port: 465 always uses TLS, other ports only with audit.smtp_tls: yes"
-                }
-                Problem::Tls => {
-                    "the server needs a certificate for audit.smtp_host that this machine trusts (see SSL_CERT_FILE); \
-                     for a server without STARTTLS, set audit.smtp_tls: no"
-                }
-                Problem::Login => "check audit.smtp_username and the password",
-                Problem::LoginRequired => {
-                    "set audit.smtp_username and audit.smtp_password_env, with audit.smtp_tls: yes"
-                }
-                Problem::Refused => {
-                    "check audit.email_from and audit.email_recipients: the server must accept the sender and all recipients"
-                }
-                Problem::NotNow => "try again later",
-            },
+    fn setting(key: &'static str, text: impl Into<String>, hint: &'static str) -> Self {
+        let (text, key) = (text.into(), Some(key));
+        Self { text, hint, key }
+    }
+
+    fn server(config: &AuditConfig, (text, hint): Problem, details: Option<String>) -> Self {
+        let (host, port) = (&config.smtp_host, config.smtp_port);
+        let details = maybe(": ", details, "");
+        Self {
+            text: format!("the mail server {host}:{port} {text}{details}"),
+            hint,
+            key: None,
         }
     }
 }
@@ -138,7 +121,7 @@ impl MailError {
 /// A setting is wrong or missing.
 pub fn check(config: &AuditConfig) -> Result<(), MailError> {
     compose(config, &Message::default())?;
-    transport(config, Limits::default()).map(|_| ())
+    transport(config, LIMITS).map(|_| ())
 }
 
 /// Sends an e-mail to all recipients of the configuration.
@@ -146,7 +129,7 @@ pub fn check(config: &AuditConfig) -> Result<(), MailError> {
 /// # Errors
 /// As far as is known, no recipient received it.
 pub fn send(config: &AuditConfig, message: &Message) -> Result<(), MailError> {
-    send_within(config, message, Limits::default())
+    send_within(config, message, LIMITS)
 }
 
 /// As [`send`], with other time limits.
@@ -160,43 +143,43 @@ pub fn send_within(
 ) -> Result<(), MailError> {
     let mail = compose(config, message)?;
     let transport = transport(config, limits)?;
-    let config = config.clone();
-    let (host, port) = (config.smtp_host.clone(), config.smtp_port);
     let (done, outcome) = mpsc::channel();
+    let settings = config.clone();
     let work = move || {
-        let sent = transport.send(&mail);
+        let sent = transport.send(&mail).map(drop);
         // After the time limit, the receiver is gone.
-        let _ = done.send(sent.map_err(|error| explain(&config, &error)));
+        let _ = done.send(sent.map_err(|error| explain(&settings, &error)));
     };
     // A thread, because neither a name lookup nor a slow but active server has a time limit.
     // It ends with the process.
     let thread = std::thread::Builder::new().name("mail".to_owned());
-    let (problem, details) = match thread.spawn(work) {
-        Ok(_) => match outcome.recv_timeout(limits.total) {
-            Ok(Ok(_)) => return Ok(()),
-            Ok(Err((problem, details))) => (problem, Some(details)),
-            Err(_) => (Problem::TimedOut, None),
-        },
-        Err(error) => (
-            Problem::Unreachable,
-            Some(format!("cannot start a thread: {error}")),
-        ),
-    };
-    Err(MailError::Server {
-        host,
-        port,
-        problem,
-        details,
-    })
+    thread.spawn(work).map_err(|error| {
+        let details = format!("cannot start a thread: {error}");
+        MailError::server(config, UNREACHABLE, Some(details))
+    })?;
+    let late = |_| Err(MailError::server(config, TIMED_OUT, None));
+    outcome.recv_timeout(limits.total).unwrap_or_else(late)
 }
 
 /// Creates the e-mail. Headers contain only checked values.
 fn compose(config: &AuditConfig, message: &Message) -> Result<lettre::Message, MailError> {
+    let Message { subject, text } = message;
+    let failed = |text: String| MailError {
+        text,
+        hint: CHECK_ADDRESSES,
+        key: None,
+    };
     if config.email_recipients.is_empty() {
-        return Err(MailError::NoRecipients);
+        let (key, hint) = ("audit.email_recipients", "set audit.email_recipients");
+        return Err(MailError::setting(
+            key,
+            "the e-mail has no recipients",
+            hint,
+        ));
     }
-    if message.subject.chars().any(char::is_control) {
-        return Err(MailError::Subject(message.subject.clone()));
+    if subject.chars().any(char::is_control) {
+        let text = "the subject of the e-mail contains a control character";
+        return Err(failed(format!("{text}: {subject:?}")));
     }
     let id = format!(
         "<{:016x}.{}@{}>",
@@ -206,20 +189,16 @@ fn compose(config: &AuditConfig, message: &Message) -> Result<lettre::Message, M
     );
     let mut mail = lettre::Message::builder()
         .from(mailbox("email_from", &config.email_from)?)
-        .subject(message.subject.as_str())
+        .subject(subject.as_str())
         .message_id(Some(id));
     for recipient in &config.email_recipients {
         mail = mail.to(mailbox("email_recipients", recipient)?);
     }
-    let failed = |error: lettre::error::Error| MailError::Message(error.to_string());
-    let mut mail = match &message.html {
-        Some(html) => mail.multipart(MultiPart::alternative_plain_html(
-            message.text.clone(),
-            html.clone(),
-        )),
-        None => mail.singlepart(SinglePart::plain(message.text.clone())),
-    }
-    .map_err(failed)?;
+    // Mail programs show plain text in a font that breaks columns.
+    let html = html! { (DOCTYPE) html { body { pre { (text) } } } };
+    let parts = MultiPart::alternative_plain_html(text.clone(), html.into_string());
+    let mail = mail.multipart(parts);
+    let mut mail = mail.map_err(|error| failed(format!("cannot create the e-mail: {error}")))?;
     // RFC 3834: suppresses automatic replies.
     mail.headers_mut().insert_raw(HeaderValue::new(
         HeaderName::new_from_ascii_str("Auto-Submitted"),
@@ -228,33 +207,28 @@ fn compose(config: &AuditConfig, message: &Message) -> Result<lettre::Message, M
     Ok(mail)
 }
 
-fn mailbox(key: &'static str, value: &str) -> Result<Mailbox, MailError> {
-    let failed = |message: String| MailError::Address {
-        key,
-        value: value.escape_debug().to_string(),
-        message,
-    };
-    if value.chars().any(char::is_control) {
-        return Err(failed("it contains a control character".to_owned()));
-    }
+fn mailbox(key: &str, value: &str) -> Result<Mailbox, MailError> {
     // A name such as `root` is a user of the mail server.
     let is_local = !value.is_empty() && !value.contains(['@', '<', '>', ' ']);
     let host = if is_local { "@localhost" } else { "" };
-    format!("{value}{host}")
-        .parse()
-        .map_err(|error: lettre::address::AddressError| failed(error.to_string()))
+    let mailbox = format!("{value}{host}").parse::<Mailbox>();
+    let mailbox = mailbox.map_err(|error| error.to_string());
+    let control = "it contains a control character".to_owned();
+    let is_plain = !value.chars().any(char::is_control);
+    mailbox
+        .and_then(|mailbox| is_plain.then_some(mailbox).ok_or(control))
+        .map_err(|why| {
+            let value = value.escape_debug();
+            let text = format!("'{value}' ({key}) is not an e-mail address: {why}");
+            MailError::setting("audit", text, CHECK_ADDRESSES)
+        })
 }
 
 fn transport(config: &AuditConfig, limits: Limits) -> Result<SmtpTransport, MailError> {
-    let host = &config.smtp_host;
-    let port = config.smtp_port;
+    let (host, port) = (&config.smtp_host, config.smtp_port);
     let parameters = || {
-        TlsParameters::new(host.clone()).map_err(|error| MailError::Server {
-            host: host.clone(),
-            port,
-            problem: Problem::Tls,
-            details: Some(error.to_string()),
-        })
+        let parameters = TlsParameters::new(host.clone());
+        parameters.map_err(|error| MailError::server(config, NO_TLS, Some(error.to_string())))
     };
     let tls = match (port, config.smtp_tls) {
         (IMPLICIT_TLS, _) => Tls::Wrapper(parameters()?),
@@ -271,13 +245,19 @@ fn transport(config: &AuditConfig, limits: Limits) -> Result<SmtpTransport, Mail
     }
     if let Some(user) = &config.smtp_username {
         let Some(password) = &config.smtp_password else {
-            return Err(MailError::NoPassword { user: user.clone() });
+            return Err(MailError::setting(
+                "audit.smtp_password_env",
+                format!("no password for smtp_username '{user}'"),
+                "set the environment variable that audit.smtp_password_env names (for example in the crontab), \
+                 or remove audit.smtp_username",
+            ));
         };
         if is_plain && !is_this_machine(host) {
-            return Err(MailError::Unencrypted {
-                host: host.clone(),
-                port,
-            });
+            return Err(MailError::setting(
+                "audit",
+                format!("refusing to send the password unencrypted to {host}:{port}"),
+                "set audit.smtp_tls: yes (STARTTLS), or audit.smtp_port: 465 (implicit TLS)",
+            ));
         }
         builder = builder.credentials(Credentials::new(user.clone(), password.0.clone()));
     }
@@ -296,59 +276,84 @@ fn host_name() -> Option<String> {
     (!name.is_empty() && name.chars().all(is_plain)).then_some(name)
 }
 
-/// The problem behind an error, and its message.
-fn explain(config: &AuditConfig, error: &lettre::transport::smtp::Error) -> (Problem, String) {
-    let words = words(config, error);
+/// The problem behind an error of the mail server.
+fn explain(config: &AuditConfig, error: &lettre::transport::smtp::Error) -> MailError {
+    let details = without_secrets(config, error.to_string());
     let sources = std::iter::successors(std::error::Error::source(error), |error| error.source());
-    let io = sources
-        .filter_map(|error| error.downcast_ref::<io::Error>())
-        .map(io::Error::kind)
-        .next();
-    let is_late = matches!(
-        io,
-        Some(io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
-    );
+    let mut io = sources.filter_map(|error| error.downcast_ref::<io::Error>());
+    let io = io.next().map(io::Error::kind);
     let problem = match error.status().map(u16::from) {
-        Some(530) => Problem::LoginRequired,
-        Some(432 | 454 | 534 | 535 | 538) if config.smtp_username.is_some() => Problem::Login,
-        Some(400..500) => Problem::NotNow,
-        Some(_) => Problem::Refused,
-        None if is_late => Problem::TimedOut,
-        None if error.is_tls() => Problem::Tls,
+        Some(530 | 534 | 535 | 538) => LOGIN,
+        Some(400..500) => NOT_NOW,
+        Some(_) => REFUSED,
+        None if matches!(io, Some(ErrorKind::TimedOut | ErrorKind::WouldBlock)) => TIMED_OUT,
+        None if error.is_tls() || io == Some(ErrorKind::InvalidData) => NO_TLS,
         // lettre's message if the server has no STARTTLS.
-        None if error.is_client() && words.contains("STARTTLS") => Problem::Tls,
-        None if error.is_client() => Problem::Refused,
-        None if error.is_response() => Problem::Broken,
+        None if error.is_client() && details.contains("STARTTLS") => NO_TLS,
+        None if error.is_client() => REFUSED,
+        None if error.is_response() => BROKEN,
         None => match io {
-            Some(io::ErrorKind::InvalidData) => Problem::Tls,
             Some(
-                io::ErrorKind::ConnectionReset
-                | io::ErrorKind::ConnectionAborted
-                | io::ErrorKind::BrokenPipe
-                | io::ErrorKind::UnexpectedEof,
-            ) => Problem::Broken,
-            _ => Problem::Unreachable,
+                ErrorKind::ConnectionReset
+                | ErrorKind::ConnectionAborted
+                | ErrorKind::BrokenPipe
+                | ErrorKind::UnexpectedEof,
+            ) => BROKEN,
+            _ => UNREACHABLE,
         },
     };
-    (problem, words)
+    MailError::server(config, problem, Some(details))
 }
 
-/// The error's message without secrets, which a server may repeat.
-fn words(config: &AuditConfig, error: &lettre::transport::smtp::Error) -> String {
-    let mut text = error.to_string();
-    let password = config
-        .smtp_password
-        .as_ref()
-        .map(|secret| secret.0.as_str());
-    if let Some(password) = password.filter(|password| !password.is_empty()) {
+/// Removes secrets, which a server may repeat.
+fn without_secrets(config: &AuditConfig, mut text: String) -> String {
+    if let Some(password) = config.smtp_password.as_ref().map(|secret| &secret.0)
+        && !password.is_empty()
+    {
         let user = config.smtp_username.as_deref().unwrap_or_default();
-        for secret in [
-            STANDARD.encode(format!("\0{user}\0{password}")),
-            STANDARD.encode(password),
-            password.to_owned(),
-        ] {
-            text = text.replace(&secret, "(secret)");
+        let login = STANDARD.encode(format!("\0{user}\0{password}"));
+        for secret in [&login, &STANDARD.encode(password), password] {
+            text = text.replace(secret, "(secret)");
         }
     }
     text
+}
+
+/// Runs a program with a message on its standard input and the subject as `SNBB_MESSAGE_SUBJECT`, without a shell.
+///
+/// # Errors
+/// It did not start, did not finish in time, or did not end with exit code 0.
+pub fn run_program(path: &Path, message: &Message, limit: Duration) -> Result<(), MailError> {
+    let start = |error: io::Error| MailError {
+        text: format!("cannot start {}: {error}", path.display()),
+        hint: "set notify.command to an executable file; a script must begin with '#!' and its interpreter",
+        key: None,
+    };
+    let subject = message.subject.replace('\0', " ");
+    let mut command = Command::new(path);
+    command
+        .env("SNBB_MESSAGE_SUBJECT", &subject)
+        // The old name, for one release: in other places SNBB_SUBJECT is the participant.
+        .env("SNBB_SUBJECT", &subject)
+        .current_dir("/")
+        .stdin(in_memory(message.text.as_bytes()).map_err(start)?);
+    let ended = run(command, limit, MAX_OUTPUT).map_err(start)?;
+    if ended.end == End::Exit(0) {
+        return Ok(());
+    }
+    let stderr: String = ended.stderr.chars().take(STDERR_SHOWN).collect();
+    let stderr = Some(stderr.trim().replace('\n', " ")).filter(|stderr| !stderr.is_empty());
+    Err(MailError {
+        text: ended.end.text(&path.to_string_lossy()) + &maybe(": ", stderr, ""),
+        hint: "run it in a shell with some text on its standard input",
+        key: None,
+    })
+}
+
+/// A file in memory. A pipe could block either side, and a message may report a full disk.
+fn in_memory(bytes: &[u8]) -> io::Result<File> {
+    let mut file = File::from(memfd_create("snbb-scheduler", MemfdFlags::CLOEXEC)?);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file)
 }

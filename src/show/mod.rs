@@ -1,12 +1,12 @@
 //! Output for people and other programs.
 
 pub mod audit;
-pub mod charts;
 pub mod efficiency;
 pub mod explain;
 pub mod failures;
 pub mod graph;
 pub mod history;
+pub mod layout;
 pub mod mail;
 pub mod notify;
 pub mod outputs;

@@ -209,7 +209,9 @@ impl Store {
             journal: None,
         };
         for warning in contents.warnings {
-            state.add_warning(format!("{}: {warning}", self.paths.state.display()));
+            state
+                .warnings
+                .push(format!("{}: {warning}", self.paths.state.display()));
         }
         Ok(state)
     }

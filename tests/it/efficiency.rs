@@ -77,7 +77,7 @@ fn shares_are_coloured_on_a_terminal_only() {
     let text = in_terminal(&study, 150, &words);
     let row = text.lines().find(|line| line.contains("1001")).unwrap();
     // Two of fifty MB is less than a fifth: red.
-    assert!(row.contains("\u{1b}[38;5;9m"), "{row:?}");
+    assert!(row.contains("\u{1b}[91m"), "{row:?}");
     assert!(!study.ok(&words).out.contains('\u{1b}'));
 }
 

@@ -11,8 +11,8 @@ mod large;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use snbb_scheduler::show::audit::Report;
 use snbb_scheduler::show::audit::html::render;
-use snbb_scheduler::show::audit::report::Report;
 
 use crate::python::environment;
 

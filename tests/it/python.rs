@@ -184,7 +184,13 @@ fn a_file_that_another_program_rewrote_is_continued() {
             .collect();
         assert_eq!(found, rows(), "{writer}");
         assert_eq!(
-            state.other_columns().unwrap().schema().field(0).name(),
+            state
+                .other_columns
+                .as_ref()
+                .unwrap()
+                .schema()
+                .field(0)
+                .name(),
             "note",
             "{writer}"
         );
@@ -274,7 +280,7 @@ df.to_parquet(path, index=index)
         ];
         assert_eq!(shown, expected, "{variant}");
         assert!(
-            state.other_columns().is_none() && state.warnings().is_empty(),
+            state.other_columns.is_none() && state.warnings.is_empty(),
             "{variant}"
         );
 

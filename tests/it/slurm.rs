@@ -165,7 +165,7 @@ fn a_job_is_followed_from_its_start_to_its_end() {
     with_canary.canary = Some(job.clone());
     assert!(executor.observe(&with_canary).accounting.got().is_some());
     let nobodys = |id: &str| JobRef {
-        id: id.parse().unwrap(),
+        id: snbb_scheduler::model::job::JobId::new(id),
         cluster: None,
     };
     with_canary.canary = Some(nobodys("66000000"));

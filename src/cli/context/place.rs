@@ -111,7 +111,7 @@ impl Context {
 }
 
 pub(super) fn print_warnings(state: &State, printer: &mut Printer) {
-    for warning in state.warnings() {
+    for warning in &state.warnings {
         printer.warning(warning);
     }
     let begun = state.meta.begun_anew;

@@ -12,8 +12,7 @@ use super::Section::{
 };
 use super::{COUNT, COUNT_OR_0, Fallback, Key, Kind, Section, whole};
 use crate::model::annex::Annex;
-use crate::model::config::Fairness;
-use crate::model::config::notify::Occasion;
+use crate::model::config::{Fairness, Occasion};
 use crate::model::job::ExecutorKind;
 use crate::model::procedure::{ArrayMode, Check, Scope};
 

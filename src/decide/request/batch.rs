@@ -7,7 +7,7 @@ use crate::decide::request::Prepared;
 use crate::executor::ArrayJob;
 use crate::model::job::array::{array_id, job_name, task_id};
 use crate::model::procedure::ArrayMode;
-use crate::model::procedure::variable::may_differ;
+use crate::model::procedure::may_differ;
 
 /// The tasks of one call of sbatch.
 #[derive(Debug, Clone, PartialEq)]

@@ -25,17 +25,17 @@ pub fn find(
     visit: &mut Visit<'_>,
 ) -> Result<bool, Unreadable> {
     let own = pattern
-        .components()
+        .components
         .len()
         .saturating_sub(pattern.shared_components());
     let mut search = Search {
         listings,
         shared: shared.map(|shared| (shared, own)),
-        directories_only: pattern.directories_only(),
+        directories_only: pattern.directories_only,
         visit,
         error: None,
     };
-    if search.below(base, pattern.components()) {
+    if search.below(base, &pattern.components) {
         return Ok(true);
     }
     search.error.map_or(Ok(false), Err)

@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 
 use crate::gather::disk::reader::{Reader, is_directory, modified};
 use crate::gather::disk::{Dir, EntryKind, Unreadable};
-use crate::model::bids::session::{Dicom, Gate, Session};
+use crate::model::bids::{Dicom, Gate, Session};
 
 /// Why a session is held back.
 #[derive(Debug, Clone, PartialEq, Eq)]

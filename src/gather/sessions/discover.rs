@@ -14,7 +14,7 @@ use crate::base::text::{few, plural, plural_of};
 use crate::gather::disk::reader::Reader;
 use crate::gather::disk::{Listing, Unreadable};
 use crate::gather::sessions::discover::csv::CsvError;
-use crate::model::bids::labels::LONGEST;
+use crate::model::bids::LONGEST;
 use crate::model::bids::{Search, Session, SessionLabel, SessionSource, SubjectLabel};
 
 /// The sessions that were found, sorted by subject and session, without duplicates.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::base::regular::{error_text, read_regular};
-use crate::model::bids::cohort::{Cohort, CohortSource, Entry, ListSource};
+use crate::model::bids::cohort::{Cohort, CohortSource, ENTRY_HINT, Entry, ListSource};
 
 /// Why a list cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -20,17 +20,22 @@ pub fn load(source: &CohortSource) -> Result<Cohort, CohortError> {
         |key, source: &Option<ListSource>| source.as_ref().map(|list| read(key, list)).transpose();
     let include = list("include", &source.include)?;
     let exclude = list("exclude", &source.exclude)?;
-    Ok(Cohort::new(include, exclude.unwrap_or_default()))
+    Cohort::new(include, exclude.unwrap_or_default()).map_err(|error| CohortError {
+        problem: format!("the patterns in 'include' and 'exclude' cannot be used: {error}"),
+        hint: "write fewer entries with wildcards".to_owned(),
+    })
 }
 
 fn read(key: &'static str, list: &ListSource) -> Result<Vec<Entry>, CohortError> {
     match list {
         // The configuration has already checked these.
-        ListSource::Entries(entries) => {
-            let entry =
-                |(text, line): &(String, u32)| Some(Entry::parse(key, text).ok()?.at(None, *line));
-            Ok(entries.iter().filter_map(entry).collect())
-        }
+        ListSource::Entries(entries) => Ok(entries
+            .iter()
+            .filter_map(|(text, line)| {
+                let place = format!("line {line} of the configuration");
+                Entry::parse(key, text, place).ok()
+            })
+            .collect()),
         ListSource::File(file) => read_file(key, file),
     }
 }
@@ -62,10 +67,11 @@ fn read_file(key: &'static str, file: &Path) -> Result<Vec<Entry>, CohortError> 
         if entry.is_empty() {
             continue;
         }
-        match Entry::parse(key, entry) {
-            Ok(parsed) => entries.push(parsed.at(Some(file), number)),
+        let place = format!("{name}:{number}");
+        match Entry::parse(key, entry, place) {
+            Ok(parsed) => entries.push(parsed),
             Err(error) => {
-                return failed(format!("{name}:{number}: {error}"), error.hint.to_owned());
+                return failed(format!("{name}:{number}: {error}"), ENTRY_HINT.to_owned());
             }
         }
     }

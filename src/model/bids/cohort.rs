@@ -3,11 +3,11 @@
 //! [`crate::gather::sessions::lists`] reads the lists. Unlike the cohort, a selection on the command line never
 //! reduces the sessions that a subject's task depends on.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use globset::{GlobBuilder, GlobMatcher};
+use globset::{Glob, GlobSet};
 
 use super::{Session, SessionLabel, SubjectLabel, is_of_label};
 
@@ -34,14 +34,11 @@ pub struct Cohort {
     exclude: List,
 }
 
-/// A list with an index, so that checking a session is fast with thousands of entries.
+/// A list with one matcher for all its entries, so that checking a session is fast with thousands of them.
 #[derive(Debug, Clone, Default)]
 struct List {
     entries: Vec<Entry>,
-    /// Positions of entries without wildcards in the subject, by subject.
-    by_subject: HashMap<String, Vec<usize>>,
-    /// Positions of the others.
-    wild: Vec<usize>,
+    globs: GlobSet,
 }
 
 /// One entry of a list: a subject or a session.
@@ -50,51 +47,35 @@ pub struct Entry {
     text: String,
     /// `include` or `exclude`.
     key: &'static str,
-    /// `None` for the configuration itself.
-    file: Option<PathBuf>,
-    line: u32,
-    subject: Part,
-    /// `None` for all sessions of the subject.
-    session: Option<Part>,
+    /// Its file and line, or its line in the configuration.
+    place: String,
+    /// Matches `<subject>/<session>`.
+    glob: Glob,
 }
 
-#[derive(Debug, Clone)]
-enum Part {
-    Label(String),
-    Wild(GlobMatcher),
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct EntryError {
-    message: String,
-    pub hint: &'static str,
-}
-
-impl EntryError {
-    fn new(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            hint: "write sub-0001 for a subject or sub-0001/ses-01 for a session; '*' and '?' are wildcards",
-        }
-    }
-}
+/// The remedy for an entry that is not valid.
+pub const ENTRY_HINT: &str = "write sub-0001 for a subject, sub-0001/ses-01 for a session, or */ses-01 for this session of every \
+     subject; '*' and '?' are wildcards";
 
 impl Cohort {
     /// Without `include`, everything is included.
-    pub fn new(include: Option<Vec<Entry>>, exclude: Vec<Entry>) -> Self {
-        Self {
-            include: include.map(List::new),
-            exclude: List::new(exclude),
-        }
+    ///
+    /// # Errors
+    /// The patterns are too many or too complex.
+    pub fn new(include: Option<Vec<Entry>>, exclude: Vec<Entry>) -> Result<Self, String> {
+        Ok(Self {
+            include: include.map(List::new).transpose()?,
+            exclude: List::new(exclude)?,
+        })
     }
 
     pub fn excludes(&self, session: &Session) -> bool {
         if self.include.is_none() && self.exclude.entries.is_empty() {
             return false;
         }
-        let is_in = |list: &List| list.hits(session).next().is_some();
-        self.include.as_ref().is_some_and(|list| !is_in(list)) || is_in(&self.exclude)
+        let name = name(session);
+        let include = self.include.as_ref();
+        include.is_some_and(|list| !list.globs.is_match(&name)) || self.exclude.globs.is_match(name)
     }
 
     /// The entries that match no session, in order.
@@ -104,51 +85,26 @@ impl Cohort {
     }
 }
 
-impl List {
-    fn new(entries: Vec<Entry>) -> Self {
-        let mut list = Self::default();
-        for (at, entry) in entries.iter().enumerate() {
-            match &entry.subject {
-                Part::Label(subject) => {
-                    list.by_subject.entry(subject.clone()).or_default().push(at);
-                }
-                Part::Wild(_) => list.wild.push(at),
-            }
-        }
-        Self { entries, ..list }
-    }
+fn name(session: &Session) -> String {
+    format!("{}/{}", session.subject, session.session)
+}
 
-    /// The positions of matching entries.
-    fn hits<'a>(&'a self, session: &'a Session) -> impl Iterator<Item = usize> + 'a {
-        let named = self.by_subject.get(session.subject.as_str());
-        named
-            .into_iter()
-            .flatten()
-            .chain(&self.wild)
-            .copied()
-            .filter(|at| {
-                self.entries
-                    .get(*at)
-                    .is_some_and(|entry| entry.matches(session))
-            })
+impl List {
+    fn new(entries: Vec<Entry>) -> Result<Self, String> {
+        let mut globs = GlobSet::builder();
+        for entry in &entries {
+            globs.add(entry.glob.clone());
+        }
+        let globs = globs.build().map_err(|error| error.to_string())?;
+        Ok(Self { entries, globs })
     }
 
     fn unmatched(&self, sessions: &[Session]) -> Vec<&Entry> {
-        let hit: HashSet<usize> = sessions.iter().flat_map(|s| self.hits(s)).collect();
+        let hits = sessions.iter().flat_map(|s| self.globs.matches(name(s)));
+        let hits: HashSet<usize> = hits.collect();
         let entries = self.entries.iter().enumerate();
-        entries
-            .filter(|(at, _)| !hit.contains(at))
-            .map(|(_, entry)| entry)
-            .collect()
-    }
-}
-
-impl Part {
-    fn matches(&self, label: &str) -> bool {
-        match self {
-            Self::Label(text) => text == label,
-            Self::Wild(glob) => glob.is_match(label),
-        }
+        let unmatched = entries.filter(|(at, _)| !hits.contains(at));
+        unmatched.map(|(_, entry)| entry).collect()
     }
 }
 
@@ -157,65 +113,43 @@ impl Entry {
     ///
     /// # Errors
     /// A text that cannot match any label.
-    pub fn parse(key: &'static str, text: &str) -> Result<Self, EntryError> {
+    pub fn parse(key: &'static str, text: &str, place: String) -> Result<Self, String> {
         let (subject, session) = match text.split_once('/') {
             Some((subject, session)) => (subject, Some(session)),
             None => (text, None),
         };
         if text.is_empty() {
-            return Err(EntryError::new("the entry is empty"));
+            return Err("the entry is empty".to_owned());
         }
         if subject.starts_with(SessionLabel::PREFIX) {
-            return Err(EntryError {
-                hint: "write '*/ses-01' for this session of every subject",
-                ..EntryError::new(format!("'{text}' is a session without a subject"))
-            });
+            return Err(format!("'{text}' is a session without a subject"));
         }
         if subject.is_empty() || session.is_some_and(|s| s.is_empty() || s.contains('/')) {
             return Err(not_an_entry(text));
         }
+        let subject = part(text, subject, SubjectLabel::PREFIX)?;
+        let session = match session {
+            Some(session) => part(text, session, SessionLabel::PREFIX)?,
+            None => "*".to_owned(),
+        };
         Ok(Self {
             text: text.to_owned(),
             key,
-            file: None,
-            line: 0,
-            subject: part(text, subject, SubjectLabel::PREFIX)?,
-            session: session
-                .map(|session| part(text, session, SessionLabel::PREFIX))
-                .transpose()?,
+            place,
+            glob: glob(text, &format!("{subject}/{session}"))?,
         })
-    }
-
-    /// The entry with its source; `file` is `None` for the configuration.
-    pub fn at(self, file: Option<&Path>, line: u32) -> Self {
-        Self {
-            file: file.map(Path::to_owned),
-            line,
-            ..self
-        }
-    }
-
-    fn matches(&self, session: &Session) -> bool {
-        let part = self.session.as_ref();
-        self.subject.matches(session.subject.as_str())
-            && part.is_none_or(|part| part.matches(session.session.as_str()))
     }
 }
 
 /// An entry with its source: `exclude: sub-0001 (/site/excluded.txt:3)`.
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.key, self.text)?;
-        match &self.file {
-            Some(file) => write!(f, " ({}:{})", file.display(), self.line),
-            None if self.line > 0 => write!(f, " (line {} of the configuration)", self.line),
-            None => Ok(()),
-        }
+        write!(f, "{}: {} ({})", self.key, self.text, self.place)
     }
 }
 
 /// Parses a label with or without prefix, or a pattern, as on the command line.
-fn part(text: &str, part: &str, prefix: &str) -> Result<Part, EntryError> {
+fn part(text: &str, part: &str, prefix: &str) -> Result<String, String> {
     const WILD: &[char] = &['*', '?', '[', ']', '{', '}', '!', ',', '-'];
     let bare = part.strip_prefix(prefix).unwrap_or(part);
     let is_wild = bare.contains(['*', '?', '[', '{']);
@@ -223,32 +157,28 @@ fn part(text: &str, part: &str, prefix: &str) -> Result<Part, EntryError> {
         .chars()
         .find(|c| !(is_of_label(*c) || (is_wild && WILD.contains(c))));
     if let Some(bad) = bad {
-        return Err(EntryError::new(format!(
-            "'{text}' contains '{}', which is not allowed in BIDS labels",
-            bad.escape_default()
-        )));
+        let bad = bad.escape_default();
+        return Err(format!(
+            "'{text}' contains '{bad}', which is not allowed in BIDS labels"
+        ));
     }
     if bare.is_empty() {
         return Err(not_an_entry(text));
     }
-    let whole = if part.starts_with(prefix) || part.starts_with('*') {
-        part.to_owned()
-    } else {
-        format!("{prefix}{part}")
+    let whole = match part.starts_with(prefix) || part.starts_with('*') {
+        true => part.to_owned(),
+        false => format!("{prefix}{part}"),
     };
-    if !is_wild {
-        return Ok(Part::Label(whole));
-    }
-    GlobBuilder::new(&whole)
-        .build()
-        .map(|glob| Part::Wild(glob.compile_matcher()))
-        .map_err(|error| {
-            EntryError::new(format!("'{text}' is not a valid pattern: {}", error.kind()))
-        })
+    // Each part is valid for itself: a class does not continue in the other one.
+    glob(text, &whole).map(|_| whole)
 }
 
-fn not_an_entry(text: &str) -> EntryError {
-    EntryError::new(format!("'{text}' is neither a subject nor a session"))
+fn glob(text: &str, glob: &str) -> Result<Glob, String> {
+    Glob::new(glob).map_err(|error| format!("'{text}' is not a valid pattern: {}", error.kind()))
+}
+
+fn not_an_entry(text: &str) -> String {
+    format!("'{text}' is neither a subject nor a session")
 }
 
 #[cfg(test)]

@@ -12,15 +12,12 @@ pub fn intended_label(name: &str, prefix: &str) -> Option<String> {
     if prefix == SubjectLabel::PREFIX && is_number(name) {
         return Some(format!("{prefix}{name}"));
     }
-    let word = prefix.trim_end_matches('-');
-    let long = match word {
-        "sub" => "subject",
-        _ => "session",
+    let words = match prefix {
+        SubjectLabel::PREFIX => ["subject", "sub"],
+        _ => ["session", "ses"],
     };
     let lower = name.to_ascii_lowercase();
-    let start = [long, word]
-        .into_iter()
-        .find(|start| lower.starts_with(start))?;
+    let start = words.into_iter().find(|start| lower.starts_with(start))?;
     let rest = name.get(start.len()..)?;
     let label: &str = rest.trim_start_matches(['-', '_', '.', ' ']);
     let is_label = !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric());
@@ -36,10 +33,9 @@ pub fn similar_labels<'a>(
     labels: impl IntoIterator<Item = &'a str>,
     most: usize,
 ) -> Vec<&'a str> {
-    let mut similar: Vec<(usize, &str)> = labels
-        .into_iter()
-        .filter_map(|label| Some((distance(bare(wrong), bare(label))?, label)))
-        .collect();
+    let labels = labels.into_iter();
+    let similar = labels.filter_map(|label| Some((distance(bare(wrong), bare(label))?, label)));
+    let mut similar: Vec<(usize, &str)> = similar.collect();
     similar.sort_unstable();
     similar.dedup();
     similar.truncate(most);
@@ -91,9 +87,8 @@ pub fn fold(name: &str) -> String {
 }
 
 fn bare(label: &str) -> &str {
-    [SubjectLabel::PREFIX, SessionLabel::PREFIX]
-        .into_iter()
-        .find_map(|prefix| label.strip_prefix(prefix))
+    let rest = label.strip_prefix(SubjectLabel::PREFIX);
+    rest.or_else(|| label.strip_prefix(SessionLabel::PREFIX))
         .unwrap_or(label)
 }
 

@@ -74,8 +74,8 @@ words! {
 #[derive(Debug, Clone)]
 pub struct Pattern {
     text: String,
-    components: Vec<Component>,
-    directories_only: bool,
+    pub components: Vec<Component>,
+    pub directories_only: bool,
     /// Index of the first component with a label of the task. The directories before it are shared by all subjects.
     first_own: Option<usize>,
 }
@@ -217,9 +217,14 @@ impl Pattern {
                 _ if part.contains("**") => {
                     return bad("combines '**', which matches entire directories, with other text");
                 }
-                _ if is_glob(part) => Component::Glob(NameGlob::new(part).map_err(|error| {
-                    format!("'{text}' is not a valid pattern: {}", error.kind())
-                })?),
+                _ if part.contains("[^") => {
+                    return bad("contains '[^': write '[!' to exclude characters");
+                }
+                _ if part.contains(['*', '?', '[']) => {
+                    Component::Glob(NameGlob::new(part).map_err(|error| {
+                        format!("'{text}' is not a valid pattern: {}", error.kind())
+                    })?)
+                }
                 _ => Component::Literal(part.to_owned()),
             });
         }
@@ -258,24 +263,12 @@ impl Pattern {
         &self.text
     }
 
-    pub fn components(&self) -> &[Component] {
-        &self.components
-    }
-
-    pub fn directories_only(&self) -> bool {
-        self.directories_only
-    }
-
     /// True if no component is a wildcard.
     pub fn is_literal(&self) -> bool {
         self.components
             .iter()
             .all(|component| matches!(component, Component::Literal(_)))
     }
-}
-
-fn is_glob(part: &str) -> bool {
-    part.contains(['*', '?', '['])
 }
 
 impl NameGlob {
@@ -287,7 +280,7 @@ impl NameGlob {
         let matcher = match part == format!("{prefix}*{suffix}") {
             true => None,
             false => Some(
-                GlobBuilder::new(&for_globset(part))
+                GlobBuilder::new(part)
                     .literal_separator(true)
                     .backslash_escape(false)
                     .build()?
@@ -317,45 +310,6 @@ impl NameGlob {
                 Some(matcher) => matcher.is_match(name),
             }
     }
-}
-
-/// Translates a glob of Python's `fnmatch` for `globset`, where braces, `[^` and an unclosed bracket
-/// have another meaning.
-fn for_globset(part: &str) -> String {
-    let mut out = String::with_capacity(part.len() + 4);
-    let mut rest = part;
-    while let Some(c) = rest.chars().next() {
-        if c == '['
-            && let Some(end) = class_end(rest)
-        {
-            let class = &rest[1..end];
-            match class.strip_prefix('^') {
-                Some("") => out.push('^'),
-                Some(others) => {
-                    out.push('[');
-                    out.push_str(others);
-                    out.push_str("^]");
-                }
-                None => out.push_str(&rest[..=end]),
-            }
-            rest = &rest[end + 1..];
-            continue;
-        }
-        match c {
-            '[' => out.push_str("[[]"),
-            _ => out.push(c),
-        }
-        rest = &rest[c.len_utf8()..];
-    }
-    out
-}
-
-/// The position of the `]` that ends the class at the start of `text`. A `]` right after `[` or `[!` is a
-/// member.
-fn class_end(text: &str) -> Option<usize> {
-    let first = if text[1..].starts_with('!') { 2 } else { 1 };
-    let skip = first + usize::from(text[first..].starts_with(']'));
-    text[skip..].find(']').map(|at| skip + at)
 }
 
 #[cfg(test)]

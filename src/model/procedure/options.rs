@@ -1,11 +1,9 @@
 //! The effective request of a job, from the fields of its resources and from `sbatch_args`,
 //! which follow on sbatch's command line and therefore win.
 
-mod arguments;
 mod table;
 
-pub use arguments::{Argument, Arguments};
-pub use table::{Class, SbatchOption};
+pub use table::{Argument, Arguments, Class, SbatchOption};
 
 use super::{MemSize, Resources, TimeLimit};
 

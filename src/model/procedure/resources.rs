@@ -59,27 +59,13 @@ impl Resources {
 
 impl MemSize {
     pub fn parse(text: &str) -> Result<Self, String> {
-        let error = || {
+        let megabytes = megabytes(text).ok_or_else(|| {
             format!(
                 "'{text}' is not a valid memory size: write an integer and K, M, G or T, such as 32G"
             )
-        };
-        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(error());
-        }
-        let number: u64 = digits.parse().map_err(|_| error())?;
-        let kilobytes = match text[digits.len()..].to_ascii_uppercase().as_str() {
-            "K" | "KB" => Some(number),
-            "" | "M" | "MB" => number.checked_mul(1 << 10),
-            "G" | "GB" => number.checked_mul(1 << 20),
-            "T" | "TB" => number.checked_mul(1 << 30),
-            _ => None,
-        };
-        Ok(Self {
-            text: text.to_owned(),
-            megabytes: kilobytes.ok_or_else(error)?.div_ceil(1 << 10),
-        })
+        })?;
+        let text = text.to_owned();
+        Ok(Self { text, megabytes })
     }
 
     /// A size in its shortest form: `48G`, `1500M`.
@@ -105,44 +91,15 @@ impl MemSize {
 
 impl TimeLimit {
     pub fn parse(text: &str) -> Result<Self, String> {
-        let error = || {
-            format!(
+        let is_unlimited = ["UNLIMITED", "INFINITE"].contains(&text.to_ascii_uppercase().as_str());
+        let seconds = seconds(text);
+        if seconds.is_none() && !is_unlimited {
+            return Err(format!(
                 "'{text}' is not a valid time limit: write minutes, h:m:s, d-h or d-h:m:s, such as 12:00:00 or 3-0"
-            )
-        };
-        if ["UNLIMITED", "INFINITE"].contains(&text.to_ascii_uppercase().as_str()) {
-            return Ok(Self {
-                text: text.to_owned(),
-                seconds: None,
-            });
+            ));
         }
-        let (days, rest) = match text.split_once('-') {
-            Some((days, rest)) => (Some(number(days).ok_or_else(error)?), rest),
-            None => (None, text),
-        };
-        let parts: Vec<u64> = rest
-            .split(':')
-            .map(number)
-            .collect::<Option<_>>()
-            .ok_or_else(error)?;
-        // sbatch(1), --time: after days, the first part is hours; otherwise it is minutes,
-        // unless there are three parts.
-        let units: &[u64] = match (days, parts.len()) {
-            (None, 1 | 2) => &[60, 1],
-            (None, 3) | (Some(_), 1..=3) => &[3600, 60, 1],
-            _ => return Err(error()),
-        };
-        let mut parts = parts
-            .iter()
-            .zip(units)
-            .chain(days.iter().map(|days| (days, &86_400)));
-        let seconds = parts.try_fold(0u64, |sum, (value, unit)| {
-            sum.checked_add(value.checked_mul(*unit)?)
-        });
-        Ok(Self {
-            text: text.to_owned(),
-            seconds: Some(seconds.ok_or_else(error)?),
-        })
+        let text = text.to_owned();
+        Ok(Self { text, seconds })
     }
 
     /// A limit in Slurm's output format: `4:00:00`, `1-12:00:00`.
@@ -180,6 +137,41 @@ impl fmt::Display for TimeLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.text)
     }
+}
+
+/// The size in megabytes, rounded up.
+fn megabytes(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = text.get(digits.len()..)?.to_ascii_uppercase();
+    let shift = match unit.as_str() {
+        "K" | "KB" => 0,
+        "" | "M" | "MB" => 10,
+        "G" | "GB" => 20,
+        "T" | "TB" => 30,
+        _ => return None,
+    };
+    let kilobytes = number(digits)?.checked_mul(1 << shift)?;
+    Some(kilobytes.div_ceil(1 << 10))
+}
+
+fn seconds(text: &str) -> Option<u64> {
+    let (days, rest) = match text.split_once('-') {
+        Some((days, rest)) => (Some(number(days)?), rest),
+        None => (None, text),
+    };
+    let parts: Vec<u64> = rest.split(':').map(number).collect::<Option<_>>()?;
+    // sbatch(1), --time: after days, the first part is hours; otherwise it is minutes,
+    // unless there are three parts.
+    let units: &[u64] = match (days, parts.len()) {
+        (None, 1 | 2) => &[60, 1],
+        (None, 3) | (Some(_), 1..=3) => &[3600, 60, 1],
+        _ => return None,
+    };
+    let days = days.unwrap_or(0).checked_mul(86_400)?;
+    let mut parts = parts.iter().zip(units);
+    parts.try_fold(days, |sum, (value, unit)| {
+        sum.checked_add(value.checked_mul(*unit)?)
+    })
 }
 
 fn number(text: &str) -> Option<u64> {

@@ -3,8 +3,6 @@
 //! Files are read and written in `store` only, and a status changes in [`transition`] only.
 
 pub mod columns;
-pub mod reason;
-pub mod retry;
 pub mod table;
 pub(crate) mod testing;
 pub mod transition;
@@ -15,8 +13,6 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
-pub use reason::Reason;
-pub use retry::RetryState;
 pub use table::State;
 
 pub use crate::base::words::UnknownWord;
@@ -47,6 +43,64 @@ words! {
         Running = "running",
         Complete = "complete",
         Failed = "failed",
+    }
+}
+
+words! {
+    /// Why a row has its status.
+    pub enum Reason {
+        /// sbatch was started, and its result is still unknown.
+        Submitting = "submitting",
+        Queued = "queued",
+        /// Held, or can never start: needs manual action.
+        Held = "held",
+        /// Neither queue nor accounting shows the job (yet).
+        Unaccounted = "unaccounted",
+        Running = "running",
+        Suspended = "suspended",
+        /// The job succeeded; its outputs are not visible yet.
+        AwaitingOutput = "awaiting_output",
+        Verified = "verified",
+        /// Slurm reports COMPLETED, but no rule of the current configuration can verify it.
+        Unverified = "unverified",
+        ExitCode = "exit_code",
+        Timeout = "timeout",
+        OutOfMemory = "out_of_memory",
+        Cancelled = "cancelled",
+        NodeFail = "node_fail",
+        Preempted = "preempted",
+        BootFail = "boot_fail",
+        /// The job's environment could not be set up on its node (exit code 0:53, prolog).
+        LaunchFailed = "launch_failed",
+        Deadline = "deadline",
+        Dependency = "dependency",
+        /// The job succeeded, but its outputs did not appear in time.
+        NoOutput = "no_output",
+        /// Queue, accounting and disk have shown nothing of the job for longer than `lost_grace`.
+        Lost = "lost",
+    }
+}
+
+impl Reason {
+    /// True if a row of this status may have this reason.
+    pub fn fits(self, status: TaskStatus) -> bool {
+        match self {
+            Self::Submitting | Self::Queued | Self::Held => status == TaskStatus::Pending,
+            Self::Unaccounted => status.is_in_flight(),
+            Self::Running | Self::Suspended | Self::AwaitingOutput => status == TaskStatus::Running,
+            Self::Verified | Self::Unverified => status == TaskStatus::Complete,
+            _ => status == TaskStatus::Failed,
+        }
+    }
+
+    /// The default reason of a row without one. A failure has none: the disk decides.
+    pub fn usual(status: TaskStatus) -> Option<Self> {
+        match status {
+            TaskStatus::Pending => Some(Self::Queued),
+            TaskStatus::Running => Some(Self::Running),
+            TaskStatus::Complete => Some(Self::Verified),
+            TaskStatus::Failed => None,
+        }
     }
 }
 
@@ -156,15 +210,9 @@ impl TaskKey {
         }
     }
 
-    /// The name of this task's jobs, as in the Python program:
-    /// `<procedure>_<subject>[_<session>]`.
+    /// The name of this task's jobs, as in the Python program: `<procedure>_<subject>[_<session>]`.
     pub fn job_name(&self) -> String {
-        let mut name = format!("{}_{}", self.procedure, self.subject);
-        if !self.session.is_empty() {
-            name.push('_');
-            name.push_str(&self.session);
-        }
-        name
+        joined([&self.procedure, &self.subject, &self.session], "_")
     }
 
     /// The labels of the key. `None` if they are not valid BIDS labels.
@@ -178,28 +226,29 @@ impl TaskKey {
 
     /// `sub-0001 ses-01`
     pub fn labels_text(&self) -> String {
-        format!("{} {}", self.subject, self.session)
-            .trim_end()
-            .to_owned()
+        joined([&self.subject, &self.session, ""], " ")
     }
 
     /// The arguments that select the task on the command line: `sub-0001 ses-01 qsiprep`.
     pub fn words(&self) -> String {
-        let words = [&*self.subject, &*self.session, &*self.procedure];
-        let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
-        words.join(" ")
+        joined([&self.subject, &self.session, &self.procedure], " ")
     }
 }
 
 impl fmt::Display for TaskKey {
     /// Prints `qsiprep sub-0001 ses-01`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.procedure, self.subject)?;
-        if !self.session.is_empty() {
-            write!(f, " {}", self.session)?;
-        }
-        Ok(())
+        f.write_str(&joined(
+            [&self.procedure, &self.subject, &self.session],
+            " ",
+        ))
     }
+}
+
+/// The parts that are not empty.
+fn joined(parts: [&str; 3], separator: &str) -> String {
+    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join(separator)
 }
 
 impl TaskStatus {
@@ -248,19 +297,90 @@ impl TaskRow {
 
 /// Identifies an attempt: by the submission, or (in rows of other programs) by time and job.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct AttemptId {
-    key: TaskKey,
-    submission: Option<Arc<str>>,
-    time_and_job: Option<(Option<DateTime<Utc>>, Option<JobId>)>,
+pub enum AttemptId {
+    Submission(TaskKey, Arc<str>),
+    Other(TaskKey, Option<DateTime<Utc>>, Option<JobId>),
 }
 
 impl AttemptId {
     pub fn of(row: &TaskRow) -> Self {
-        let is_other = row.submission_id.is_none();
-        Self {
-            key: row.key.clone(),
-            submission: row.submission_id.clone(),
-            time_and_job: is_other.then(|| (row.submitted_at, row.job_id.clone())),
+        let key = row.key.clone();
+        match &row.submission_id {
+            Some(id) => Self::Submission(key, Arc::clone(id)),
+            None => Self::Other(key, row.submitted_at, row.job_id.clone()),
+        }
+    }
+}
+
+/// The retries that led to an attempt. The default is an attempt that is not an automatic retry.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RetryState {
+    /// Retries after failures of the job itself.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub retries: u32,
+    /// Retries after infrastructure failures.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub infrastructure: u32,
+    /// Memory set by a retry rule, in MB (2^20 bytes); later attempts keep it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mem_mb: Option<u64>,
+    /// Time limit set by a retry rule, in seconds; later attempts keep it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_s: Option<u64>,
+    /// Nodes excluded from further attempts, in Slurm's format (`n[1-3]`); the
+    /// newest is last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
+}
+
+impl RetryState {
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The text of the column, a small JSON object; `None` for the default.
+    pub fn to_text(&self) -> Option<String> {
+        if self.is_default() {
+            return None;
+        }
+        serde_json::to_string(self).ok()
+    }
+
+    /// Parses the text of the column. Invalid text (another program's column of the same name) gives
+    /// the default: at worst, a task is retried more often.
+    pub fn from_text(text: &str) -> Self {
+        serde_json::from_str(text).unwrap_or_default()
+    }
+
+    /// The number of this attempt, from 1, without retries after infrastructure failures.
+    pub fn attempts(&self) -> u32 {
+        self.retries.saturating_add(1)
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "required by serde")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_states_are_parsed_back() {
+        assert_eq!(RetryState::default().to_text(), None);
+        let state = RetryState {
+            retries: 2,
+            infrastructure: 1,
+            mem_mb: Some(49_152),
+            time_s: Some(7200),
+            exclude: ["n1".to_owned(), "n[2-3]".to_owned()].into(),
+        };
+        assert_eq!(RetryState::from_text(&state.to_text().unwrap()), state);
+        for foreign in ["", "yes", "3", "[]", "{\"retries\":-1}", "{\"else\":1}"] {
+            assert_eq!(RetryState::from_text(foreign), RetryState::default());
         }
     }
 }

@@ -22,13 +22,13 @@ pub struct State {
     superseded: Vec<TaskRow>,
     /// Attempts of tasks whose row is another attempt; they move to the attempts file unless they are
     /// there already.
-    overtaken: Vec<TaskRow>,
+    pub overtaken: Vec<TaskRow>,
     /// Other programs' columns, one line per row read (see [`TaskRow::other_columns`]).
-    other_columns: Option<RecordBatch>,
+    pub other_columns: Option<RecordBatch>,
     pub meta: Metadata,
     changed: bool,
-    /// Problems that are reported once.
-    warnings: Vec<String>,
+    /// Problems in the files that are reported once.
+    pub warnings: Vec<String>,
     /// The files that were read, so that the store can detect changes.
     pub(crate) origin: Origin,
 }
@@ -178,10 +178,6 @@ impl State {
         &self.rows
     }
 
-    pub fn other_columns(&self) -> Option<&RecordBatch> {
-        self.other_columns.as_ref()
-    }
-
     /// Adds the row of a new attempt; the previous row moves to the attempts file.
     pub fn put(&mut self, row: TaskRow) {
         self.changed = true;
@@ -239,26 +235,8 @@ impl State {
         self.superseded.extend(rows);
     }
 
-    /// Adds an attempt whose task keeps its current row.
-    pub(crate) fn add_overtaken(&mut self, row: TaskRow) {
-        self.overtaken.push(row);
-    }
-
-    pub fn overtaken(&self) -> &[TaskRow] {
-        &self.overtaken
-    }
-
     pub fn superseded(&self) -> &[TaskRow] {
         &self.superseded
-    }
-
-    /// Problems in the files that are reported once.
-    pub fn warnings(&self) -> &[String] {
-        &self.warnings
-    }
-
-    pub fn add_warning(&mut self, warning: String) {
-        self.warnings.push(warning);
     }
 
     /// True if the rows come from a file (not in a study's first run).

@@ -9,7 +9,6 @@ use crate::base::regular::error_text;
 use crate::model::config::AuditConfig;
 use crate::setup::place::{self, Place};
 use crate::show::mail;
-use crate::show::mail::MailError;
 
 const TOPIC: &str = "notify";
 /// Time limit for connecting to the mail server.
@@ -67,13 +66,9 @@ fn mail_server(
     findings: &mut Findings,
 ) {
     if let Err(error) = mail::check(audit) {
-        let about = match error {
-            MailError::NoRecipients => "audit.email_recipients",
-            MailError::NoPassword { .. } => "audit.smtp_password_env",
-            _ => "audit",
-        };
         let text = format!("mail cannot be sent: {error}");
-        findings.about(TOPIC, about).error(text, error.hint());
+        let about = error.key.unwrap_or("audit");
+        findings.about(TOPIC, about).error(text, error.hint);
         return;
     }
     let (host, port) = (&audit.smtp_host, audit.smtp_port);

@@ -7,18 +7,16 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use super::report::{
-    FORMAT, JobDetail, Logs, MarkerResult, MarkerState, Orphans, Report, Study, TaskDetail,
-    UnreadableItem, marker_results,
-};
+use super::attention::Orphans;
+use super::details::{JobDetail, MarkerResult, TaskDetail, marker_results};
 use super::summary::{self, Selected, reason};
-use super::{Part, attention, health, inputs, logs};
+use super::{FORMAT, Part, Report, Study, UnreadableItem, attention, inputs, logs};
 use crate::base::parallel;
 use crate::base::regular::error_text;
-use crate::decide::manifest::{Decision, Due, Manifest, Planned, Selection, Skip};
+use crate::decide::manifest::{Decision, Manifest, Planned, Selection, Skip};
 use crate::executor::{ExecutorError, JobReport};
+use crate::gather::completion::explain::FindingState;
 use crate::gather::completion::probe::Probe;
-use crate::gather::disk::Unreadable;
 use crate::gather::sessions::discover::Discovery;
 use crate::model::bids::SubjectLabel;
 use crate::model::config::Config;
@@ -83,7 +81,11 @@ pub fn collect(
     });
     let details = input.probe.map(|probe| input.details(probe, &selected));
     let (mut tasks, numbers) = details.unwrap_or_default();
-    let logs = read_logs.map(|read| distribute(read, &mut tasks, &mut unreadable));
+    let logs = read_logs.map(|mut read| {
+        tasks.iter_mut().for_each(|task| read.add_to(task));
+        unreadable.append(&mut read.unreadable);
+        read.logs
+    });
     let job = |task: &Planned| input.state.get(&task.key)?.job_id.clone();
     let matrix = summary::matrix(&selected, &|number| numbers.get(&number).copied(), &job);
     let dicom = has(Part::Dicom).then(|| {
@@ -97,7 +99,7 @@ pub fn collect(
     let rows = |part| selected.rows.iter().copied().filter(move |_| has(part));
     let attempts = |part| {
         let earlier = input.attempts.iter().filter(move |_| has(part));
-        rows(part).chain(earlier.filter(|row| selected.has(row)))
+        rows(part).chain(earlier.filter(|row| selected.has(&row.key)))
     };
     let chosen = dag.iter().map(|(_, procedure)| procedure);
     let chosen = chosen.filter(|p| has(Part::Tasks) && input.selection.contains_procedure(&p.name));
@@ -108,7 +110,7 @@ pub fn collect(
         study: study(&input),
         totals: summary::totals(&selected),
         procedures: summary::procedures(&selected),
-        health: health::summary(matrix.sessions.iter().map(|row| row.health)),
+        health: summary::health(matrix.sessions.iter().map(|row| row.health)),
         matrix,
         dicom,
         logs,
@@ -132,16 +134,17 @@ pub fn collect(
 
 /// Sources that could not be read, including those of decisions and sessions.
 fn unreadable(input: &Input<'_>, selected: &Selected<'_>) -> Vec<UnreadableItem> {
-    let item = |part, what: &Unreadable| UnreadableItem::new(part, &what.path, &what.error);
-    let mut unreadable = input.unreadable.clone();
-    let tasks = selected.tasks.iter();
-    unreadable.extend(tasks.filter_map(|task| match &task.decision {
-        Decision::Skip(Skip::Unreadable(what)) => Some(item("outputs", what)),
-        _ => None,
-    }));
+    let outputs = selected
+        .tasks
+        .iter()
+        .filter_map(|task| match &task.decision {
+            Decision::Skip(Skip::Unreadable(what)) => Some(("outputs", &**what)),
+            _ => None,
+        });
     let sessions = input.found.unreadable.iter();
-    unreadable.extend(sessions.map(|what| item("sessions", what)));
-    unreadable
+    let all = outputs.chain(sessions.map(|what| ("sessions", what)));
+    let all = all.map(|(part, what)| UnreadableItem::new(part, &what.path, &what.error));
+    input.unreadable.iter().cloned().chain(all).collect()
 }
 
 impl Input<'_> {
@@ -164,7 +167,7 @@ impl Input<'_> {
                 let task = selected.tasks.get(*number)?;
                 let results = marker_results(outputs.findings(task.procedure, &task.session));
                 let has_outputs = results.iter().any(|result| {
-                    matches!(result.state, MarkerState::Found | MarkerState::Forbidden)
+                    matches!(result.state, FindingState::Found | FindingState::Forbidden)
                 });
                 (self.is_shown(task) == Some(true) || has_outputs)
                     .then(|| (*number, self.detail(task, results)))
@@ -181,7 +184,7 @@ impl Input<'_> {
 
     /// `Some(true)` if the task has details, `Some(false)` if it has them only with outputs.
     fn is_shown(&self, task: &Planned) -> Option<bool> {
-        let has_row = || self.state.get(&task.key).is_some();
+        let is_known = self.state.get(&task.key).is_some();
         match &task.decision {
             _ if self.all_markers => Some(true),
             Decision::Skip(
@@ -192,12 +195,11 @@ impl Input<'_> {
                 | Skip::NotSelected
                 | Skip::Excluded,
             ) => None,
-            Decision::Skip(Skip::Failed { .. } | Skip::InFlight { .. } | Skip::Unreadable(_))
-            | Decision::Submit(Due::OutputsGone | Due::NeverVerified) => Some(true),
+            Decision::Skip(Skip::InFlight { .. } | Skip::Unreadable(_)) => Some(true),
             Decision::Submit(_) | Decision::Skip(Skip::OverLimit(_) | Skip::Paused(_)) => {
-                Some(has_row())
+                Some(is_known)
             }
-            Decision::Skip(_) => has_row().then_some(true),
+            Decision::Skip(_) => is_known.then_some(true),
         }
     }
 
@@ -234,24 +236,6 @@ impl Input<'_> {
     }
 }
 
-/// Moves log tails and excerpts into the tasks, and returns the rest.
-fn distribute(
-    mut read: logs::Read,
-    tasks: &mut [TaskDetail],
-    unreadable: &mut Vec<UnreadableItem>,
-) -> Logs {
-    for task in tasks {
-        if let Some(one) = read.tasks.remove(&task.key) {
-            if let Some(job) = task.job.as_mut().filter(|_| !one.has_log) {
-                (job.output, job.error) = (None, None);
-            }
-            (task.log_tail, task.log_line) = (one.tail, one.excerpt);
-        }
-    }
-    unreadable.append(&mut read.unreadable);
-    read.logs
-}
-
 fn study(input: &Input<'_>) -> Study {
     let config = input.config;
     Study {
@@ -277,17 +261,12 @@ fn progress_of(
     unreadable: &mut Vec<UnreadableItem>,
 ) -> Option<Progress> {
     let log = &input.config.log_file;
-    let contents = match audit_log::read(log) {
-        Ok(contents) => {
-            let mut contents = contents?;
-            contents.remove_other_studies(input.project);
-            contents
-        }
-        Err(error) => {
-            unreadable.push(UnreadableItem::new("audit_log", log, error_text(&error)));
-            return None;
-        }
-    };
+    let contents = audit_log::read(log).unwrap_or_else(|error| {
+        unreadable.push(UnreadableItem::new("audit_log", log, error_text(&error)));
+        None
+    });
+    let mut contents = contents?;
+    contents.remove_other_studies(input.project);
     let dag = &input.config.procedures;
     let mut backlog: BTreeMap<Arc<str>, usize> = BTreeMap::new();
     let tasks = selected.tasks.iter();
@@ -295,10 +274,8 @@ fn progress_of(
         let name = &dag.get(task.procedure).name;
         *backlog.entry(Arc::clone(name)).or_default() += 1;
     }
-    let events = contents.records.iter().filter(|event| {
-        let key = &event.key;
-        selected.has_task(&key.subject, &key.session, &key.procedure)
-    });
+    let events = contents.records.iter();
+    let events = events.filter(|event| selected.has(&event.key));
     let bad = contents.bad_lines.len();
     Some(progress(events, &backlog, dag, bad, input.now))
 }
@@ -306,15 +283,12 @@ fn progress_of(
 /// True if the task should become complete without a user.
 fn is_backlog(decision: &Decision) -> bool {
     match decision {
-        Decision::Submit(_) => true,
-        Decision::Skip(skip) => match skip {
-            Skip::InFlight { .. }
-            | Skip::OverLimit(_)
-            | Skip::Settling { .. }
-            | Skip::Renamed(_) => true,
-            Skip::WaitingFor(waiting) => waiting.blocked.is_none(),
-            _ => false,
-        },
+        Decision::Submit(_)
+        | Decision::Skip(
+            Skip::InFlight { .. } | Skip::OverLimit(_) | Skip::Settling { .. } | Skip::Renamed(_),
+        ) => true,
+        Decision::Skip(Skip::WaitingFor(waiting)) => waiting.blocked.is_none(),
+        Decision::Skip(_) => false,
     }
 }
 

@@ -3,19 +3,30 @@
 //! Style, script, data and charts are all in one file. A content security policy forbids the browser to load
 //! or send anything. Only the heat map requires the script. Pure.
 
-mod data;
 mod figures;
 mod overview;
 
+use std::collections::HashMap;
+use std::io::Write as _;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::report::Report;
-use super::text::sections::{Kind, List, figures as lists, tasks};
-use crate::base::text::capital;
-use crate::show::charts::safe::{plural, safe, thousands};
+use super::Report;
+use super::details::TaskDetail;
+use super::logs::LogFinding;
+use super::sections::{Kind, List, efficiency, tasks, trend, trend_by_procedure};
+use super::summary::Matrix;
+use crate::base::parallel;
+use crate::base::text::{capital, plural_as};
+use crate::model::state::TaskKey;
+use crate::show::tables::TaskState;
 
 /// Rows per list in the page. The JSON report has all.
 const ROWS: usize = 200;
@@ -55,7 +66,7 @@ fn body(report: &Report) -> Markup {
         (
             "trend",
             "Since the last report",
-            html! { (table(&lists::trend(report))) (table(&lists::trend_by_procedure(report))) },
+            html! { (table(&trend(report))) (table(&trend_by_procedure(report))) },
         ),
         ("pipeline", "Pipeline", figures::pipeline(report)),
         ("failures", "Failures", figures::failures(report)),
@@ -71,7 +82,7 @@ fn body(report: &Report) -> Markup {
         (
             "efficiency",
             "Requested and used resources",
-            figures::efficiency(report),
+            table(&efficiency(report)),
         ),
         ("upkeep", "Maintenance", overview::upkeep(report)),
     ];
@@ -83,7 +94,12 @@ fn body(report: &Report) -> Markup {
             ul { @for (id, title, _) in present() { li { a href={ "#" (id) } { (title) } } } }
         }
         main {
-            (overview::partial(report))
+            @if report.is_partial() {
+                p.notice role="note" {
+                    strong { "⚠ Some data could not be read. " }
+                    "The figures below are incomplete; see " a href="#upkeep" { "Maintenance" } "."
+                }
+            }
             @for (id, title, markup) in present() {
                 section id=(id) aria-labelledby={ (id) "-title" } {
                     h2 id={ (id) "-title" } { (title) }
@@ -91,7 +107,6 @@ fn body(report: &Report) -> Markup {
                 }
             }
         }
-        (overview::about(report))
         dialog #details aria-labelledby="details-title" {
             div.head {
                 h2 #details-title tabindex="-1" {}
@@ -100,8 +115,8 @@ fn body(report: &Report) -> Markup {
             }
             div #details-body {}
         }
-        script #data type="application/gzip" { (data::grid(report)) }
-        @for part in data::details(report) {
+        script #data type="application/gzip" { (grid(report)) }
+        @for part in details(report) {
             script .details-data type="application/gzip" { (part) }
         }
         script { (PreEscaped(SCRIPT)) }
@@ -160,6 +175,95 @@ fn table(list: &List) -> Markup {
 /// The hash by which the policy allows a script or style.
 fn hash(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
+}
+
+/// Escapes invisible characters: control characters, direction marks, zero-width characters.
+fn safe(text: &str) -> String {
+    let shown = text.chars().map(|c| match is_hidden(c) {
+        true => c.escape_unicode().to_string(),
+        false => c.to_string(),
+    });
+    shown.collect()
+}
+
+/// Must equal `HIDDEN` in `page.js`.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+fn plural(count: usize, word: &str) -> String {
+    plural_as(count, thousands(count), word)
+}
+
+/// `12 345` with narrow no-break spaces.
+fn thousands(count: usize) -> String {
+    let digits = count.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev();
+    let groups: Vec<_> = groups.map(String::from_utf8_lossy).collect();
+    groups.join("\u{202f}")
+}
+
+/// A readable word: `out_of_memory` becomes `out of memory`.
+fn spaced(word: &str) -> String {
+    safe(&word.replace('_', " "))
+}
+
+const THREADS: usize = 4;
+
+/// Tasks per compressed part, which the page unpacks as a whole. Must equal `TOGETHER` in `page.js`.
+const TOGETHER: usize = 1000;
+
+#[derive(Serialize)]
+struct Grid<'a> {
+    /// The symbol and the group of each decision word.
+    words: Map<String, Value>,
+    matrix: &'a Matrix,
+}
+
+#[derive(Serialize)]
+struct Detail<'a> {
+    #[serde(flatten)]
+    task: &'a TaskDetail,
+    findings: &'a [&'a LogFinding],
+}
+
+/// The data of the heat map.
+fn grid(report: &Report) -> String {
+    let words = TaskState::ALL.into_iter().map(|state| {
+        let style = state.style();
+        (state.to_string(), json!([style.symbol, style.group]))
+    });
+    packed(&Grid {
+        words: words.collect(),
+        matrix: &report.matrix,
+    })
+}
+
+/// The details of single tasks, in the order of [`Report::tasks`].
+fn details(report: &Report) -> Vec<String> {
+    let mut findings: HashMap<&TaskKey, Vec<&LogFinding>> = HashMap::new();
+    for finding in report.logs.iter().flat_map(|logs| &logs.findings) {
+        findings.entry(&finding.key).or_default().push(finding);
+    }
+    let parts: Vec<&[TaskDetail]> = report.tasks.chunks(TOGETHER).collect();
+    parallel::map(&parts, THREADS, |tasks| {
+        let details = tasks.iter().map(|task| {
+            let findings = findings.get(&task.key).map_or(&[][..], Vec::as_slice);
+            Detail { task, findings }
+        });
+        packed(&details.collect::<Vec<_>>())
+    })
+}
+
+/// Cannot fail, because all keys are texts and the output is in memory.
+fn packed(data: &impl Serialize) -> String {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    let written = encoder.write_all(&serde_json::to_vec(data).unwrap_or_default());
+    let bytes = written.and_then(|()| encoder.finish());
+    STANDARD.encode(bytes.unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -5,9 +5,13 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::report::{LogFinding, Logs, PatternCount, UnreadableItem};
+use serde::Serialize;
+
+use super::UnreadableItem;
+use super::details::TaskDetail;
 use crate::base::parallel;
 use crate::gather::logs::log_path;
+use crate::model::job::JobId;
 use crate::model::state::{TaskKey, TaskRow, TaskStatus};
 use crate::show::failures::patterns::{Found, Patterns, read_tail};
 
@@ -17,6 +21,47 @@ const TAIL_BYTES: usize = 4096;
 
 /// Newest tasks whose last lines are in the report. The others have only the log excerpt.
 const TAILS: usize = 1000;
+
+/// Results from the logs of failed tasks, or of all tasks on request.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Logs {
+    /// Tasks with a known log path.
+    pub tasks: usize,
+    /// Of these, tasks without an existing log file.
+    pub without_log: usize,
+    /// Of these, tasks whose logs match no known pattern.
+    pub without_finding: usize,
+    /// Tasks by the pattern of their log excerpt, most frequent first.
+    pub by_pattern: Vec<PatternCount>,
+    /// One per task and pattern; a task's log excerpt comes first.
+    pub findings: Vec<LogFinding>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PatternCount {
+    pub pattern: Arc<str>,
+    pub meaning: Arc<str>,
+    /// The remedy.
+    pub hint: Arc<str>,
+    pub tasks: usize,
+}
+
+/// The last line of a log that matches a known pattern.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LogFinding {
+    #[serde(flatten)]
+    pub key: TaskKey,
+    pub job_id: Option<JobId>,
+    pub pattern: Arc<str>,
+    /// True for the task's log excerpt.
+    #[serde(rename = "telling")]
+    pub is_excerpt: bool,
+    /// Cut after 300 characters; control characters are escaped.
+    pub line: String,
+    pub file: String,
+    /// From 1. `None` if the log is longer than the part that is read.
+    pub line_number: Option<u64>,
+}
 
 /// Results from the logs.
 #[derive(Debug, Default)]
@@ -36,6 +81,19 @@ pub struct TaskLogs {
     pub excerpt: Option<String>,
     findings: Vec<LogFinding>,
     unreadable: Vec<UnreadableItem>,
+}
+
+impl Read {
+    /// Moves the log's tail and excerpt into the details of its task.
+    pub fn add_to(&mut self, task: &mut TaskDetail) {
+        let Some(one) = self.tasks.remove(&task.key) else {
+            return;
+        };
+        if let Some(job) = task.job.as_mut().filter(|_| !one.has_log) {
+            (job.output, job.error) = (None, None);
+        }
+        (task.log_tail, task.log_line) = (one.tail, one.excerpt);
+    }
 }
 
 /// Reads the logs of the failed rows, or of `all`, several at a time.
@@ -75,24 +133,21 @@ pub fn read(
         read.unreadable.append(&mut one.unreadable);
         read.tasks.insert(row.key.clone(), one);
     }
-    read.logs.by_pattern = by_pattern(patterns, &counts);
+    read.logs.by_pattern = by_pattern(patterns, counts);
     read
 }
 
-fn by_pattern(patterns: &Patterns, counts: &HashMap<Arc<str>, usize>) -> Vec<PatternCount> {
-    let mut by_pattern: Vec<PatternCount> = Vec::new();
-    for meaning in patterns.meanings() {
-        // A pattern of the site may share its name with a built-in one; they are counted together.
-        let is_known = by_pattern.iter().any(|known| known.pattern == meaning.name);
-        if let Some(tasks) = counts.get(&meaning.name).filter(|_| !is_known) {
-            by_pattern.push(PatternCount {
-                pattern: Arc::clone(&meaning.name),
-                meaning: Arc::clone(&meaning.meaning),
-                hint: Arc::clone(&meaning.hint),
-                tasks: *tasks,
-            });
-        }
-    }
+fn by_pattern(patterns: &Patterns, mut counts: HashMap<Arc<str>, usize>) -> Vec<PatternCount> {
+    let found = patterns.meanings().iter().filter_map(|meaning| {
+        Some(PatternCount {
+            // A pattern of the site may share its name with a built-in one; they are counted together.
+            tasks: counts.remove(&meaning.name)?,
+            pattern: Arc::clone(&meaning.name),
+            meaning: Arc::clone(&meaning.meaning),
+            hint: Arc::clone(&meaning.hint),
+        })
+    });
+    let mut by_pattern: Vec<PatternCount> = found.collect();
     by_pattern.sort_by_key(|count| Reverse(count.tasks));
     by_pattern
 }

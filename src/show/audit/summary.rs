@@ -1,16 +1,123 @@
-//! Totals, counts per procedure, and the matrix of sessions and procedures. Pure.
+//! Totals, counts per procedure, and the matrix of sessions and procedures with the health of each session. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::health;
-use super::report::{Cell, Count, Matrix, MatrixRow, ProcedureCounts, StatusCounts, Totals};
+use serde::{Deserialize, Serialize};
+
+use super::Count;
+use crate::base::words::words;
 use crate::decide::manifest::{Decision, Due, Planned, Selection, Skip};
 use crate::model::bids::{Session, SessionLabel, SubjectLabel};
 use crate::model::job::JobId;
 use crate::model::procedure::{Procedure, ProcedureDag, ProcedureId, Scope};
-use crate::model::state::{Reason, TaskRow, TaskStatus};
+use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
 use crate::show::tables::{TaskState, decision_text, reason_of};
+
+/// Sums over the whole report.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    pub subjects: usize,
+    pub sessions: usize,
+    /// Tasks of all found sessions, the sum of `decisions`.
+    pub tasks: usize,
+    /// By decision word, in the order of [`TaskState`]; only words that occur.
+    pub decisions: Vec<Count>,
+    /// The rows of the state, orphans included.
+    pub rows: StatusCounts,
+}
+
+/// Rows of the state by status; `total` is the sum of the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct StatusCounts {
+    pub pending: usize,
+    pub running: usize,
+    pub complete: usize,
+    pub failed: usize,
+    pub total: usize,
+}
+
+/// The counts of one procedure.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ProcedureCounts {
+    pub name: Arc<str>,
+    /// `session` or `subject`. `None` for a removed procedure.
+    pub scope: Option<&'static str>,
+    /// The sum of `decisions`. A task of subject scope counts once.
+    pub tasks: usize,
+    pub decisions: Vec<Count>,
+    pub rows: StatusCounts,
+}
+
+words! {
+    /// The health of a session.
+    pub enum Band {
+        Good = "good",
+        Fair = "fair",
+        Poor = "poor",
+    }
+}
+
+/// The complete share of one session.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Health {
+    pub complete: usize,
+    /// Procedures that apply to the session, at least 1.
+    pub of: usize,
+    /// `complete / of`, 0 to 1.
+    pub share: f64,
+    pub band: Band,
+}
+
+/// Sessions by band. The four counts add up to all sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct HealthSummary {
+    pub good: usize,
+    pub fair: usize,
+    pub poor: usize,
+    /// Sessions without an applicable, selected procedure.
+    pub none: usize,
+    /// Mean share of the rated sessions.
+    pub mean: Option<f64>,
+}
+
+/// The matrix of sessions (rows) and procedures (columns).
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Matrix {
+    /// The columns, in order of priority.
+    pub procedures: Vec<Arc<str>>,
+    /// Sorted by subject and session.
+    pub sessions: Vec<MatrixRow>,
+}
+
+/// One session.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MatrixRow {
+    pub subject: Arc<str>,
+    /// Empty in a dataset without sessions.
+    pub session: Arc<str>,
+    pub health: Option<Health>,
+    /// One per column. A task of subject scope appears in each session of its subject. `None` if there is no
+    /// such task, or it was not selected.
+    pub cells: Vec<Option<Cell>>,
+}
+
+/// One task in a session's row.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Cell {
+    pub decision: TaskState,
+    /// Why it failed, or the state of its job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<JobId>,
+    /// A sentence about a task that is not complete and has no details.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<Arc<str>>,
+    /// Index in [`super::Report::tasks`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<usize>,
+}
 
 /// The selected part of the study.
 pub struct Selected<'a> {
@@ -57,25 +164,19 @@ impl<'a> Selected<'a> {
             tasks,
             rows: Vec::new(),
         };
-        selected.rows = rows.iter().filter(|row| selected.has(row)).collect();
+        selected.rows = rows.iter().filter(|row| selected.has(&row.key)).collect();
         selected
     }
 
-    /// True if a row (or an earlier attempt) belongs to the report.
-    pub fn has(&self, row: &TaskRow) -> bool {
-        self.has_task(&row.key.subject, &row.key.session, &row.key.procedure)
-    }
-
-    /// The same for a task by its names. `--session` does not exclude tasks of the whole subject.
-    pub fn has_task(&self, subject: &str, session: &str, procedure: &str) -> bool {
-        let of_subject = session.is_empty()
-            && self
-                .dag
-                .find(procedure)
-                .is_none_or(|id| self.dag.get(id).scope == Scope::Subject);
-        self.selection.contains_subject(subject)
-            && self.selection.contains_procedure(procedure)
-            && (of_subject || self.selection.contains_session(session))
+    /// True if a row or an earlier attempt of this task belongs to the report. `--session` does not exclude tasks of
+    /// the whole subject.
+    pub fn has(&self, task: &TaskKey) -> bool {
+        let id = self.dag.find(&task.procedure);
+        let of_subject = id.is_none_or(|id| self.dag.get(id).scope == Scope::Subject);
+        self.selection.contains_subject(&task.subject)
+            && self.selection.contains_procedure(&task.procedure)
+            && (of_subject && task.session.is_empty()
+                || self.selection.contains_session(&task.session))
     }
 }
 
@@ -148,7 +249,7 @@ pub fn matrix(
         MatrixRow {
             subject: session.subject.shared(),
             session: session.session.shared(),
-            health: health::rate(decisions),
+            health: rate(decisions),
             cells: found.iter().map(|task| task.map(cell)).collect(),
         }
     });
@@ -188,9 +289,7 @@ fn decisions<'a>(tasks: impl Iterator<Item = &'a Planned>) -> Vec<Count> {
     for task in tasks {
         *counts.entry(TaskState::of(&task.decision)).or_default() += 1;
     }
-    let counts = counts.into_iter();
-    let counts = counts.map(|(state, count)| Count::new(state.as_str(), count));
-    counts.collect()
+    Count::list(counts.iter().map(|(state, count)| (state.as_str(), *count)))
 }
 
 fn statuses<'a>(rows: impl Iterator<Item = &'a TaskRow> + Clone) -> StatusCounts {
@@ -201,6 +300,60 @@ fn statuses<'a>(rows: impl Iterator<Item = &'a TaskRow> + Clone) -> StatusCounts
         complete: count(TaskStatus::Complete),
         failed: count(TaskStatus::Failed),
         total: rows.clone().count(),
+    }
+}
+
+/// Rates a share with integers, so that 4 of 5 is exactly 0.8.
+pub fn band(complete: usize, of: usize) -> Band {
+    if complete * 5 >= of * 4 {
+        Band::Good
+    } else if complete * 5 >= of * 2 {
+        Band::Fair
+    } else {
+        Band::Poor
+    }
+}
+
+/// Rates the tasks of one session. Inapplicable tasks and tasks in flight do not count, because nothing is
+/// wrong with them. A session with a stuck task is never good. `None` if no task counts.
+pub fn rate<'a>(decisions: impl Iterator<Item = &'a Decision>) -> Option<Health> {
+    let (mut complete, mut of, mut has_stuck) = (0, 0, false);
+    for decision in decisions {
+        has_stuck |= TaskState::of(decision).is_stuck();
+        match decision {
+            Decision::Skip(
+                Skip::NotApplicable | Skip::NotSelected | Skip::Excluded | Skip::InFlight { .. },
+            ) => {}
+            Decision::Skip(Skip::Complete | Skip::Stale(_) | Skip::LateInput) => {
+                complete += 1;
+                of += 1;
+            }
+            _ => of += 1,
+        }
+    }
+    (of > 0).then(|| Health {
+        complete,
+        of,
+        share: complete as f64 / of as f64,
+        band: match band(complete, of) {
+            Band::Good if has_stuck => Band::Fair,
+            band => band,
+        },
+    })
+}
+
+/// Counts the sessions by band.
+pub fn health(sessions: impl Iterator<Item = Option<Health>>) -> HealthSummary {
+    let sessions: Vec<Option<Health>> = sessions.collect();
+    let rated = || sessions.iter().flatten();
+    let count = |band| rated().filter(|health| health.band == band).count();
+    let sum: f64 = rated().map(|health| health.share).sum();
+    HealthSummary {
+        good: count(Band::Good),
+        fair: count(Band::Fair),
+        poor: count(Band::Poor),
+        none: sessions.len() - rated().count(),
+        mean: rated().next().map(|_| sum / rated().count() as f64),
     }
 }
 

@@ -6,11 +6,19 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::read::GzDecoder;
 use serde_json::Value;
 
-use super::report::*;
+use super::attention::*;
+use super::details::*;
+use super::inputs::*;
+use super::logs::*;
+use super::summary::*;
+use super::{Count, FORMAT, Report, Study, UnreadableItem};
+use crate::gather::completion::explain::FindingState;
 use crate::model::job::{ExecutorKind, JobId};
 use crate::model::state::testing::at;
 use crate::model::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
+use crate::show::efficiency::{CpuUse, Efficiency, Percentiles, Usage, Verdict};
 use crate::show::graph::{Edge, Graph, Node};
+use crate::show::progress::{Backlog, Day, ProcedureProgress, Progress, Rate};
 use crate::show::tables::TaskState;
 
 /// A report of two sessions in which no part is empty.
@@ -46,7 +54,7 @@ pub fn report() -> Report {
             complete,
             of: 2,
             share: complete as f64 / 2.0,
-            band: super::health::band(complete, 2),
+            band: band(complete, 2),
         })
     };
     let row = |subject: &str, cells, complete| MatrixRow {
@@ -143,7 +151,7 @@ pub fn report() -> Report {
                 )
             },
         ],
-        health: super::health::summary([health(2), health(0)].into_iter()),
+        health: super::summary::health([health(2), health(0)].into_iter()),
         matrix: Matrix {
             procedures: vec!["bids".into(), "qsiprep".into()],
             sessions: vec![
@@ -165,13 +173,13 @@ pub fn report() -> Report {
             markers: vec![
                 MarkerResult {
                     marker: "anat/*_T1w.nii.gz".to_owned(),
-                    state: MarkerState::Found,
+                    state: FindingState::Found,
                     path: Some("/study/bids/sub-0002/ses-01/anat/x_T1w.nii.gz".to_owned()),
                     note: None,
                 },
                 MarkerResult {
                     marker: "func/*_bold.nii.gz".to_owned(),
-                    state: MarkerState::Missing,
+                    state: FindingState::Missing,
                     path: Some("/study/bids/sub-0002/ses-01".to_owned()),
                     note: None,
                 },

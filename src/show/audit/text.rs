@@ -1,31 +1,24 @@
-//! The report as plain text for the terminal, as Markdown, and as an e-mail. Pure.
+//! The report as plain text for the terminal and e-mails, and as Markdown. Pure.
 //!
-//! Both show the lists of [`sections`]. Long lists are truncated; only the JSON format is complete.
+//! Both show the lists of [`super::sections`]. Long lists are truncated; only the JSON format is complete.
 
-pub(super) mod sections;
+use std::borrow::Cow;
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Row, Table, TableStyle};
-use maud::{DOCTYPE, html};
-
-use super::report::Report;
+use super::Report;
+use super::sections::{Kind, LISTS, List, counts, head};
 use crate::base::printable::printable;
 use crate::base::text::capital;
+use crate::show::layout::{Column, Layout, render_columns};
 use crate::show::tables::TaskState;
-use sections::{Kind, LISTS, List, counts, head};
 
 /// Rows that are shown per list.
 const ROWS: usize = 20;
 const MARKDOWN_ROWS: usize = 50;
 
-/// Spaces between two columns.
-const GAP: u16 = 2;
-
 /// The lists that are not empty.
 fn lists(report: &Report) -> impl Iterator<Item = List> {
-    LISTS
-        .iter()
-        .map(move |list| list(report))
-        .filter(|list| !list.is_empty())
+    let lists = LISTS.iter().map(move |list| list(report));
+    lists.filter(|list| !list.is_empty())
 }
 
 /// Renders plain text, wrapped to the terminal's `width` if there is one.
@@ -33,10 +26,24 @@ pub fn table(report: &Report, width: Option<u16>) -> String {
     let (title, lines) = head(report);
     let mut out = vec![clean(&title)];
     out.extend(lines.iter().map(|line| clean(line)));
+    let layout = Layout {
+        width,
+        ..Layout::default()
+    };
     for list in lists(report) {
         out.push(format!("\n{}", clean(&list.title).to_uppercase()));
         if !list.rows.is_empty() {
-            out.extend(aligned(&list, width));
+            let columns = list.columns.iter().enumerate();
+            let columns = columns.map(|(at, (name, kind))| {
+                let cells = list.rows.iter().take(ROWS).filter_map(|row| row.get(at));
+                Column {
+                    name,
+                    is_number: *kind == Kind::Number,
+                    cells: cells.map(|cell| Cow::Owned(clean(cell))).collect(),
+                }
+            });
+            let table = render_columns(&columns.collect::<Vec<_>>(), layout);
+            out.push(table.trim_end().to_owned());
         }
         if let Some(more) = list.rows.len().checked_sub(ROWS + 1) {
             out.push(format!("... and {} more (all in --format json)", more + 1));
@@ -56,11 +63,9 @@ pub fn markdown(report: &Report) -> String {
     for list in lists(report) {
         out.push_str(&format!("\n## {}\n\n", escaped(&capital(&list.title))));
         if !list.rows.is_empty() {
-            let (titles, rules): (Vec<String>, Vec<String>) = list
-                .columns
-                .iter()
-                .map(|(title, kind)| (escaped(title), rule(*kind).to_owned()))
-                .unzip();
+            let columns = || list.columns.iter();
+            let titles = columns().map(|(title, _)| escaped(title)).collect();
+            let rules = columns().map(|(_, kind)| rule(*kind).to_owned()).collect();
             out.push_str(&(line(titles) + &line(rules)));
         }
         for row in list.rows.iter().take(MARKDOWN_ROWS) {
@@ -73,35 +78,6 @@ pub fn markdown(report: &Report) -> String {
         out.extend(notes.map(|note| format!("\n{}\n", escaped(note))));
     }
     out
-}
-
-/// The lines of a table with its header.
-fn aligned(list: &List, width: Option<u16>) -> Vec<String> {
-    let mut table = Table::new();
-    table.force_no_tty().load_style(TableStyle::new());
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    if let Some(width) = width {
-        table.set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_width(width.max(1));
-    }
-    let cell = |text: &str, kind: Kind| {
-        Cell::new(clean(text)).set_alignment(match kind {
-            Kind::Number => CellAlignment::Right,
-            _ => CellAlignment::Left,
-        })
-    };
-    let columns = list.columns.iter();
-    table.set_header(columns.map(|(title, kind)| cell(title, *kind)));
-    for row in list.rows.iter().take(ROWS) {
-        let cells = row.iter().zip(&list.columns);
-        table.add_row(Row::from(cells.map(|(text, (_, kind))| cell(text, *kind))));
-    }
-    let last = list.columns.len().saturating_sub(1);
-    for (at, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, if at == last { 0 } else { GAP }));
-    }
-    let lines = table.lines();
-    lines.map(|line| line.trim_end().to_owned()).collect()
 }
 
 /// Escapes control characters. An empty text becomes `-`, so that no field is empty.
@@ -144,18 +120,6 @@ pub fn subject(report: &Report) -> String {
     ))
 }
 
-/// The text as preformatted HTML, which keeps its columns. Mail programs remove scripts and style sheets.
-pub fn mail_html(report: &Report) -> String {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head { meta charset="utf-8"; title { "Audit" } }
-            body { pre { (table(report, None)) } }
-        }
-    };
-    page.into_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,11 +137,12 @@ mod tests {
     #[test]
     fn each_text_format() {
         let mut report = crate::show::audit::testing::report();
-        let mut before = crate::show::audit::trend::Snapshot::from_report(&report).unwrap();
+        let mut before =
+            crate::show::audit::trend::Snapshot::read(&report.to_json().unwrap()).unwrap();
         before.study.created_at -= chrono::Duration::days(1);
         report.totals.decisions[2].count += 1;
         report.totals.tasks += 1;
-        let now = crate::show::audit::trend::Snapshot::from_report(&report).unwrap();
+        let now = crate::show::audit::trend::Snapshot::read(&report.to_json().unwrap()).unwrap();
         report.trend = Some(crate::show::audit::trend::trend(&before, "x", &now));
         insta::assert_snapshot!("table", table(&report, None));
         insta::assert_snapshot!("table_100", table(&report, Some(100)));
@@ -223,20 +188,6 @@ mod tests {
         let tables = text.lines().filter(|line| line.contains("  "));
         for line in tables {
             assert!(line.chars().count() <= 90, "{line}");
-        }
-    }
-
-    #[test]
-    fn data_never_becomes_markup() {
-        let mut report = crate::show::audit::testing::report();
-        report.study.project = "<script>alert(1)</script> & \"co\"\n".to_owned();
-        let html = mail_html(&report);
-        assert!(!html.contains("<script"), "{html}");
-        assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt; &amp; &quot;co&quot;"));
-        for tag in ["table", "tr", "td", "th", "h1", "h2", "div", "body", "html"] {
-            let open = html.matches(&format!("<{tag} ")).count()
-                + html.matches(&format!("<{tag}>")).count();
-            assert_eq!(open, html.matches(&format!("</{tag}>")).count(), "{tag}");
         }
     }
 

@@ -1,13 +1,59 @@
-//! The comparison with an earlier report. Pure.
+//! The comparison with an earlier report, and saved reports: `audit_YYYYMMDD_HHMMSS.json` (UTC) below
+//! `audit.report_dir`.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "lists the directory of earlier reports"
+)]
 
-use chrono::{DateTime, Utc};
-use serde::Deserialize;
+use std::io::{self, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use chrono::{DateTime, NaiveDateTime, Utc};
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::report::{
-    Count, FORMAT, FigureTrend, HealthSummary, ProcedureTrend, Report, Totals, Trend, count_of,
-};
+use super::summary::{HealthSummary, Totals};
+use super::{Count, FORMAT, UnreadableItem, count_of, time};
+use crate::base::durable;
+use crate::base::regular::error_text;
+
+/// Comparison with an earlier report of the same selection.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Trend {
+    /// The earlier report's file and time.
+    pub file: String,
+    #[serde(serialize_with = "time")]
+    pub created_at: DateTime<Utc>,
+    /// Sums of the whole study.
+    #[serde(rename = "matters")]
+    pub figures: Vec<FigureTrend>,
+    pub procedures: Vec<ProcedureTrend>,
+    /// True if any `bad` figure has grown.
+    pub worse: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct FigureTrend {
+    /// `sessions`, `complete`, `failed`, `poor`, ...
+    #[serde(rename = "matter")]
+    pub name: &'static str,
+    pub before: usize,
+    pub now: usize,
+    /// True if less is better.
+    pub bad: bool,
+}
+
+/// Task counts by decision. A procedure that is missing in one of the reports counts 0 there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ProcedureTrend {
+    pub procedure: Arc<str>,
+    pub complete_before: usize,
+    pub complete_now: usize,
+    pub failed_before: usize,
+    pub failed_now: usize,
+}
 
 /// The compared part of a report, current or saved. Everything else is ignored.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -72,10 +118,6 @@ pub fn trend(before: &Snapshot, file: &str, now: &Snapshot) -> Trend {
 }
 
 impl Snapshot {
-    pub fn from_report(report: &Report) -> Option<Self> {
-        Self::read(&report.to_json().ok()?)
-    }
-
     /// Reads a saved report. `None` if it has another format (the Python program used the same file names).
     pub fn read(json: &[u8]) -> Option<Self> {
         let saved: Self = serde_json::from_slice(json).ok()?;
@@ -112,9 +154,93 @@ fn listed<'a>(part: &'a Value, name: &str) -> &'a [Value] {
     list.map_or(&[], Vec::as_slice)
 }
 
+const NAME: &str = "audit_%Y%m%d_%H%M%S.json";
+
+/// Earlier reports that are tried for the comparison.
+const TRIES: usize = 50;
+
+/// The newest report of the same selection from an earlier day, with its path, and the unreadable files.
+/// Reports of other formats are ignored.
+pub fn earlier(
+    dir: &Path,
+    selection: Option<&str>,
+    now: DateTime<Utc>,
+) -> (Option<(PathBuf, Snapshot)>, Vec<UnreadableItem>) {
+    let mut unreadable = Vec::new();
+    let mut add_unreadable = |path: &Path, error: &io::Error| {
+        unreadable.push(UnreadableItem::new("reports", path, error_text(error)));
+    };
+    let mut reports = list(dir).unwrap_or_else(|error| {
+        if error.kind() != ErrorKind::NotFound {
+            add_unreadable(dir, &error);
+        }
+        Vec::new()
+    });
+    reports.retain(|(time, _)| time.date() < now.date_naive());
+    reports.sort();
+    for (_, path) in reports.into_iter().rev().take(TRIES) {
+        match std::fs::read(&path) {
+            Ok(bytes) => {
+                let snapshot = Snapshot::read(&bytes);
+                let fits = snapshot.filter(|s| s.study.selection.as_deref() == selection);
+                if let Some(snapshot) = fits {
+                    return (Some((path, snapshot)), unreadable);
+                }
+            }
+            Err(error) => add_unreadable(&path, &error),
+        }
+    }
+    (None, unreadable)
+}
+
+fn list(dir: &Path) -> io::Result<Vec<(NaiveDateTime, PathBuf)>> {
+    let entries = std::fs::read_dir(dir)?.collect::<io::Result<Vec<_>>>()?;
+    let reports = entries.iter().filter_map(|entry| {
+        let name = entry.file_name();
+        let time = NaiveDateTime::parse_from_str(name.to_str()?, NAME).ok()?;
+        Some((time, entry.path()))
+    });
+    Ok(reports.collect())
+}
+
+/// Saves a report in JSON under its time. Replaces an earlier one of the same second.
+pub fn save(dir: &Path, at: DateTime<Utc>, json: &[u8]) -> Result<PathBuf, (PathBuf, io::Error)> {
+    std::fs::create_dir_all(dir).map_err(|error| (dir.to_owned(), error))?;
+    let path = dir.join(at.format(NAME).to_string());
+    replace(&path, json)?;
+    Ok(path)
+}
+
+/// Texts that identify an earlier report: the title of a text or page, or the first key of JSON.
+const MARKS: [&str; 2] = ["Audit of ", "{\"format\":"];
+
+/// Replaces a file atomically. A link stays a link, and a device or pipe (/dev/stdout) is written to.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), (PathBuf, io::Error)> {
+    let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let write = || match std::fs::metadata(&target) {
+        Ok(metadata) if !metadata.is_file() => {
+            let mut options = std::fs::File::options();
+            options.write(true).open(&target)?.write_all(bytes)
+        }
+        _ => {
+            // A misspelt directory is not made.
+            let dir = target.parent().filter(|dir| !dir.as_os_str().is_empty());
+            std::fs::metadata(dir.unwrap_or(Path::new(".")))?;
+            let [text, json] = MARKS;
+            let is_json = durable::refuse_foreign(&target, json).is_ok();
+            let mark = if is_json { json } else { text };
+            Ok(durable::overwrite(&target, bytes, mark)?)
+        }
+    };
+    write().map_err(|error| (path.to_owned(), error))
+}
+
 #[cfg(test)]
 mod tests {
+    use chrono::Duration;
+
     use super::*;
+    use crate::show::audit::Report;
     use crate::show::audit::testing::report;
 
     #[test]
@@ -134,7 +260,7 @@ mod tests {
 
     #[test]
     fn growth_of_a_bad_figure_is_worse() {
-        let snapshot = |report: &Report| Snapshot::from_report(report).unwrap();
+        let snapshot = |report: &Report| Snapshot::read(&report.to_json().unwrap()).unwrap();
         let now = report();
         let mut before = now.clone();
         let same = trend(&snapshot(&before), "f", &snapshot(&now));
@@ -155,5 +281,68 @@ mod tests {
         assert_eq!(found.procedures[0].complete_before, 0);
         let lost = trend(&snapshot(&now), "f", &snapshot(&before));
         assert_eq!(lost.procedures.len(), now.procedures.len());
+    }
+
+    #[test]
+    fn the_newest_report_of_an_earlier_day_and_the_same_selection_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let now = report().study.created_at + Duration::days(9);
+        let save_at = |days: i64, selection: Option<&str>| {
+            let mut report = report();
+            report.study.created_at = now - Duration::days(days);
+            report.study.selection = selection.map(str::to_owned);
+            save(
+                dir.path(),
+                report.study.created_at,
+                &report.to_json().unwrap(),
+            )
+            .unwrap()
+        };
+        assert_eq!(earlier(dir.path(), None, now).0, None);
+        save_at(0, None);
+        assert_eq!(
+            earlier(dir.path(), None, now).0,
+            None,
+            "today does not count"
+        );
+        save_at(5, None);
+        let newest = save_at(3, None);
+        save_at(2, Some("--subject x"));
+        let other = "audit_20260101_000000.json.tmp";
+        std::fs::write(dir.path().join(other), "x").unwrap();
+        // The Python program used the same file names.
+        let python = (now - Duration::days(1)).format(NAME).to_string();
+        std::fs::write(dir.path().join(python), r#"{"timestamp": "x"}"#).unwrap();
+        let (found, unreadable) = earlier(dir.path(), None, now);
+        assert_eq!(found.map(|(path, _)| path), Some(newest));
+        assert_eq!(unreadable, []);
+        let (found, _) = earlier(dir.path(), Some("--subject x"), now);
+        assert!(found.is_some());
+        assert_eq!(
+            earlier(&dir.path().join("none"), None, now),
+            (None, Vec::new())
+        );
+    }
+
+    #[test]
+    fn a_file_is_replaced_atomically_and_keeps_its_mode_and_link() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("real.json");
+        let link = dir.path().join("link.json");
+        std::fs::write(&file, "Audit of x").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink("real.json", &link).unwrap();
+        replace(&link, b"new").unwrap();
+        assert_eq!(std::fs::read(&file).unwrap(), b"new");
+        assert!(link.symlink_metadata().unwrap().is_symlink());
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(dir.path().read_dir().unwrap().count(), 2, "nothing is left");
+        std::fs::write(&file, "my thesis").unwrap();
+        replace(&link, b"new").unwrap_err();
+        assert_eq!(std::fs::read(&file).unwrap(), b"my thesis");
+        let (path, _) = replace(&dir.path().join("none/x"), b"").unwrap_err();
+        assert!(path.ends_with("none/x"));
+        replace(Path::new("/dev/null"), b"x").unwrap();
     }
 }

@@ -1,47 +1,37 @@
-//! The events that a digest reports. Each has a name, so that it is reported only once. Pure.
+//! The events that a digest reports, and its text. Each event has a name, so that it is reported only once. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sha2::{Digest as _, Sha256};
 
-use super::{Invocation, Memory};
+use super::{Invocation, Study};
 use crate::base::exit::Exit;
 use crate::base::hex::hex_of_first;
+use crate::base::shell::quote;
 use crate::base::sys::local_time;
-use crate::base::text::{maybe, plural};
+use crate::base::text::{capital, maybe, plural};
 use crate::decide::manifest::retry;
 use crate::decide::safety;
-use crate::model::config::Config;
-use crate::model::config::notify::Occasion;
-use crate::model::state::{Reason, State, TaskRow, TaskStatus};
+use crate::model::config::{Config, Occasion};
+use crate::model::state::{Reason, TaskRow, TaskStatus};
+use crate::show::mail::Message;
 use crate::show::tables::failure_text;
-use crate::store::control::{Control, PauseCause};
+use crate::store::control::PauseCause;
 
-/// One problem that somebody should know about.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One problem that somebody should know about. The worst is first in order.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Event {
     pub occasion: Occasion,
-    /// Stays the same while the problem lasts.
-    pub name: String,
     /// Empty if it concerns no single procedure.
     pub procedure: String,
-    /// The row's reason, or empty.
-    pub reason: &'static str,
     /// One line.
     pub text: String,
-}
-
-/// The sources of events.
-#[derive(Debug, Clone, Copy)]
-pub struct Situation<'a> {
-    pub config: &'a Config,
-    /// `None` if it could not be read.
-    pub state: Option<&'a State>,
-    pub control: Option<&'a Control>,
-    pub call: &'a Invocation,
-    /// Already includes this invocation.
-    pub memory: &'a Memory,
+    /// Stays the same while the problem lasts.
+    pub name: String,
+    /// For a task, the reason of its row.
+    pub reason: Option<&'static str>,
 }
 
 /// Consecutive invocations without an answer from Slurm that make an event.
@@ -52,164 +42,129 @@ const LOCKED_RUNS: u32 = 4;
 const LONG_DOUBT: TimeDelta = TimeDelta::hours(1);
 
 /// All events, the worst first.
-pub fn events(situation: &Situation<'_>) -> Vec<Event> {
-    let mut list = Vec::new();
-    add_invocation_events(situation, &mut list);
-    if situation.call.exit != Exit::Locked {
-        add_state_events(situation, &mut list);
+pub fn events(study: &Study<'_>, call: &Invocation) -> Vec<Event> {
+    let mut list: Vec<Event> = result(study, call).into_iter().collect();
+    let refused = call.figures.iter().flat_map(|figures| &figures.refused);
+    list.extend(refused.map(|(cause, count)| {
+        let text = format!("{}: {cause}", plural(*count, "task"));
+        event(Occasion::Refused, &short(&without_numbers(cause)), text)
+    }));
+    list.extend(safety_stop(study, call));
+    if call.exit != Exit::Locked {
+        list.extend(pauses(study));
+        if let Some(state) = study.state {
+            let owner = state.meta.owner_uid;
+            let rows = state.rows().iter();
+            list.extend(rows.filter_map(|row| row_event(study.config, owner, row, call.ended_at)));
+        }
     }
-    list.sort_by(|a, b| {
-        let order = a.occasion.cmp(&b.occasion);
-        order.then_with(|| (&a.procedure, &a.text).cmp(&(&b.procedure, &b.text)))
-    });
+    list.sort();
     list
 }
 
 /// Names of events that still hold: those in the list, and earlier ones that this invocation could not check.
 pub fn ongoing<'a>(
-    situation: &Situation<'_>,
+    study: &Study<'_>,
+    call: &Invocation,
     list: impl IntoIterator<Item = &'a Event>,
     reported: &BTreeSet<String>,
 ) -> BTreeSet<String> {
-    let kept = reported.iter().filter(|name| !is_checked(situation, name));
-    list.into_iter()
-        .map(|event| &event.name)
-        .chain(kept)
-        .cloned()
-        .collect()
+    let kept = reported
+        .iter()
+        .filter(|name| !is_checked(study, call, name));
+    let names = list.into_iter().map(|event| &event.name);
+    names.chain(kept).cloned().collect()
 }
 
 /// True if this invocation would have found an event of this name if it still held.
-fn is_checked(situation: &Situation<'_>, name: &str) -> bool {
-    let call = situation.call;
+fn is_checked(study: &Study<'_>, call: &Invocation, name: &str) -> bool {
     if call.exit == Exit::Locked {
         return false;
     }
     let word = name.split(':').next().unwrap_or_default();
     match word.parse().ok() {
         Some(Occasion::Error) => name.starts_with(&format!("error:{}:", call.command)),
-        Some(Occasion::Unreachable) => true,
-        Some(Occasion::Paused) => situation.control.is_some(),
+        Some(Occasion::Paused) => study.control.is_some(),
         Some(Occasion::Refused) => call.figures.as_ref().is_some_and(|figures| figures.whole),
+        // Without a word, it is from another version of this program.
+        Some(Occasion::Unreachable) | None => true,
         Some(
             Occasion::SafetyStop
             | Occasion::Failed
             | Occasion::Lost
             | Occasion::Held
             | Occasion::InDoubt,
-        ) => situation.state.is_some(),
-        // From another version of this program.
-        None => true,
+        ) => study.state.is_some(),
     }
 }
 
-fn add_invocation_events(situation: &Situation<'_>, list: &mut Vec<Event>) {
-    let call = situation.call;
-    let error_or = |default: &str| call.error.clone().unwrap_or_else(|| default.to_owned());
-    match call.exit {
-        Exit::Done => {}
-        Exit::Locked => {
-            if situation.memory.locked_in_a_row >= LOCKED_RUNS {
-                let text = format!(
-                    "{} consecutive runs could not start: {}",
-                    situation.memory.locked_in_a_row,
-                    error_or("another invocation holds the lock")
-                );
-                let name = format!("{}:locked", call.command);
-                list.push(event(Occasion::Error, name, text));
-            }
+/// The event of the invocation's own result.
+fn result(study: &Study<'_>, call: &Invocation) -> Option<Event> {
+    let (locked, silent) = (
+        study.memory.locked_in_a_row,
+        study.memory.unreachable_in_a_row,
+    );
+    let (command, code) = (call.command, call.exit.code());
+    let error = call.error.clone();
+    let error =
+        error.unwrap_or_else(|| format!("'{command}' ended with exit code {code}; see its output"));
+    Some(match call.exit {
+        Exit::Locked if locked >= LOCKED_RUNS => {
+            let text = format!("{locked} consecutive runs could not start: {error}");
+            event(Occasion::Error, &format!("{command}:locked"), text)
         }
-        Exit::Unreachable => {
-            let count = situation.memory.unreachable_in_a_row;
-            if count >= UNREACHABLE_CALLS {
-                let text = format!(
-                    "Slurm did not respond in {count} consecutive invocations: {}",
-                    error_or("its queue or accounting does not respond")
-                );
-                list.push(event(Occasion::Unreachable, "slurm".to_owned(), text));
-            }
+        Exit::Unreachable if silent >= UNREACHABLE_CALLS => {
+            let text =
+                format!("Slurm did not respond in {silent} consecutive invocations: {error}");
+            event(Occasion::Unreachable, "slurm", text)
         }
-        // `add_safety_stop` adds this event.
-        Exit::Safety => {}
-        Exit::Refused if call.error.is_none() => {}
+        // `safety_stop` adds the event of a safety stop.
+        Exit::Done | Exit::Locked | Exit::Unreachable | Exit::Safety => return None,
+        Exit::Refused if call.error.is_none() => return None,
         exit => {
-            let text = error_or(&format!(
-                "'{}' ended with exit code {}; see its output",
-                call.command,
-                exit.code()
-            ));
             let occasion = match exit {
                 Exit::Refused => Occasion::Refused,
                 _ => Occasion::Error,
             };
-            let name = format!("{}:{}", call.command, short(&without_numbers(&text)));
-            list.push(event(occasion, name, text));
+            let name = format!("{command}:{}", short(&without_numbers(&error)));
+            event(occasion, &name, error)
         }
-    }
-    for (cause, count) in call.figures.iter().flat_map(|figures| &figures.refused) {
-        let tasks = plural(*count, "task");
-        list.push(event(
-            Occasion::Refused,
-            short(&without_numbers(cause)),
-            format!("{tasks}: {cause}"),
-        ));
-    }
-    add_safety_stop(situation, list);
+    })
 }
 
-fn add_safety_stop(situation: &Situation<'_>, list: &mut Vec<Event>) {
-    let is_now = situation.call.exit == Exit::Safety;
-    let mut names = match situation.state {
-        Some(state) => safety::stopped_by(&state.meta.baselines),
-        None => Vec::new(),
-    };
+fn safety_stop(study: &Study<'_>, call: &Invocation) -> Option<Event> {
+    let is_now = call.exit == Exit::Safety;
+    let state = study.state.iter();
+    let mut names: Vec<String> = state
+        .flat_map(|state| safety::stopped_by(&state.meta.baselines))
+        .collect();
     if names.is_empty() && is_now {
         // On a full disk, the stop could not be recorded in the state.
         names.push("data".to_owned());
     }
-    if names.is_empty() {
-        return;
-    }
-    let text = match &situation.call.error {
-        Some(error) if is_now => error.clone(),
-        _ => format!(
-            "the last run submitted nothing because of {}",
-            names.join(", ")
-        ),
-    };
     let name = short(&names.join("\n"));
-    list.push(event(Occasion::SafetyStop, name, text));
+    let what = names.join(", ");
+    let text = call.error.clone().filter(|_| is_now);
+    let text = text.unwrap_or_else(|| format!("the last run submitted nothing because of {what}"));
+    (!names.is_empty()).then(|| event(Occasion::SafetyStop, &name, text))
 }
 
-fn add_state_events(situation: &Situation<'_>, list: &mut Vec<Event>) {
-    for (procedure, pause) in situation
-        .control
-        .iter()
-        .flat_map(|control| control.pauses())
-    {
+/// Pauses by the circuit breaker. A pause by a user needs no notification.
+fn pauses(study: &Study<'_>) -> impl Iterator<Item = Event> {
+    let pauses = study.control.iter().flat_map(|control| control.pauses());
+    pauses.filter_map(|(procedure, pause)| {
         let (Some(procedure), PauseCause::Failures { count }) = (procedure, &pause.cause) else {
-            // A pause by a user needs no notification.
-            continue;
+            return None;
         };
         let name = format!("{procedure}:{}", pause.since.timestamp());
         let since = local_time(pause.since);
         let text =
             format!("{procedure} has been paused since {since}: {count} consecutive jobs failed");
-        list.push(Event {
+        Some(Event {
             procedure: procedure.to_string(),
-            ..event(Occasion::Paused, name, text)
-        });
-    }
-    let Some(state) = situation.state else {
-        return;
-    };
-    let now = situation.call.ended_at;
-    list.extend(
-        state
-            .rows()
-            .iter()
-            .filter_map(|row| row_event(situation.config, state.meta.owner_uid, row, now)),
-    );
+            ..event(Occasion::Paused, &name, text)
+        })
+    })
 }
 
 fn row_event(
@@ -224,17 +179,18 @@ fn row_event(
         if by_owner || is_retried(config, owner, row, now) {
             return None;
         }
+        let occasion = match row.reason {
+            Some(Reason::Lost) => Occasion::Lost,
+            _ => Occasion::Failed,
+        };
         let text = failure_text(row).unwrap_or_else(|| "failed".to_owned());
-        match row.reason {
-            Some(Reason::Lost) => (Occasion::Lost, text),
-            _ => (Occasion::Failed, text),
-        }
+        (occasion, text)
     } else if row.reason == Some(Reason::Held) && row.is_in_flight() {
-        let text = "its job is held and will not start automatically".to_owned();
-        (Occasion::Held, text)
+        let text = "its job is held and will not start automatically";
+        (Occasion::Held, text.to_owned())
     } else if row.is_in_doubt() && row.submitted_at.is_some_and(|at| at < now - LONG_DOUBT) {
-        let text = "it is not known whether Slurm accepted its job".to_owned();
-        (Occasion::InDoubt, text)
+        let text = "it is not known whether Slurm accepted its job";
+        (Occasion::InDoubt, text.to_owned())
     } else {
         return None;
     };
@@ -246,14 +202,11 @@ fn row_event(
     };
     let job = maybe(" (job ", row.job_id.as_ref(), ")");
     let name = short(&format!("{:?} {attempt}", row.key));
+    let text = format!("{}: {text}{job}", row.key.labels_text());
     Some(Event {
         procedure: row.key.procedure.to_string(),
-        reason: row.reason.map_or("", Reason::as_str),
-        ..event(
-            occasion,
-            name,
-            format!("{}: {text}{job}", row.key.labels_text()),
-        )
+        reason: Some(row.reason_word()),
+        ..event(occasion, &name, text)
     })
 }
 
@@ -266,12 +219,12 @@ pub fn is_retried(config: &Config, owner: Option<u32>, row: &TaskRow, now: DateT
 }
 
 /// An event of the whole study.
-fn event(occasion: Occasion, name: String, text: String) -> Event {
+fn event(occasion: Occasion, name: &str, text: String) -> Event {
     Event {
         occasion,
         name: format!("{occasion}:{name}"),
         procedure: String::new(),
-        reason: "",
+        reason: None,
         text,
     }
 }
@@ -283,6 +236,126 @@ fn without_numbers(text: &str) -> String {
 
 fn short(text: &str) -> String {
     hex_of_first(8, &Sha256::digest(text.as_bytes()))
+}
+
+/// Lines shown per procedure; the rest is counted.
+const SHOWN: usize = 5;
+
+/// Reports the `fresh` events, and the number of `ongoing` ones, which were reported before and still hold.
+pub fn message(study: &Study<'_>, call: &Invocation, fresh: &[&Event], ongoing: usize) -> Message {
+    let (config, state_file) = (study.config.file.as_deref(), &study.config.state_file);
+    let of_occasions = || fresh.chunk_by(|a, b| a.occasion == b.occasion);
+    let headings: Vec<String> = of_occasions().map(heading).collect();
+    let subject = format!(
+        "[snbb-scheduler] {}: {}",
+        config.unwrap_or(state_file).display(),
+        headings.join(", ")
+    );
+    let mut lines = vec![
+        format!(
+            "snbb-scheduler {} on {}, {}, exit code {}",
+            call.command,
+            call.host,
+            local_time(call.ended_at),
+            call.exit.code()
+        ),
+        match config {
+            Some(file) => format!("configuration: {}", file.display()),
+            None => format!("state: {}", state_file.display()),
+        },
+    ];
+    for (events, heading) in of_occasions().zip(headings) {
+        lines.push(format!("\n{}", capital(&heading)));
+        for group in events.chunk_by(|a, b| a.procedure == b.procedure) {
+            add_group(&mut lines, group);
+        }
+    }
+    if let Some(hint) = &call.hint {
+        lines.push(format!("\nhint: {}", one_line(hint)));
+    }
+    if ongoing > 0 {
+        lines.push(format!("\nReported before and unchanged: {ongoing}"));
+    }
+    if let Some(state) = study.state {
+        let counts = TaskStatus::ALL.map(|status| format!("{} {status}", state.count(status)));
+        lines.push(format!("\nTasks on record: {}", counts.join(", ")));
+    }
+    lines.push(String::new());
+    lines.extend(remedies(config, fresh));
+    Message {
+        subject: one_line(&subject),
+        text: lines.join("\n") + "\n",
+    }
+}
+
+/// Adds the events of one procedure.
+fn add_group(lines: &mut Vec<String>, group: &[&Event]) {
+    let mut indent = "  ";
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for event in group {
+        if let Some(reason) = event.reason {
+            *reasons.entry(reason).or_default() += 1;
+        }
+    }
+    if let Some(first) = group.first()
+        && !reasons.is_empty()
+    {
+        let reasons = reasons.iter().map(|(reason, n)| format!("{n} {reason}"));
+        let why = reasons.collect::<Vec<_>>().join(", ");
+        let procedure = one_line(&first.procedure);
+        lines.push(format!("  {procedure}: {} ({why})", group.len()));
+        indent = "    ";
+    }
+    let shown = group.iter().take(SHOWN);
+    lines.extend(shown.map(|event| format!("{indent}{}", one_line(&event.text))));
+    if let more @ 1.. = group.len().saturating_sub(SHOWN) {
+        lines.push(format!("{indent}and {more} more"));
+    }
+}
+
+/// The heading of events of the same occasion.
+fn heading(events: &[&Event]) -> String {
+    let (word, what) = match events.first().map(|event| event.occasion) {
+        Some(Occasion::Error) | None => return "the scheduler could not run".to_owned(),
+        Some(Occasion::Unreachable) => return "Slurm is not responding".to_owned(),
+        Some(Occasion::SafetyStop) => return "safety stop, nothing submitted".to_owned(),
+        Some(Occasion::Refused) => return "submissions refused".to_owned(),
+        Some(Occasion::Paused) => ("procedure", "paused"),
+        Some(Occasion::Failed) => ("task", "failed"),
+        Some(Occasion::Lost) => ("task", "lost"),
+        Some(Occasion::Held) => ("job", "held"),
+        Some(Occasion::InDoubt) => ("submission", "in doubt"),
+    };
+    format!("{} {what}", plural(events.len(), word))
+}
+
+/// The commands that help with the new events.
+fn remedies(config: Option<&Path>, fresh: &[&Event]) -> Vec<String> {
+    let config = config.map(|file| quote(&file.to_string_lossy()));
+    let program = format!("snbb-scheduler{}", maybe(" --config ", config, ""));
+    let commands = fresh.iter().flat_map(|event| match event.occasion {
+        Occasion::Failed | Occasion::Lost => {
+            &["status --failed", "retry      # once the cause is fixed"][..]
+        }
+        Occasion::Paused => &["resume --procedure NAME      # once the cause is fixed"],
+        Occasion::Held | Occasion::InDoubt => &["status --status pending"],
+        Occasion::SafetyStop | Occasion::Refused => &["run --dry-run"],
+        Occasion::Error => &["state verify"],
+        Occasion::Unreachable => &[],
+    });
+    let mut lines: Vec<String> = Vec::new();
+    for command in commands {
+        let line = format!("{program} {command}");
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+/// Texts come from servers and programs; a line of theirs must not look like one of ours.
+fn one_line(text: &str) -> String {
+    text.replace(char::is_control, " ")
 }
 
 #[cfg(test)]

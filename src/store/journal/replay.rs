@@ -81,7 +81,7 @@ fn settle(
         if has_later_row || is_later(row, &intent.row()) {
             // The attempts file usually has its job, but not if two processes wrote to the journal at once.
             if sent.job.is_some() {
-                state.add_overtaken(new_row(intent, sent, None));
+                state.overtaken.push(new_row(intent, sent, None));
             }
             return None;
         }

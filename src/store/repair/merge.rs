@@ -48,7 +48,7 @@ impl Merge {
         let mut merge = Self {
             out: Rebuilt {
                 before: state.clone(),
-                notes: state.warnings().to_vec(),
+                notes: state.warnings.clone(),
                 state,
                 base,
                 origins: BTreeMap::new(),
@@ -76,7 +76,7 @@ impl Merge {
         // The replay ignores jobs whose task has a later attempt: they are earlier attempts.
         let mut alone = State::default();
         journal::replay(entries, &mut alone);
-        let earlier = alone.superseded().iter().chain(alone.overtaken());
+        let earlier = alone.superseded().iter().chain(&alone.overtaken);
         for row in earlier.chain(alone.rows()) {
             let current = self.out.state.get(&row.key);
             if !current.is_some_and(|current| is_same(current, row)) {
@@ -255,9 +255,7 @@ fn state_of(contents: Option<&Contents>) -> State {
         return State::default();
     };
     let mut state = State::from_rows(contents.rows, contents.other_columns, contents.meta);
-    for warning in contents.warnings {
-        state.add_warning(warning);
-    }
+    state.warnings.extend(contents.warnings);
     state
 }
 

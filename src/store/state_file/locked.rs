@@ -191,7 +191,7 @@ impl LockedStore {
         meta.path = paths.real_path();
         meta.note_saver(&sys::host_name(), sys::now());
         let rows: Vec<&TaskRow> = state.rows().iter().collect();
-        let (bytes, identity) = encode(&paths.state, &rows, state.other_columns(), &meta)?;
+        let (bytes, identity) = encode(&paths.state, &rows, state.other_columns.as_ref(), &meta)?;
         self.lock.check()?;
         if let Some(backup) = backup {
             durable::refuse_foreign(backup, "PAR1").map_err(StateError::io("replace", backup))?;
@@ -226,7 +226,7 @@ impl LockedStore {
 /// Adds the superseded rows of a state. Replaces an attempt that is already there, because a save was
 /// interrupted after this file.
 fn save_attempts(store: &Store, state: &State) -> Result<(), StateError> {
-    if state.superseded().is_empty() && state.overtaken().is_empty() {
+    if state.superseded().is_empty() && state.overtaken.is_empty() {
         return Ok(());
     }
     let before = store.load(&store.paths.attempts)?;
@@ -247,8 +247,9 @@ fn add_attempts(
         None => (Vec::new(), None, Metadata::default()),
     };
     refuse_newer(path, &meta)?;
-    let (other_columns, shift) = join_other_columns(others_before.as_ref(), state.other_columns())
-        .map_err(|error| StateError::io("write", path)(io::Error::other(error)))?;
+    let (other_columns, shift) =
+        join_other_columns(others_before.as_ref(), state.other_columns.as_ref())
+            .map_err(|error| StateError::io("write", path)(io::Error::other(error)))?;
     let mut known: HashMap<AttemptId, usize> = rows
         .iter()
         .enumerate()
@@ -256,7 +257,7 @@ fn add_attempts(
         .collect();
     let mut is_new = false;
     let superseded = state.superseded().iter().map(|row| (row, true));
-    let overtaken = state.overtaken().iter().map(|row| (row, false));
+    let overtaken = state.overtaken.iter().map(|row| (row, false));
     for (row, replaces) in superseded.chain(overtaken) {
         let mut row = row.clone();
         row.other_columns = row.other_columns.map(|line| line + shift);

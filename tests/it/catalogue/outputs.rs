@@ -6,8 +6,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use snbb_scheduler::gather::completion::Completion;
+use snbb_scheduler::gather::completion::explain::FindingState;
 use snbb_scheduler::setup::catalogue::{App, app, apps};
-use snbb_scheduler::show::audit::report::MarkerState;
 
 use super::site::{Site, text};
 
@@ -246,7 +246,7 @@ fn each_marker_is_needed() {
             let mut away: Vec<(PathBuf, PathBuf)> = Vec::new();
             loop {
                 let result = &site.markers()[index];
-                if result.state != MarkerState::Found {
+                if result.state != FindingState::Found {
                     break;
                 }
                 let file = PathBuf::from(result.path.as_ref().unwrap());

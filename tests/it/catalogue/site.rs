@@ -22,7 +22,7 @@ use snbb_scheduler::model::config::Config;
 use snbb_scheduler::model::procedure::{OutputRoots, Procedure, Scope};
 use snbb_scheduler::setup::catalogue;
 use snbb_scheduler::setup::catalogue::App;
-use snbb_scheduler::show::audit::report::{MarkerResult, marker_results};
+use snbb_scheduler::show::audit::details::{MarkerResult, marker_results};
 use tempfile::TempDir;
 
 use crate::harness::executable;

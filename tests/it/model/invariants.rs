@@ -15,7 +15,7 @@ use super::world::{Accounting, Job, MUNGE_TTL_S, World};
 pub fn always(rig: &Rig) {
     let state = rig.read();
     let world = rig.world.get();
-    assert!(state.warnings().is_empty(), "{:?}", state.warnings());
+    assert!(state.warnings.is_empty(), "{:?}", state.warnings);
     for row in state.rows() {
         row_makes_sense(row, &world);
     }

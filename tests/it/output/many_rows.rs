@@ -71,7 +71,7 @@ fn a_long_table_needs_less_than_an_allocation_per_cell() {
     };
     for (options, line) in [
         (PIPED, "sub-000001  failed    exit code 1"),
-        (wide, "sub-000001  \\e[31m✗ failed    \\e[0mexit code 1"),
+        (wide, "sub-000001  \\e[91m✗ failed    \\e[0mexit code 1"),
         // Too narrow: so long a table is not wrapped.
         (terminal(80), "sub-000001 failed   exit code 1"),
     ] {

@@ -5,10 +5,15 @@ mod figures;
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use snbb_scheduler::gather::completion::explain::FindingState;
 use snbb_scheduler::model::job::{ExecutorKind, JobId};
 use snbb_scheduler::model::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
-use snbb_scheduler::show::audit::Part;
-use snbb_scheduler::show::audit::report::*;
+use snbb_scheduler::show::audit::attention::*;
+use snbb_scheduler::show::audit::details::*;
+use snbb_scheduler::show::audit::inputs::*;
+use snbb_scheduler::show::audit::logs::*;
+use snbb_scheduler::show::audit::summary::*;
+use snbb_scheduler::show::audit::{Count, FORMAT, Part, Report, Study, UnreadableItem, count_of};
 use snbb_scheduler::show::tables::TaskState;
 
 pub const PROCEDURES: [&str; 6] = [
@@ -290,9 +295,9 @@ fn task(
         .map(|(at, marker)| MarkerResult {
             marker: marker.to_owned(),
             state: if at == 0 {
-                MarkerState::Found
+                FindingState::Found
             } else {
-                MarkerState::Missing
+                FindingState::Missing
             },
             path: Some(format!("{dir}/{}", marker.replace('*', subject))),
             note: None,

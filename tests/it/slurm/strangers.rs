@@ -65,7 +65,7 @@ fn of_another_user(cluster: &Cluster, comment: &str) -> JobRef {
         ],
     );
     JobRef {
-        id: id.trim().parse().unwrap(),
+        id: snbb_scheduler::model::job::JobId::new(id.trim()),
         cluster: None,
     }
 }
@@ -87,7 +87,7 @@ fn attack_jobs_of_other_users_are_found_by_their_ids_and_known_by_their_tags() {
     let (ours, theirs) = ("snbb:tests:service-1", "snbb:others:service-2");
     let [ours, theirs] = [ours, theirs].map(|tag| of_another_user(cluster, tag));
     let unknown = JobRef {
-        id: "4000000".parse().unwrap(),
+        id: snbb_scheduler::model::job::JobId::new("4000000"),
         cluster: None,
     };
     let mut settings = cluster.settings(&[]);

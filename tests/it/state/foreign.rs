@@ -208,7 +208,7 @@ fn foreign_columns_stay_and_an_index_goes() {
     let state = store.read().unwrap();
     assert_eq!(names(&state), ["note", "qc"]);
     let note = |row: &snbb_scheduler::model::state::TaskRow| {
-        let notes = state.other_columns().unwrap().column(0);
+        let notes = state.other_columns.as_ref().unwrap().column(0);
         let notes: &StringArray = arrow::array::AsArray::as_string(notes);
         let notes: Vec<_> = notes.iter().collect();
         row.other_columns
@@ -227,7 +227,7 @@ fn foreign_columns_stay_and_an_index_goes() {
 }
 
 fn names(state: &State) -> Vec<String> {
-    let schema = state.other_columns().unwrap().schema();
+    let schema = state.other_columns.as_ref().unwrap().schema();
     schema
         .fields()
         .iter()
@@ -288,7 +288,7 @@ fn of_several_rows_a_live_one_wins_else_the_newest() {
         );
         assert_eq!((state.len(), state.superseded().len()), (1, n - 1));
         assert_eq!(
-            state.warnings().len(),
+            state.warnings.len(),
             usize::from(rows[0].0 == "pending"),
             "two live rows are said"
         );
@@ -349,7 +349,7 @@ fn fixtures_of_other_programs_are_read_and_continued() {
             "{name}"
         );
         assert!(
-            state.other_columns().is_none() && state.warnings().is_empty(),
+            state.other_columns.is_none() && state.warnings.is_empty(),
             "{name}"
         );
         let earlier = state.superseded().len();

@@ -75,7 +75,7 @@ fn deepest(
         .collect();
     parts.dedup_by(|a, b| *a == "**" && *b == "**");
     let mut dirs = vec![output.to_owned()];
-    for (at, component) in pattern.components().iter().enumerate() {
+    for (at, component) in pattern.components.iter().enumerate() {
         let (wanted, below) = parts.split_at_checked(at)?.1.split_first()?;
         let mut next: Vec<PathBuf> = Vec::new();
         match component {

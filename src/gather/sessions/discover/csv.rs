@@ -11,8 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::base::regular::{error_text, read_regular};
 use crate::base::text::{few, plural};
 use crate::gather::sessions::discover::Discovery;
-use crate::model::bids::labels::{LONGEST, have_room};
-use crate::model::bids::session::{Dicom, Search, Session};
+use crate::model::bids::{Dicom, LONGEST, Search, Session, have_room};
 use crate::model::bids::{SessionLabel, SubjectLabel};
 use lines::{Problem, table};
 

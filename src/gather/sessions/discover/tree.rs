@@ -13,9 +13,9 @@ use crate::base::printable::printable;
 use crate::base::regular::error_text;
 use crate::gather::disk::reader::{Reader, is_directory};
 use crate::gather::disk::{Dir, EntryKind, Unreadable};
-use crate::model::bids::labels::{LabelError, have_room};
 use crate::model::bids::{
-    Dicom, Search, Session, SessionLabel, SessionSource, SubjectLabel, suggest,
+    Dicom, LabelError, Search, Session, SessionLabel, SessionSource, SubjectLabel, have_room,
+    suggest,
 };
 
 /// Directories of a subject that hold data of one kind (BIDS specification 1.10, "Datatypes").

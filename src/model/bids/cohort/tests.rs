@@ -92,11 +92,11 @@ fn entries_that_cannot_match_are_refused() {
             "'0\u{7}' contains '\\u{7}', which is not allowed in BIDS labels",
         ),
     ] {
-        let error = Entry::parse("exclude", text).unwrap_err();
-        assert_eq!(error.to_string(), message);
+        let error = Entry::parse("exclude", text, String::new()).unwrap_err();
+        assert_eq!(error, message);
     }
-    let error = Entry::parse("exclude", "0[1").unwrap_err();
-    assert!(error.to_string().contains("is not a valid pattern"));
+    let error = Entry::parse("exclude", "0[1", String::new()).unwrap_err();
+    assert!(error.contains("is not a valid pattern"));
 }
 
 #[test]

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 fn matches(glob: &str, name: &str) -> bool {
     let pattern = Pattern::parse(glob).unwrap();
-    match &pattern.components()[0] {
+    match &pattern.components[0] {
         Component::Glob(glob) => glob.matches(OsStr::new(name)),
         Component::Literal(literal) => literal == name,
         Component::AnyDepth => true,
@@ -28,13 +28,9 @@ fn names_match_as_in_fnmatch_but_for_the_leading_dot() {
         ("[ab]1*", "b1", true),
         ("[!ab]1*", "b1", false),
         ("[!ab]1*", "c1", true),
-        ("[^a]*", "a1", true),
-        ("[^a]*", "^1", true),
-        ("[^a]*", "b1", false),
         ("[]]*", "]1", true),
         (r"\*x", r"\yx", true),
         (r"\*x", "*x", false),
-        ("a[1*", "a[12", true),
         ("a[1].html", "a1.html", true),
         ("a[1].html", "a[1].html", false),
         ("a[0-9][0-9]", "a42", true),
@@ -55,6 +51,8 @@ fn unsafe_and_ambiguous_patterns_are_refused() {
         ("{a,b}*", "contains braces"),
         ("{subject}_{run}", "contains braces"),
         ("[z-a]", "is not a valid pattern"),
+        ("a[1*", "is not a valid pattern"),
+        ("[^a]*", "contains '[^'"),
     ] {
         let error = Pattern::parse(text).unwrap_err();
         assert!(error.contains(expected), "{text:?}: {error}");
@@ -65,16 +63,16 @@ fn unsafe_and_ambiguous_patterns_are_refused() {
 fn sizes_matter_for_globs_only() {
     assert_eq!(Marker::new(Pattern::parse("a/*.x").unwrap()).min_size, 1);
     assert_eq!(Marker::new(Pattern::parse("a/done").unwrap()).min_size, 0);
-    assert!(Pattern::parse("a/").unwrap().directories_only());
-    assert_eq!(Pattern::parse("**/**/a").unwrap().components().len(), 2);
+    assert!(Pattern::parse("a/").unwrap().directories_only);
+    assert_eq!(Pattern::parse("**/**/a").unwrap().components.len(), 2);
 }
 
 proptest! {
     #[test]
     fn arbitrary_text_does_not_panic(text in r"[ab*?\[\]!^{}./\\é-]{0,12}", name in "[ab.é^{}]{0,6}") {
         if let Ok(pattern) = Pattern::parse(&text) {
-            prop_assert!(!pattern.components().is_empty());
-            for component in pattern.components() {
+            prop_assert!(!pattern.components.is_empty());
+            for component in pattern.components {
                 if let Component::Glob(glob) = component {
                     glob.matches(OsStr::new(&name));
                 }

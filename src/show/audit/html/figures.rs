@@ -1,25 +1,17 @@
-//! The charts of the page, each with a list of the same figures.
+//! The charts of the page as SVG, each with a list of the same figures.
 
-use std::collections::BTreeMap;
-
-use chrono::{Days, NaiveDate};
+use chrono::NaiveDate;
 use maud::{Markup, html};
 
-use super::table;
+use super::{plural, safe, spaced, table, thousands};
 use crate::base::text::few;
-use crate::show::audit::Part;
-use crate::show::audit::health::percent;
-use crate::show::audit::report::{
-    Efficiency, FailureGroup, Progress, Report, Usage, count_of, count_of_group,
-};
-use crate::show::audit::text::sections::figures::{self as lists, so_far};
-use crate::show::audit::text::sections::tasks;
-use crate::show::charts::safe::{plural, safe, spaced, thousands};
-use crate::show::charts::{self, Bar};
+use crate::show::audit::Report;
+use crate::show::audit::attention::FailureGroup;
+use crate::show::audit::sections::{self as lists, so_far, tasks};
+use crate::show::audit::{Part, count_of, count_of_group, percent};
+use crate::show::progress::Day;
 use crate::show::tables::Group;
 
-/// Days in the throughput chart.
-const DAYS: u64 = 60;
 /// Groups of failures that are not folded.
 const GROUPS: usize = 6;
 /// Tasks that a folded group names.
@@ -36,26 +28,26 @@ fn wide(label: &str, drawing: Markup) -> Markup {
 
 /// The pipeline, and the progress of each procedure.
 pub(super) fn pipeline(report: &Report) -> Markup {
-    let bars = report.procedures.iter().filter(|p| p.tasks > 0).map(|p| {
-        let parts = Group::ALL.into_iter();
-        let parts = parts.map(|group| (group.as_str(), count_of_group(&p.decisions, group)));
-        let share = count_of(&p.decisions, "complete") as f64 / p.tasks as f64;
-        Bar {
-            name: &p.name,
-            parts: parts.collect(),
-            text: format!("{} of {}", percent(share), thousands(p.tasks)),
-        }
-    });
-    let bars: Vec<Bar<'_>> = bars.collect();
-    let list = tasks::procedures(report);
+    let procedures = || report.procedures.iter().filter(|p| p.tasks > 0);
+    let Some(most) = procedures().map(|p| p.tasks).max() else {
+        return html! {};
+    };
     html! {
-        @if !bars.is_empty() {
-            div.flow {
-                (wide("Picture of the pipeline", report.pipeline.picture()))
-                (charts::bars(&bars, "Share of complete tasks by procedure"))
+        div.flow {
+            (wide("Picture of the pipeline", report.pipeline.svg(None)))
+            ul.bars aria-label="Share of complete tasks by procedure" {
+                @for p in procedures() {
+                    @let parts = Group::ALL.map(|group| (group.as_str(), count_of_group(&p.decisions, group)));
+                    @let share = count_of(&p.decisions, "complete") as f64 / p.tasks as f64;
+                    li {
+                        span.name { (safe(&p.name)) }
+                        (stack(&parts, most))
+                        span { (percent(share)) " of " (thousands(p.tasks)) }
+                    }
+                }
             }
         }
-        @if !list.rows.is_empty() { (folded("As a table", table(&list))) }
+        (folded("As a table", table(&tasks::procedures(report))))
     }
 }
 
@@ -114,14 +106,12 @@ fn alike(report: &Report, group: &FailureGroup) -> Markup {
 
 /// The progress of the work over time.
 pub(super) fn progress(report: &Report) -> Markup {
-    let Some(progress) = &report.progress else {
-        return Markup::default();
+    let procedures = || report.progress.iter().flat_map(|all| &all.procedures);
+    let days = || procedures().flat_map(|p| &p.days);
+    let Some(from) = days().map(|day| day.date).min() else {
+        return html! {};
     };
     let today = report.study.created_at.date_naive();
-    let days = || progress.procedures.iter().flat_map(|p| &p.days);
-    let Some(from) = days().map(|day| day.date).min() else {
-        return Markup::default();
-    };
     let to = days().map(|day| day.date).fold(today, NaiveDate::max);
     let top = days().map(|day| day.completed_so_far.max(day.failed_so_far));
     let top = top.max().unwrap_or(0);
@@ -132,80 +122,83 @@ pub(super) fn progress(report: &Report) -> Markup {
             li { span.line.fail aria-hidden="true" {} "failed" }
         }
         div.panels {
-            @for procedure in &progress.procedures {
+            @for procedure in procedures() {
                 @let (done, failed) = so_far(procedure);
                 @let counts = format!("{} complete, {} failed", thousands(done), thousands(failed));
                 figure.panel {
                     figcaption { strong { (safe(&procedure.procedure)) } span { (counts) } }
-                    (charts::progress(&procedure.days, from, to, top, &format!("{}: {counts}", procedure.procedure)))
+                    (curve(&procedure.days, from, to, top, &format!("{}: {counts}", procedure.procedure)))
                 }
             }
         }
         (table(&lists::progress(report)))
-        h3 { "Throughput of the last " (DAYS) " days" }
-        ul.key {
-            li { span.box.done aria-hidden="true" {} "complete (up)" }
-            li { span.box.fail aria-hidden="true" {} "failed (down)" }
-        }
-        (throughput(progress, to))
     }
 }
 
-fn throughput(progress: &Progress, to: NaiveDate) -> Markup {
-    let from = to - Days::new(DAYS - 1);
-    let mut sums: BTreeMap<NaiveDate, (usize, usize)> = BTreeMap::new();
-    let days = progress.procedures.iter().flat_map(|p| &p.days);
-    for day in days.filter(|day| day.date >= from) {
-        let sum = sums.entry(day.date).or_default();
-        *sum = (sum.0 + day.completed, sum.1 + day.failed);
-    }
-    let days = from.iter_days().take_while(|day| *day <= to);
-    let days = days.map(|day| {
-        let (completed, failed) = sums.get(&day).copied().unwrap_or_default();
-        (day, completed, failed)
-    });
-    let days: Vec<(NaiveDate, usize, usize)> = days.collect();
-    let list = lists::by_day(sums.into_iter().rev());
-    html! {
-        @if !list.rows.is_empty() {
-            figure {
-                figcaption.hidden { (list.title) }
-                (wide(&list.title, charts::throughput(&days, &list.title)))
-            }
-            (folded("As a table", table(&list)))
-        }
-    }
+/// About four round values from 0 to `most`.
+fn ticks(most: usize) -> impl Iterator<Item = usize> {
+    let rough = (most / 4).max(1);
+    let power = 10_usize.pow(rough.ilog10());
+    let mut steps = [1, 2, 5, 10].into_iter().map(|step| step * power);
+    let step = steps.find(|step| *step >= rough);
+    (0..=most).step_by(step.unwrap_or(rough))
 }
 
-/// Requested, used and suggested resources.
-pub(super) fn efficiency(report: &Report) -> Markup {
-    let chart = |title: &str, unit, axis, get: fn(&Efficiency) -> Option<&Usage>| {
-        let all = report.efficiency.iter();
-        let rows = all.filter_map(|found| Some((&*found.procedure, get(found)?)));
-        let rows: Vec<(&str, &Usage)> = rows.collect();
-        let label = format!("{title} requested, used and suggested, by procedure");
-        html! {
-            @if !rows.is_empty() {
-                div { h3 { (title) } (wide(&label, charts::usage(&rows, unit, axis, &label))) }
-            }
-        }
+/// Rounds a position to a visible precision.
+fn px(place: f64) -> f64 {
+    (place * 10.0).round() / 10.0
+}
+
+/// Draws the cumulative counts of one procedure. All procedures share the axes: `from..=to`, `0..=top`.
+fn curve(days: &[Day], from: NaiveDate, to: NaiveDate, top: usize, label: &str) -> Markup {
+    // The left edge leaves room for the values, the bottom for the dates.
+    let (width, height, left) = (300.0, 150.0, 44.0);
+    let (right, bottom) = (width - 14.0, height - 22.0);
+    let span = (to - from).num_days().max(1) as f64;
+    let x = |day: NaiveDate| px(left + (right - left) * (day - from).num_days() as f64 / span);
+    let y = |count: usize| px(bottom - (bottom - 8.0) * count as f64 / (top.max(1) as f64 * 1.05));
+    // Daily sums become a step line over the whole time.
+    let steps = |value: fn(&Day) -> usize| {
+        let steps = days
+            .iter()
+            .map(|day| format!("H{}V{}", x(day.date), y(value(day))));
+        format!("M{left} {bottom}{}H{right}", steps.collect::<String>())
     };
-    let list = lists::efficiency(report);
-    if list.is_empty() {
-        return html! {};
-    }
+    let done = steps(|day| day.completed_so_far);
+    // Labels of the same day would cover each other.
+    let mut dates = vec![
+        (from, "start"),
+        (from + (to - from) / 2, "middle"),
+        (to, "end"),
+    ];
+    dates.dedup_by_key(|(day, _)| *day);
     html! {
-        @if !report.efficiency.is_empty() {
-            ul.key {
-                li { span.box.used aria-hidden="true" {} "used: median to 95th percentile, line to the maximum" }
-                li { span.tick.asked aria-hidden="true" {} "requested" }
-                li { span.diamond aria-hidden="true" {} "suggested" }
+        svg role="img" aria-label=(safe(label)) viewBox={ "0 0 " (width) " " (height) } width=(width) height=(height) {
+            @for value in ticks(top) {
+                line.grid x1=(left) x2=(right) y1=(y(value)) y2=(y(value)) {}
+                text.end x=(left - 6.0) y=(y(value) + 4.0) { (value) }
+            }
+            @for (day, class) in dates { text class=(class) x=(x(day)) y=(height - 6.0) { (day.format("%e %b")) } }
+            path.area d={ (done) "V" (bottom) "Z" } {}
+            path.done d=(done) {}
+            path.fail d=(steps(|day| day.failed_so_far)) {}
+        }
+    }
+}
+
+/// Draws the parts of a whole side by side over the available width.
+pub(super) fn stack(parts: &[(&'static str, usize)], whole: usize) -> Markup {
+    let mut end = 0;
+    let parts = parts.iter().filter(|(_, size)| *size > 0);
+    let parts = parts.map(|(class, size)| {
+        end += size;
+        (class, end - size, size)
+    });
+    html! {
+        svg.stack viewBox={ "0 0 " (whole.max(1)) " 1" } preserveAspectRatio="none" aria-hidden="true" focusable="false" {
+            @for (class, from, size) in parts {
+                rect class={ "g-" (class) } x=(from) y="0" width=(size) height="1" {}
             }
         }
-        div.pair {
-            (chart("Memory", 1024.0, "GB", |found| found.memory.as_ref()))
-            (chart("Time", 3600.0, "hours", |found| found.time.as_ref()))
-        }
-        (table(&list))
     }
 }

@@ -1,15 +1,13 @@
-//! The page's header, tiles, heat map frame, maintenance section and footer.
+//! The page's header, tiles, heat map frame and maintenance section.
 
 use maud::{Markup, html};
 
-use super::table;
+use super::figures::stack;
+use super::{plural, safe, spaced, table, thousands};
 use crate::base::sys::local_time;
-use crate::show::audit::Part;
-use crate::show::audit::health::percent;
-use crate::show::audit::report::{Count, Report, count_of, count_of_group};
-use crate::show::audit::text::sections::{head, upkeep};
-use crate::show::charts::safe::{plural, safe, spaced, thousands};
-use crate::show::charts::stack;
+use crate::show::audit::Report;
+use crate::show::audit::sections::UPKEEP;
+use crate::show::audit::{Count, Part, count_of, count_of_group, percent};
 use crate::show::tables::{Group, TaskState, utc_time};
 
 /// The banner with study, time and selection.
@@ -31,19 +29,6 @@ pub(super) fn header(report: &Report) -> Markup {
                 }
             }
             button #theme type="button" hidden { "Theme: system" }
-        }
-    }
-}
-
-/// A warning that the figures are incomplete.
-pub(super) fn partial(report: &Report) -> Markup {
-    html! {
-        @if report.is_partial() {
-            p.notice role="note" {
-                strong { "⚠ Some data could not be read. " }
-                "The figures below are incomplete; see "
-                a href="#upkeep" { "Maintenance" } "."
-            }
         }
     }
 }
@@ -70,9 +55,10 @@ pub(super) fn tiles(report: &Report) -> Markup {
         ul.tiles {
             @if report.study.has(Part::Tasks) {
                 @for (group, count) in shown {
+                    @let symbol = group.states().next().map(|state| state.style().symbol);
                     (tile(&format!("g-{group}"), group.as_str(),
-                        html! { span.symbol aria-hidden="true" { (symbol(group)) } (group.title()) }, count,
-                        html! { (parts(group, &totals.decisions)) }))
+                        html! { span.symbol aria-hidden="true" { @if let Some(symbol) = symbol { (symbol) } } (group.title()) },
+                        count, html! { (parts(group, &totals.decisions)) }))
                 }
                 (tile("", "sessions", html! { "Sessions" }, totals.sessions,
                     html! { (plural(totals.subjects, "subject")) ", " (plural(totals.tasks, "task")) }))
@@ -82,12 +68,6 @@ pub(super) fn tiles(report: &Report) -> Markup {
             (tile(alert(warnings), "warnings", html! { a href="#upkeep" { "Warnings" } }, warnings, html! { (kinds) }))
         }
     }
-}
-
-/// The symbol of the group's first state.
-fn symbol(group: Group) -> char {
-    let first = group.states().next();
-    first.map_or(' ', |state| state.style().symbol)
 }
 
 /// The counts of the group's states, if it has several.
@@ -129,15 +109,12 @@ fn health(report: &Report) -> Markup {
 
 /// The number of warnings, and the same by kind.
 fn warnings(report: &Report) -> (usize, String) {
-    let dicom = report
-        .dicom
-        .as_ref()
-        .map_or(0, |dicom| dicom.findings.len());
-    let jobs = report.orphans.jobs.as_ref().map_or(0, Vec::len);
+    let dicom = report.dicom.iter().flat_map(|dicom| &dicom.findings);
+    let jobs = report.orphans.jobs.iter().flatten();
     let kinds = [
         (report.unreadable.len(), "unreadable"),
-        (dicom, "DICOM"),
-        (report.orphans.rows.len() + jobs, "orphans"),
+        (dicom.count(), "DICOM"),
+        (report.orphans.rows.len() + jobs.count(), "orphans"),
         (report.scripts.len(), "scripts"),
     ];
     let present = kinds.iter().filter(|(count, _)| *count > 0);
@@ -194,23 +171,12 @@ pub(super) fn matrix(report: &Report, lists: Markup) -> Markup {
 
 /// The maintenance section.
 pub(super) fn upkeep(report: &Report) -> Markup {
-    let lists = upkeep::LISTS.map(|list| list(report));
+    let lists = UPKEEP.map(|list| list(report));
     html! {
         @if lists.iter().all(|list| list.rows.is_empty()) { p { "No maintenance needed." } }
         @for list in &lists { (table(list)) }
         @if report.orphans.jobs.is_none() {
             p.hint { "Jobs without a row are listed only with " code { "--queue" } "." }
-        }
-    }
-}
-
-/// The footer.
-pub(super) fn about(report: &Report) -> Markup {
-    let parts = report.study.parts.iter();
-    let parts: Vec<&str> = parts.map(|part| part.as_str()).collect();
-    html! {
-        footer #about aria-label="About this report" {
-            p { @if let Some(rows) = head(report).1.last() { (rows) ". " } "Parts of this report: " (parts.join(", ")) "." }
         }
     }
 }

@@ -2,14 +2,13 @@
 
 use serde_json::Value;
 
-use super::render;
+use super::{plural, render, safe, thousands};
 use crate::model::job::JobId;
-use crate::show::audit::Part;
-use crate::show::audit::health::percent;
-use crate::show::audit::report::{Cell, Report, count_of_group};
+use crate::show::audit::Report;
+use crate::show::audit::summary::Cell;
 use crate::show::audit::testing::{bare, report, unpacked};
 use crate::show::audit::trend::{Snapshot, trend};
-use crate::show::charts::safe::{plural, safe, thousands};
+use crate::show::audit::{Part, count_of_group, percent};
 use crate::show::tables::{Group, TaskState};
 
 const HOSTILE: &str =
@@ -35,7 +34,7 @@ fn tile(page: &str, group: &str) -> usize {
 #[test]
 fn all_numbers_match_the_report() {
     let mut report = report();
-    let before = Snapshot::from_report(&report).unwrap();
+    let before = Snapshot::read(&report.to_json().unwrap()).unwrap();
     report.trend = Some(trend(&before, "/study/reports/x.json", &before));
     let page = render(&report);
     let totals = &report.totals;

@@ -1,6 +1,7 @@
 //! The numbers of the report add up for any study.
 
 mod forms;
+mod health;
 
 use std::path::PathBuf;
 
@@ -12,10 +13,10 @@ use crate::decide::manifest::{Blocked, Limit, Outlook, Waiting};
 use crate::gather::disk::Unreadable;
 use crate::model::bids::{Dicom, SessionLabel, SubjectLabel};
 use crate::model::procedure::testing::procedure;
-use crate::model::state::TaskKey;
 use crate::model::state::testing::row;
+use crate::show::audit::Report;
 use crate::show::audit::attention::failures;
-use crate::show::audit::report::{Report, count_of};
+use crate::show::audit::count_of;
 use crate::show::audit::testing;
 use crate::show::audit::testing::bare;
 use crate::show::tables::TaskState;
@@ -188,7 +189,7 @@ proptest! {
                 }
             }
         }
-        let health = health::summary(matrix.sessions.iter().map(|row| row.health));
+        let health = super::health(matrix.sessions.iter().map(|row| row.health));
         prop_assert_eq!(health.good + health.fair + health.poor + health.none, totals.sessions);
 
         // Failures by reason are the failed rows; by node all of the ended attempts with a node.

@@ -4,9 +4,10 @@ use super::super::Command;
 use super::*;
 use crate::config::{Overrides, load};
 use crate::model::job::JobId;
+use crate::model::state::State;
 use crate::model::state::table::Metadata;
 use crate::model::state::testing::{at, row};
-use crate::show::notify::Figures;
+use crate::show::notify::{Figures, Memory};
 
 fn config(text: &str) -> Config {
     let procedures = "procedures: [{name: a, output_dir: a, script: a}]\n";
@@ -41,14 +42,14 @@ fn found(
         ended_at: at(100),
         ..call
     };
-    let situation = Situation {
+    let study = Study {
         config,
+        project: "p",
         state,
         control: None,
-        call: &call,
         memory,
     };
-    events(&situation)
+    events(&study, &call)
         .into_iter()
         .map(|event| (event.occasion, event.name))
         .collect()
@@ -151,13 +152,17 @@ fn each_exit_code_has_its_own_event() {
         Occasion::SafetyStop
     );
     for (count, expected) in [(2, 0), (3, 1), (9, 1)] {
-        let mut memory = Memory::default();
-        memory.unreachable_in_a_row = count;
+        let memory = Memory {
+            unreachable_in_a_row: count,
+            ..Memory::default()
+        };
         assert_eq!(names(run(Exit::Unreachable, None), &memory).len(), expected);
     }
     for (count, expected) in [(3, 0), (4, 1)] {
-        let mut memory = Memory::default();
-        memory.locked_in_a_row = count;
+        let memory = Memory {
+            locked_in_a_row: count,
+            ..Memory::default()
+        };
         assert_eq!(names(run(Exit::Locked, None), &memory).len(), expected);
     }
     let mut refused = run(Exit::Refused, None);
@@ -188,14 +193,14 @@ fn only_checked_events_end() {
     .into();
     let memory = Memory::default();
     let left = |state: Option<&State>, call: Invocation| {
-        let situation = Situation {
+        let study = Study {
             config: &config,
+            project: "p",
             state,
             control: None,
-            call: &call,
             memory: &memory,
         };
-        ongoing(&situation, [], &reported)
+        ongoing(&study, &call, [], &reported)
     };
     let empty = state(Vec::new());
     let words = |words: &[&str]| -> BTreeSet<String> {

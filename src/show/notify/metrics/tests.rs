@@ -3,8 +3,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::procedure::testing::procedure;
-use crate::model::procedure::{ProcedureDag, Scope};
+use crate::config::{Overrides, load};
 use crate::model::state::TaskRow;
 use crate::model::state::table::Metadata;
 use crate::model::state::testing::{at, row};
@@ -19,20 +18,23 @@ fn samples(text: &str) -> Vec<(&str, f64)> {
 }
 
 fn rendered(rows: Vec<TaskRow>) -> String {
-    let dag = ProcedureDag::new(vec![procedure("a", Scope::Session, &[])]).unwrap();
+    let procedures = b"procedures: [{name: a, output_dir: a, script: a}]\n";
+    let (cwd, overrides) = (std::path::Path::new("/"), Overrides::default());
+    let config = load::interpret(procedures, None, false, &|_| None, &overrides, cwd).unwrap();
     let state = State::from_rows(rows, None, Metadata::default());
     let mut memory = Memory::default();
     memory.add(&Invocation {
         figures: Some(Figures::default()),
         ..Invocation::begin(Command::Run, at(1))
     });
-    render(&Sources {
+    let study = Study {
+        config: &config,
         project: "p",
-        dag: &dag,
         state: Some(&state),
         control: Some(&Control::default()),
-        memory: Some(&memory),
-    })
+        memory: &memory,
+    };
+    render(&study, true)
 }
 
 #[test]
@@ -48,6 +50,23 @@ fn an_empty_study_has_zeros() {
         assert!(text.lines().any(|other| other == line), "{line}\n{text}");
     }
     assert!(!text.contains("oldest_pending"), "there is none");
+}
+
+#[test]
+fn labels_are_escaped_and_empty_families_left_out() {
+    let mut text = Text::new("p");
+    text.family::<0, &str>("none", "Nothing", [], []);
+    text.family("some", "Something", ["a", "b"], [(["x\\y\"z\n", "é"], 0.5)]);
+    text.one("runs_total", "Runs", 3.0);
+    assert_eq!(
+        text.out,
+        "# HELP snbb_scheduler_some Something\n\
+         # TYPE snbb_scheduler_some gauge\n\
+         snbb_scheduler_some{project=\"p\",a=\"x\\\\y\\\"z\\n\",b=\"é\"} 0.5\n\
+         # HELP snbb_scheduler_runs_total Runs\n\
+         # TYPE snbb_scheduler_runs_total counter\n\
+         snbb_scheduler_runs_total{project=\"p\"} 3\n"
+    );
 }
 
 proptest! {

@@ -1,9 +1,15 @@
 //! The figures of the made-up study: failures, progress, trend, efficiency.
 
 use chrono::Days;
-use snbb_scheduler::show::audit::attention::groups;
-use snbb_scheduler::show::audit::report::*;
+use snbb_scheduler::show::audit::attention::{Failures, NodeFailures, ReasonCount, groups};
+use snbb_scheduler::show::audit::count_of;
+use snbb_scheduler::show::audit::details::TaskDetail;
+use snbb_scheduler::show::audit::logs::{LogFinding, PatternCount};
+use snbb_scheduler::show::audit::summary::ProcedureCounts;
+use snbb_scheduler::show::audit::trend::{FigureTrend, ProcedureTrend, Trend};
+use snbb_scheduler::show::efficiency::{CpuUse, Efficiency, Percentiles, Usage, Verdict};
 use snbb_scheduler::show::graph::{Edge, Graph, Node};
+use snbb_scheduler::show::progress::{Backlog, Day, ProcedureProgress, Progress, Rate};
 
 use super::{Dice, PROCEDURES, REASONS, count, now};
 

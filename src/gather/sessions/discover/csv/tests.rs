@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::bids::session::SessionSource;
+use crate::model::bids::SessionSource;
 
 mod bids;
 

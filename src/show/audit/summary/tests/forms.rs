@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use regex::Regex;
 use serde_json::Value;
 
+use crate::show::audit::Report;
 use crate::show::audit::html::render;
-use crate::show::audit::report::Report;
 use crate::show::audit::testing::unpacked;
 use crate::show::audit::text;
 

@@ -1,8 +1,49 @@
-//! The result of each marker, shortened for the report. [`crate::gather::completion::explain`] checks them.
+//! The details of single tasks: job, log and markers. [`crate::gather::completion::explain`] checks the markers.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use crate::gather::completion::explain::{ANYTHING, Finding, FindingState, Findings};
+use crate::gather::completion::explain::{ANYTHING, FindingState, Findings};
+use crate::model::state::{TaskKey, TaskRow};
+use crate::show::tables::{TaskState, row_json};
+
+/// Details of one task that failed, is in flight, is unreadable, lost its outputs, or is due with partial
+/// outputs. With `--markers`, of every task.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TaskDetail {
+    #[serde(flatten)]
+    pub key: TaskKey,
+    pub decision: TaskState,
+    pub reason: Option<&'static str>,
+    /// A sentence for people.
+    pub text: String,
+    pub output_dir: String,
+    /// In the order of the configuration. Empty if they were not checked.
+    pub markers: Vec<MarkerResult>,
+    /// The newest attempt.
+    pub job: Option<JobDetail>,
+    /// The log excerpt of a failed task.
+    pub log_line: Option<String>,
+    /// The last lines of the log of a failed task, the newest last; at most 4 KiB.
+    pub log_tail: Vec<String>,
+}
+
+/// The newest job of a task.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct JobDetail {
+    #[serde(flatten, serialize_with = "columns")]
+    pub row: TaskRow,
+    /// The failure in words.
+    pub failure: Option<String>,
+    /// The paths of its logs.
+    pub output: Option<String>,
+    pub error: Option<String>,
+}
+
+fn columns<S: Serializer>(row: &TaskRow, serializer: S) -> Result<S::Ok, S::Error> {
+    let names = "job_id status attempt slurm_state exit_code submitted_at \
+        started_at ended_at elapsed_s time_limit_s max_rss_mb req_mem_mb node_list";
+    row_json(row, names).serialize(serializer)
+}
 
 /// The result of one marker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -10,52 +51,41 @@ pub struct MarkerResult {
     /// The configured pattern, `<directory>` for a procedure without any, or the file of a built-in check
     /// relative to the procedure's directory.
     pub marker: String,
-    pub state: MarkerState,
+    #[serde(serialize_with = "state_word")]
+    pub state: FindingState,
     /// A matching file, else the nearest existing directory.
     pub path: Option<String>,
     /// Why a match does not count, or the system's message about an unreadable path.
     pub note: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MarkerState {
-    Found,
-    Missing,
-    /// Not required, because nothing matches its `when`.
-    Excused,
-    /// A forbidden file exists.
-    Forbidden,
-    Unreadable,
+/// The report has its own word for a marker that is not needed.
+fn state_word<S: Serializer>(state: &FindingState, serializer: S) -> Result<S::Ok, S::Error> {
+    match state {
+        FindingState::NotNeeded => serializer.serialize_str("excused"),
+        other => other.serialize(serializer),
+    }
 }
 
 /// The markers in the order of the configuration, then existing forbidden files.
 pub fn marker_results(findings: Findings) -> Vec<MarkerResult> {
     let all = findings.required.into_iter().chain(findings.forbidden);
-    all.filter_map(result).collect()
-}
-
-fn result(finding: Finding) -> Option<MarkerResult> {
-    let state = match finding.state {
-        FindingState::Found => MarkerState::Found,
-        FindingState::Missing => MarkerState::Missing,
-        FindingState::NotNeeded => MarkerState::Excused,
-        FindingState::Forbidden => MarkerState::Forbidden,
-        FindingState::Unreadable => MarkerState::Unreadable,
-        FindingState::Absent => return None,
-    };
-    let first = finding.matches.into_iter().next();
-    let problem = first.as_ref().and_then(|found| found.problem.clone());
-    let nearest = finding.nearest.map(|nearest| nearest.directory);
-    Some(MarkerResult {
-        marker: match finding.rule.as_str() {
-            ANYTHING => "<directory>".to_owned(),
-            _ => finding.rule,
-        },
-        state,
-        path: first.map(|found| found.path).or(nearest),
-        note: problem.or(finding.note),
+    let all = all.filter(|finding| finding.state != FindingState::Absent);
+    all.map(|finding| {
+        let first = finding.matches.into_iter().next();
+        let problem = first.as_ref().and_then(|found| found.problem.clone());
+        let nearest = finding.nearest.map(|nearest| nearest.directory);
+        MarkerResult {
+            marker: match finding.rule.as_str() {
+                ANYTHING => "<directory>".to_owned(),
+                _ => finding.rule,
+            },
+            state: finding.state,
+            path: first.map(|found| found.path).or(nearest),
+            note: problem.or(finding.note),
+        }
     })
+    .collect()
 }
 
 #[cfg(test)]
@@ -168,7 +198,7 @@ mod tests {
         assert_eq!(
             seen,
             [format!(
-                "Excused func/*.html in -: nothing matches 'func/*' in {place}"
+                "NotNeeded func/*.html in -: nothing matches 'func/*' in {place}"
             )]
         );
         let long = "x".repeat(300);

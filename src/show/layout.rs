@@ -30,22 +30,22 @@ pub struct Layout<'a> {
     pub optional: &'a [&'a str],
 }
 
-/// Renders a frame. Lines have no trailing spaces.
+/// Renders a frame.
 pub fn render(frame: &DataFrame, layout: Layout<'_>) -> String {
-    let columns = laid_out(frame, layout);
-    let height = frame.height();
+    render_columns(&laid_out(frame, layout), layout)
+}
+
+/// Renders columns of the same height. Lines have no trailing spaces.
+pub fn render_columns(columns: &[Column<'_>], layout: Layout<'_>) -> String {
+    let height = columns.first().map_or(0, |column| column.cells.len());
     let room = layout.width.map_or(usize::MAX, usize::from);
-    let gap = match needed(&columns, GAP) <= room {
+    let gap = match needed(columns, GAP) <= room {
         true => GAP,
         false => NARROW_GAP,
     };
     let widths = match height > MOST_WRAPPED {
         true => columns.iter().map(Column::width).collect(),
-        false => widths(&columns, room - gaps(&columns, gap).min(room)),
-    };
-    let heading = match layout.color {
-        true => Style::new().bold(),
-        false => Style::new(),
+        false => widths(columns, room - gaps(columns, gap).min(room)),
     };
     let mut text = String::new();
     let last = columns.len().saturating_sub(1);
@@ -67,7 +67,11 @@ pub fn render(frame: &DataFrame, layout: Layout<'_>) -> String {
                     false => (0, blanks),
                 };
                 let after = after + if at == last { 0 } else { gap };
-                let style = row.map_or(heading, |row| column.style(column.cell(row), layout));
+                let style = match row {
+                    None if layout.color => Style::new().bold(),
+                    None => Style::new(),
+                    Some(row) => Style::new().fg_color(column.color(column.cell(row), layout)),
+                };
                 // Writing to a string cannot fail.
                 let _ = write!(text, "{style}{:before$}{part}{:after$}{style:#}", "", "");
             }
@@ -134,10 +138,11 @@ const MOST_WRAPPED: usize = 10_000;
 const LABELS: [&str; 4] = ["decision", "procedure", "subject", "session"];
 const LEAST: usize = 5;
 
-struct Column<'a> {
-    name: &'a str,
-    is_number: bool,
-    cells: Vec<Cow<'a, str>>,
+/// One column: its title and cells, which contain no control characters.
+pub struct Column<'a> {
+    pub name: &'a str,
+    pub is_number: bool,
+    pub cells: Vec<Cow<'a, str>>,
 }
 
 impl Column<'_> {
@@ -154,18 +159,18 @@ impl Column<'_> {
         self.cells.get(row).map_or(NOTHING, |text| text.as_ref())
     }
 
-    fn style(&self, text: &str, layout: Layout<'_>) -> Style {
+    fn color(&self, text: &str, layout: Layout<'_>) -> Option<anstyle::Color> {
         if !layout.color || !layout.painted.contains(&self.name) {
-            return Style::new();
+            return None;
         }
-        let of_word = |word: &str| Some(TaskState::of_cell(word)?.style().color);
         let color = match (self.is_number, text) {
             (true, "0") => Some(AnsiColor::BrightBlack),
-            (true, _) => of_word(self.name),
-            (false, _) => of_word(word_of(text)),
+            (true, _) => color_of(self.name),
+            (false, _) => color_of(word_of(text)),
         };
         let color = color.or_else(|| efficiency::color(self.name, text));
-        Style::new().fg_color(color.map(Into::into))
+        // The bright variants are easier to read on a dark background.
+        color.map(|color| anstyle::Color::Ansi(color.bright(true)))
     }
 }
 
@@ -194,13 +199,11 @@ fn laid_out<'a>(frame: &'a DataFrame, layout: Layout<'_>) -> Vec<Column<'a>> {
 }
 
 fn columns_of<'a>(frame: &'a DataFrame, layout: Layout<'_>) -> Vec<Column<'a>> {
-    let number = |value: AnyValue<'_>| match value {
-        AnyValue::Null => Cow::Borrowed(NOTHING),
-        value => Cow::Owned(value.to_string()),
-    };
-    let columns = frame.columns().iter().map(|values| {
-        let name = values.name().as_str();
-        let has_symbols = layout.symbols && layout.painted.contains(&name);
+    let cells = |values: &'a polars::prelude::Column| -> Vec<Cow<'a, str>> {
+        let Ok(texts) = values.str() else {
+            return (0..values.len()).map(|at| number(values, at)).collect();
+        };
+        let has_symbols = layout.symbols && layout.painted.contains(&values.name().as_str());
         let symbol = |text: &str| symbol_of(text).filter(|_| has_symbols);
         let cell = |text: Option<&'a str>| match text {
             None | Some("") => Cow::Borrowed(NOTHING),
@@ -209,18 +212,24 @@ fn columns_of<'a>(frame: &'a DataFrame, layout: Layout<'_>) -> Vec<Column<'a>> {
                 None => printable(text),
             },
         };
-        Column {
-            name,
+        texts.iter().map(cell).collect()
+    };
+    frame
+        .columns()
+        .iter()
+        .map(|values| Column {
+            name: values.name().as_str(),
             is_number: values.dtype().is_primitive_numeric(),
-            cells: match values.str() {
-                Ok(texts) => texts.iter().map(cell).collect(),
-                Err(_) => (0..values.len())
-                    .map(|at| values.get(at).map_or(Cow::Borrowed(NOTHING), number))
-                    .collect(),
-            },
-        }
-    });
-    columns.collect()
+            cells: cells(values),
+        })
+        .collect()
+}
+
+fn number(values: &polars::prelude::Column, at: usize) -> Cow<'static, str> {
+    match values.get(at) {
+        Ok(AnyValue::Null) | Err(_) => Cow::Borrowed(NOTHING),
+        Ok(value) => Cow::Owned(value.to_string()),
+    }
 }
 
 fn needed(columns: &[Column<'_>], gap: usize) -> usize {
@@ -245,6 +254,10 @@ fn fit<'a>(mut columns: Vec<Column<'a>>, layout: Layout<'_>) -> Vec<Column<'a>> 
         columns.retain(|column| column.name != *name);
     }
     columns
+}
+
+fn color_of(text: &str) -> Option<AnsiColor> {
+    Some(TaskState::of_cell(text)?.style().color)
 }
 
 fn symbol_of(text: &str) -> Option<char> {

@@ -2,11 +2,11 @@
 
 use super::{List, counts, of, of_task, plural, row};
 use crate::base::text::{few, maybe};
-use crate::show::audit::Part;
-use crate::show::audit::health::percent;
-use crate::show::audit::report::{
-    FailureGroup, JobDetail, MarkerResult, MarkerState, Report, TaskDetail,
-};
+use crate::gather::completion::explain::FindingState;
+use crate::show::audit::Report;
+use crate::show::audit::attention::FailureGroup;
+use crate::show::audit::details::{JobDetail, MarkerResult, TaskDetail};
+use crate::show::audit::{Part, percent};
 use crate::show::failures::shared;
 use crate::show::tables::TaskState;
 use crate::show::tables::exit::{clock, size};
@@ -37,8 +37,7 @@ pub(crate) fn stuck(report: &Report) -> List {
             let cells = session.cells.iter().zip(&matrix.procedures);
             let troubles = cells.filter_map(|(cell, procedure)| {
                 let cell = cell.as_ref().filter(|cell| cell.decision.is_stuck())?;
-                let reason = cell.reason.map(|reason| format!(" ({reason})"));
-                let reason = reason.unwrap_or_default();
+                let reason = maybe(" (", cell.reason, ")");
                 Some(format!("{procedure} {}{reason}", cell.decision))
             });
             let troubles: Vec<String> = troubles.collect();
@@ -93,13 +92,14 @@ pub(crate) fn failed_alike(report: &Report, group: &FailureGroup) -> List {
     let tasks = members(report, group);
     let rows = tasks.iter().map(|task| {
         let of = |get: fn(&JobDetail) -> String| task.job.as_ref().map_or(String::new(), get);
+        let [job, node, time, memory] = [job_id, node, time_used, memory_used].map(of);
         row![
             task.key.labels_text(),
-            of(job_id),
-            of(node),
-            of(time_used),
-            of(memory_used),
-            task.decision,
+            job,
+            node,
+            time,
+            memory,
+            task.decision
         ]
     });
     let columns = "task | job | node | time | memory | now";
@@ -110,20 +110,16 @@ pub(crate) fn failed_alike(report: &Report, group: &FailureGroup) -> List {
 }
 
 fn members<'a>(report: &'a Report, group: &FailureGroup) -> Vec<&'a TaskDetail> {
-    let tasks = group.tasks.iter();
-    tasks
-        .filter_map(|number| report.tasks.get(*number))
-        .collect()
+    let tasks = group.tasks.iter().map(|number| report.tasks.get(*number));
+    tasks.flatten().collect()
 }
 
 fn job_id(job: &JobDetail) -> String {
-    let id = job.row.job_id.as_ref();
-    id.map_or(String::new(), |id| id.as_str().to_owned())
+    maybe("", job.row.job_id.as_ref(), "")
 }
 
 fn node(job: &JobDetail) -> String {
-    let facts = &job.row.facts;
-    facts.node_list.as_deref().unwrap_or_default().to_owned()
+    maybe("", job.row.facts.node_list.as_ref(), "")
 }
 
 fn time_used(job: &JobDetail) -> String {
@@ -143,8 +139,7 @@ pub(crate) fn findings(report: &Report) -> List {
         .iter()
         .filter(|_| !report.study.has(Part::Tasks));
     let rows = logs.flat_map(|logs| &logs.findings).map(|f| {
-        let number = f.line_number.map(|n| format!(":{n}"));
-        let file = format!("{}{}", f.file, number.unwrap_or_default());
+        let file = f.file.clone() + &maybe(":", f.line_number, "");
         of_task(&f.key, row![f.pattern, f.line, file])
     });
     let columns = "procedure | subject | session | pattern | $line | $file";
@@ -152,34 +147,25 @@ pub(crate) fn findings(report: &Report) -> List {
 }
 
 pub(crate) fn incomplete(report: &Report) -> List {
-    let met = |m: &&MarkerResult| matches!(m.state, MarkerState::Found | MarkerState::Excused);
+    let is_unmet =
+        |m: &&MarkerResult| !matches!(m.state, FindingState::Found | FindingState::NotNeeded);
     // A running job has no complete outputs yet.
     let tasks = report.tasks.iter();
     let tasks = tasks.filter(|task| !task.decision.is_in_flight());
     let rows = tasks.filter_map(|task| {
-        let unmet = task.markers.iter().filter(|marker| !met(marker));
-        let unmet: Vec<String> = unmet
-            .map(|marker| {
-                let word = match marker.state {
-                    MarkerState::Forbidden => "forbidden ",
-                    MarkerState::Unreadable => "unreadable ",
-                    _ => "",
-                };
-                let note = marker.note.as_ref().map(|note| format!(" ({note})"));
-                format!("{word}{}{}", marker.marker, note.unwrap_or_default())
-            })
-            .collect();
-        let all = task.markers.len();
-        (!unmet.is_empty()).then(|| {
-            of_task(
-                &task.key,
-                row![
-                    task.decision,
-                    format!("{}/{all}", all - unmet.len()),
-                    unmet.join(", "),
-                ],
-            )
-        })
+        let unmet = task.markers.iter().filter(is_unmet).map(|marker| {
+            let word = match marker.state {
+                FindingState::Forbidden => "forbidden ",
+                FindingState::Unreadable => "unreadable ",
+                _ => "",
+            };
+            let note = maybe(" (", marker.note.as_ref(), ")");
+            format!("{word}{}{note}", marker.marker)
+        });
+        let (unmet, all) = (unmet.collect::<Vec<_>>(), task.markers.len());
+        let found = format!("{}/{all}", all - unmet.len());
+        let row = of_task(&task.key, row![task.decision, found, unmet.join(", ")]);
+        Some(row).filter(|_| !unmet.is_empty())
     });
     let columns = "procedure | subject | session | decision | >found | $missing or wrong";
     List::new("incomplete outputs", columns, rows)
