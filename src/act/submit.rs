@@ -72,7 +72,7 @@ pub struct HeldBack {
 pub enum HeldBy {
     Refusal,
     /// The own resources of a retry were refused, which does not affect the procedure's other tasks.
-    RefusedRetry(Resources),
+    RefusedRetry(Box<Resources>),
     /// A limit on the jobs of the account or quality of service.
     Limit,
     /// Several submissions in a row ended in doubt, although squeue works.
@@ -89,7 +89,7 @@ impl HeldBack {
     fn holds(&self, task: &Prepared) -> bool {
         self.key.procedure == task.intent.key.procedure
             && match &self.by {
-                HeldBy::RefusedRetry(resources) => *resources == task.request.resources,
+                HeldBy::RefusedRetry(resources) => **resources == task.request.resources,
                 HeldBy::Refusal | HeldBy::Limit | HeldBy::Doubts => true,
             }
     }

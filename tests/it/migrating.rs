@@ -170,7 +170,7 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
         &[
             OUTSIDE("relative_paths_and_scripts"),
             (
-                "src/executor/script.rs",
+                "src/executor/script/tests.rs",
                 "the_first_place_with_the_script_wins",
             ),
         ],

@@ -114,7 +114,7 @@ impl Progress {
         };
         let by = match kind {
             Refusal::Permanent if first.notes.has_own_resources => {
-                HeldBy::RefusedRetry(first.request.resources.clone())
+                HeldBy::RefusedRetry(Box::new(first.request.resources.clone()))
             }
             Refusal::Permanent | Refusal::ArraySize => HeldBy::Refusal,
             Refusal::Limit if took.num_seconds() >= LONG_WAIT_S => {

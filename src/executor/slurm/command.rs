@@ -100,9 +100,9 @@ impl Commands {
             .find(|path| is_executable(path))
             .ok_or_else(|| ExecutorError::ProgramMissing {
                 program: program.to_owned(),
-                searched: match &self.bin_dir {
-                    Some(dir) => dir.display().to_string(),
-                    None => "the directories of PATH".to_owned(),
+                searched: {
+                    let dirs = dirs.iter().map(|dir| dir.display().to_string());
+                    dirs.collect::<Vec<_>>().join(", ")
                 },
             })
     }
