@@ -218,8 +218,7 @@ pub(super) fn qsirecon(subject: &SubjectProbe<'_>, session: &SessionLabel, apply
         .all(|pattern| {
             apply(Rule::Marker(&Marker {
                 base: Base::Procedure,
-                // More than the default, so that a directory of this name does not count.
-                min_size: 2,
+                min_size: 1,
                 ..Marker::new(pattern)
             }))
         });

@@ -138,7 +138,12 @@ impl SubjectProbe<'_> {
             Some(Count::Input) => inputs,
             None => 0,
         });
-        let check = |path: &Path, kind| check_file(self.reader(), marker, path, kind);
+        // A report is a file, whatever its marker would take.
+        let takes_directories = task.procedure.check == Check::Markers;
+        let check = |path: &Path, kind| match kind {
+            EntryKind::Directory if !takes_directories => Ok(false),
+            _ => check_file(self.reader(), marker, path, kind),
+        };
         let (subject, session) = (self.subject.as_str(), task.session.as_str());
         let pattern = marker.pattern.filled(subject, session);
         let base = self.base(task, marker.base);
