@@ -229,7 +229,7 @@ fn check(
 fn resources(fields: &Fields<'_>, overrides: &Overrides) -> Resources {
     let mem = fields.maybe("mem", Value::memory);
     let cpus = fields.maybe("cpus_per_task", Value::whole);
-    Resources {
+    let resources = Resources {
         partition: fields.maybe("partition", Value::word),
         account: fields.maybe("account", Value::word),
         qos: fields.maybe("qos", Value::word),
@@ -241,7 +241,15 @@ fn resources(fields: &Fields<'_>, overrides: &Overrides) -> Resources {
             .maybe("sbatch_args", sbatch_arguments)
             .unwrap_or_default(),
         no_requeue: false,
+    };
+    let memory = options::passed_memory_options(&resources);
+    if let ([first, second, ..], Some(value)) = (&memory[..], fields.get("sbatch_args")) {
+        value.problem(format!(
+            "--{first} and --{second} exclude each other in sbatch (with --mem-per-cpu or --mem-per-gpu, set mem: \"\", \
+             which also disables slurm_mem)"
+        ));
     }
+    resources
 }
 
 /// Further options of sbatch. Options are refused if they would change how a job is found, how sbatch answers, how many

@@ -16,7 +16,9 @@ use crate::model::bids::SessionSource;
 use crate::model::bids::cohort::ListSource;
 use crate::model::config::Config;
 use crate::model::procedure::marker::Required;
-use crate::model::procedure::{Check, DagError, Procedure, ProcedureDag, Scope, SessionsRule};
+use crate::model::procedure::{
+    Check, DagError, Procedure, ProcedureDag, ProcedureId, Scope, SessionsRule,
+};
 use crate::store::state_file::{StateError, StatePaths, resolve};
 
 /// Builds the pipeline. Returns `None` after reporting why that is impossible.
@@ -110,8 +112,8 @@ fn warn_of_shared_outputs(steps: &[Step<'_>], dag: &ProcedureDag) {
             let scopes = (other.scope, procedure.scope);
             other.output_dir == procedure.output_dir
                 && (!other.is_below_bids() || scopes == (Scope::Subject, Scope::Subject))
-                && !waits_for(dag, other, &procedure.name)
-                && !waits_for(dag, procedure, &other.name)
+                && !waits_for(dag, other, procedure)
+                && !waits_for(dag, procedure, other)
         };
         let warning = if let Some(other) = same {
             let name = quote(&other.name);
@@ -138,11 +140,17 @@ fn warn_of_shared_outputs(steps: &[Step<'_>], dag: &ProcedureDag) {
 }
 
 /// True if a procedure depends on another one, directly or indirectly.
-fn waits_for(dag: &ProcedureDag, procedure: &Procedure, other: &str) -> bool {
-    procedure.depends_on.iter().any(|dependency| {
-        let next = dag.find(&dependency.procedure).map(|id| dag.get(id));
-        *dependency.procedure == *other || next.is_some_and(|next| waits_for(dag, next, other))
-    })
+fn waits_for(dag: &ProcedureDag, procedure: &Procedure, other: &Procedure) -> bool {
+    let mut seen: Vec<ProcedureId> = Vec::new();
+    let mut left = Vec::from_iter(dag.find(&procedure.name));
+    while let Some(id) = left.pop() {
+        if !seen.contains(&id) {
+            seen.push(id);
+            left.extend(dag.dependencies(id).iter().map(|(id, _)| *id));
+        }
+    }
+    dag.find(&other.name)
+        .is_some_and(|other| seen.contains(&other))
 }
 
 /// Checks the data roots and the path of the state file.

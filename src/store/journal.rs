@@ -263,12 +263,9 @@ impl Journal {
 
     fn try_append(&mut self, entries: &[Entry], alone: bool) -> Result<(), JournalError> {
         let path = &self.path;
-        let not_recorded = |action| {
-            let failed = FileError::of(action, path);
-            move |source| JournalError::NotRecorded(failed(source))
-        };
-        let metadata = self.file.metadata();
-        let start = metadata.map_err(not_recorded("stat"))?.len();
+        let not_recorded =
+            |source| JournalError::NotRecorded(FileError::of("write to", path)(source));
+        let start = self.file.metadata().map_err(not_recorded)?.len();
         if alone && start != self.extent.mark().1 {
             return Err(JournalError::Shared(path.clone()));
         }
@@ -279,8 +276,9 @@ impl Journal {
         let (written, outcome) = write_counting(&mut self.file, &text);
         // Also if a full disk cut the line: these bytes are not another process's.
         self.extent.size.fetch_add(written, Ordering::Relaxed);
-        outcome.map_err(not_recorded("write to"))?;
-        self.file.sync_data().map_err(not_recorded("sync"))?;
+        outcome
+            .and_then(|()| self.file.sync_data())
+            .map_err(not_recorded)?;
         // Shorter: another process found the line half written, and removed it as the end of a crash.
         let end = start + text.len() as u64;
         let named = self.named_file().unwrap_or(None);

@@ -367,7 +367,7 @@ fn procedures_that_may_write_to_one_directory_at_a_time_are_warned_of() {
              - {{name: b, script: s, completion_marker: b, {second}}}\n"
         );
         let config = interpret("c.yaml", text.as_bytes()).unwrap();
-        let about_b = |warning: &&String| warning.contains(": procedures[2].name: ");
+        let about_b = |warning: &&String| warning.contains(": procedures[2]: ");
         let about_b: Vec<&String> = config.warnings.iter().filter(about_b).collect();
         assert_eq!(
             about_b.len(),

@@ -74,10 +74,8 @@ impl Holder {
             && self.boot_id == me.boot_id
             && self.namespaces.is_some()
             && self.namespaces == me.namespaces;
-        if !comparable || self.pid <= 0 {
-            return Life::Unknown;
-        }
-        let Some(pid) = Pid::from_raw(self.pid) else {
+        let pid = Pid::from_raw(self.pid).filter(|_| comparable && self.pid > 0);
+        let Some(pid) = pid else {
             return Life::Unknown;
         };
         // The kernel is asked first: /proc may be hidden from other users (hidepid).

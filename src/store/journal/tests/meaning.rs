@@ -191,7 +191,7 @@ fn each_submission_has_the_right_outcome() {
             assert_eq!(found.submitted_at, Some(time(10)), "{name}");
             assert_eq!(found.facts.req_mem_mb, Some(1000), "{name}");
             assert_eq!(state.superseded(), rows, "{name}");
-            assert_eq!(replayed, [found.key.clone()], "{name}");
+            assert_eq!(replayed, std::slice::from_ref(&found.key), "{name}");
         }
     }
 }
@@ -282,7 +282,7 @@ fn a_job_found_after_a_saved_doubt_is_filled_in() {
     for entries in [&all[..], &all[2..]] {
         let mut state = state_of(std::slice::from_ref(&waiting));
         let replayed = replay(entries, &mut state);
-        assert_eq!(replayed, [key.clone()]);
+        assert_eq!(replayed, std::slice::from_ref(&key));
         let found = &state.rows()[0];
         assert_eq!(found.job_id, Some(JobId::new("5")));
         assert_eq!(found.reason, Some(Reason::Queued));
