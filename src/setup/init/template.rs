@@ -159,8 +159,8 @@ pub fn with_entry(text: &str, entry: &str) -> Result<String, InitError> {
         return Err(no_list());
     };
     let indent_of = |line: &str| line.len() - line.trim_start().len();
-    let below = lines.iter().enumerate().skip(key + 1);
-    let first = below.filter(|(_, line)| !is_comment(line)).next();
+    let mut below = lines.iter().enumerate().skip(key + 1);
+    let first = below.find(|(_, line)| !is_comment(line));
     let first = first.filter(|(_, line)| line.trim_start().starts_with('-'));
     let (first, item) = first.ok_or_else(no_list)?;
     let indent = indent_of(item);
