@@ -4,11 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use super::args::{AuditArgs, AuditFormat, SelectArgs};
-use super::context::{Access, Context};
-use super::error::{Failure, Result};
-use super::output::Printer;
 use super::output_file::refuse_data;
-use crate::base::exit::Exit;
+use super::{Access, Context, Exit, Failure, Printer, Result};
 use crate::base::shell::quote;
 use crate::base::sys;
 use crate::decide::manifest::{Manifest, Selection};

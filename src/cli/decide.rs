@@ -1,11 +1,10 @@
 //! The decision of commands that only read: from the stored rows and the disk, without the queue.
 
 use super::args::SelectArgs;
-use super::context::{Context, warn_stops};
-use super::error::Result;
-use super::output::Printer;
-use super::pause::{Tense, report_pauses};
+use super::context::warn_stops;
+use super::pause::report_pauses;
 use super::progress::Progress;
+use super::{Context, Printer, Result};
 use crate::act::pass::Pauses;
 use crate::act::pass::decide::Basis;
 use crate::base::sys;
@@ -68,7 +67,7 @@ impl Context {
                 invalid_names(count, "")
             ));
         }
-        report_pauses(self, &pauses, Some(&manifest), Tense::NextRun, printer);
+        report_pauses(self, &pauses, Some(&manifest), printer);
         Ok((found, manifest))
     }
 

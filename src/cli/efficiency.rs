@@ -1,11 +1,9 @@
 //! `efficiency`: the resources that jobs requested and used. Reads only the state and the attempts file.
 
 use super::args::{By, EfficiencyArgs};
-use super::context::{Context, all_attempts};
-use super::error::Result;
-use super::output::{Format, Printer};
+use super::context::all_attempts;
 use super::views::Cut;
-use crate::base::exit::Exit;
+use super::{Context, Exit, Format, Printer, Result};
 use crate::show::efficiency::{
     Job, Resource, by_waste, efficiency, jobs_frame, no_measurement, resources, resources_frame,
     resources_table,
@@ -59,13 +57,7 @@ pub(super) fn run(context: &Context, args: &EfficiencyArgs, printer: &mut Printe
         let optional: Vec<&str> = optional.split(' ').collect();
         printer.frame(&frame, args.format, &painted, &optional)?;
     }
-    if let Some(cut) = cut {
-        let (first, others) = (
-            ", the most wasteful first",
-            "use --procedure or --subject to select",
-        );
-        cut.report(printer, "rows", first, others);
-    }
+    Cut::report(cut, printer, "rows");
     Ok(Exit::Done)
 }
 

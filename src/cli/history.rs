@@ -1,10 +1,8 @@
 //! `history`: everything that happened to a task, from the audit log, the attempts file and the row. Reads only.
 
 use super::args::HistoryArgs;
-use super::context::{Context, all_attempts};
-use super::error::{Failure, Result};
-use super::output::{Format, Printer};
-use crate::base::exit::Exit;
+use super::context::all_attempts;
+use super::{Context, Exit, Failure, Format, Printer, Result};
 use crate::base::sys;
 use crate::base::text::plural;
 use crate::model::state::{TaskKey, TaskRow};

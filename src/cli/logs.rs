@@ -1,19 +1,18 @@
 //! `logs`: the last lines of a job's logs and, with `--follow`, new ones. Reads only; `--follow` queries Slurm.
 
-use std::path::Path;
 use std::time::Duration;
 
+use itertools::Itertools as _;
+
 use super::args::LogsArgs;
-use super::context::{Access, Context, all_attempts};
-use super::error::{Failure, Result};
+use super::context::all_attempts;
 use super::failed;
 use super::naming::Named;
-use super::output::{Printer, Verbosity};
+use super::{Access, Context, Exit, Failure, Printer, Result, Verbosity};
 use crate::act::pass::queue_question;
-use crate::base::exit::Exit;
 use crate::base::text::{few, plural, size};
 use crate::decide::manifest::Selection;
-use crate::executor::{Answer, Executor, Question};
+use crate::executor::Answer;
 use crate::gather::logs;
 use crate::gather::logs::{Follower, LogFiles};
 use crate::model::job::JobId;
@@ -50,13 +49,14 @@ fn show_failed(
     args: &LogsArgs,
     printer: &mut Printer,
 ) -> Result<Exit> {
-    let rows = state.rows().iter();
-    let rows = rows.filter(|row| row.status == TaskStatus::Failed);
-    let rows = rows.filter(|row| named.is_none_or(|named| named.contains(&row.key)));
     let names = context.procedure_names(Some(state));
     let selection = Selection::new(&[], &[], &args.procedures, &names)?;
-    let rows = rows.filter(|row| selection.contains_key(&row.key));
-    let rows: Vec<TaskRow> = rows.cloned().collect();
+    let is_chosen = |row: &&TaskRow| {
+        row.status == TaskStatus::Failed
+            && named.is_none_or(|named| named.contains(&row.key))
+            && selection.contains_key(&row.key)
+    };
+    let rows: Vec<TaskRow> = state.rows().iter().filter(is_chosen).cloned().collect();
     if rows.is_empty() {
         if let Some(named) = named {
             context.refuse_unknown(state.rows().iter().map(|row| &row.key), named.labels())?;
@@ -73,7 +73,7 @@ fn show_failed(
     for group in &groups {
         let Some(first) = group.first() else { continue };
         if group.len() > 1 {
-            let labels: Vec<String> = group.iter().map(|row| row.key.labels_text()).collect();
+            let labels = group.iter().map(|row| row.key.labels_text()).collect_vec();
             printer.note(&format!(
                 "{} of {} failed alike: {}; these are the logs of the first",
                 plural(group.len(), "task"),
@@ -104,11 +104,9 @@ fn show_one(
     printer: &mut Printer,
 ) -> Result<Exit> {
     let Some(job) = row.job_id.clone() else {
+        let doubt = "it is not yet known whether Slurm accepted its job";
         return Err(Failure::not_found(
-            format!(
-                "{}: it is not yet known whether Slurm accepted its job",
-                row.key
-            ),
+            format!("{}: {doubt}", row.key),
             "the next `run` or `monitor` will look for it",
         ));
     };
@@ -157,53 +155,44 @@ fn choose(
 ) -> Result<TaskRow> {
     let earlier = context.store.read_attempts()?;
     let attempts = all_attempts(&earlier, state);
-    let all: Vec<&TaskRow> = attempts
-        .clone()
-        .filter(|row| named.contains(&row.key))
-        .collect();
-    let mut keys: Vec<_> = all.iter().map(|row| &row.key).collect();
-    keys.sort();
-    keys.dedup();
-    if keys.len() > 1 {
-        let list = keys.iter().map(|key| format!("\n  {key}"));
+    let own = attempts.clone().filter(|row| named.contains(&row.key));
+    let all: Vec<&TaskRow> = own.sorted_by_key(|row| number(row)).collect();
+    let keys = all
+        .iter()
+        .map(|row| &row.key)
+        .unique()
+        .sorted()
+        .collect_vec();
+    if let [.., last] = &keys[..]
+        && keys.len() > 1
+    {
         return Err(Failure::usage(
             format!(
-                "{named} has {} tasks with jobs:{}",
+                "{named} has {} tasks with jobs:\n  {}",
                 keys.len(),
-                list.collect::<String>()
+                keys.iter().join("\n  ")
             ),
-            format!(
-                "name one of them: snbb-scheduler logs {}",
-                keys.last().map_or_else(String::new, |key| key.words())
-            ),
+            format!("name one of them: snbb-scheduler logs {}", last.words()),
         ));
     }
-    let newest = all
-        .iter()
-        .filter(|row| attempt.is_none_or(|wanted| number(row) == wanted))
-        .max_by_key(|row| (number(row), row.submitted_at, row.is_in_flight()));
-    match newest {
-        Some(row) => Ok((*row).clone()),
-        None if all.is_empty() => {
-            context.refuse_unknown(attempts.map(|row| &row.key), named.labels())?;
-            Err(Failure::not_found(
-                format!("{named}: no job is on record"),
-                format!("`snbb-scheduler explain {named}` shows why"),
-            ))
-        }
-        None => {
-            let mut numbers: Vec<i32> = all.iter().map(|row| number(row)).collect();
-            numbers.sort_unstable();
-            let numbers: Vec<String> = numbers.iter().map(i32::to_string).collect();
-            Err(Failure::not_found(
-                format!(
-                    "{named}: no such attempt; those on record are {}",
-                    numbers.join(", ")
-                ),
-                format!("`snbb-scheduler history {named}` lists them"),
-            ))
-        }
+    let is_wanted = |row: &&&TaskRow| attempt.is_none_or(|wanted| number(row) == wanted);
+    let newest = all.iter().filter(is_wanted);
+    let newest = newest.max_by_key(|row| (number(row), row.submitted_at, row.is_in_flight()));
+    if let Some(row) = newest {
+        return Ok((*row).clone());
     }
+    if all.is_empty() {
+        context.refuse_unknown(attempts.map(|row| &row.key), named.labels())?;
+        return Err(Failure::not_found(
+            format!("{named}: no job is on record"),
+            format!("`snbb-scheduler explain {named}` shows why"),
+        ));
+    }
+    let numbers = all.iter().map(|row| number(row)).join(", ");
+    Err(Failure::not_found(
+        format!("{named}: no such attempt; those on record are {numbers}"),
+        format!("`snbb-scheduler history {named}` lists them"),
+    ))
 }
 
 fn number(row: &TaskRow) -> i32 {
@@ -220,21 +209,16 @@ fn show(
     let mut followers = Vec::new();
     for (what, path) in files.iter() {
         let end = logs::tail(path, args.lines).map_err(Failure::read(path))?;
+        followers.push(Follower::new(path, end.as_ref().map_or(0, |end| end.size)));
         let Some(end) = end else {
-            followers.push(Follower::new(path, 0));
-            let text = format!(
-                "no {what} log {}: {}",
-                path.display(),
-                why_missing(row, path)
-            );
-            if row.is_in_flight() {
-                printer.note(&text);
-            } else {
-                printer.warning(&text);
+            let why = why_missing(row.status);
+            let text = format!("no {what} log {}: {why}", path.display());
+            match row.is_in_flight() {
+                true => printer.note(&text),
+                false => printer.warning(&text),
             }
             continue;
         };
-        followers.push(Follower::new(path, end.size));
         let size = match (end.size, end.is_cut) {
             (0, _) => " (empty)".to_owned(),
             (_, false) => String::new(),
@@ -248,18 +232,15 @@ fn show(
     Ok(followers)
 }
 
-fn why_missing(row: &TaskRow, path: &Path) -> String {
-    let dir = path
-        .parent()
-        .is_some_and(|dir| dir.symlink_metadata().is_ok());
-    match row.status {
-        TaskStatus::Pending => "the job has not started yet".to_owned(),
+fn why_missing(status: TaskStatus) -> &'static str {
+    match status {
+        TaskStatus::Pending => "the job has not started yet",
         TaskStatus::Running => {
-            "the job has not written it yet, or writes elsewhere (#SBATCH --output)".to_owned()
+            "the job has not written it yet, or writes elsewhere (#SBATCH --output)"
         }
-        _ if !dir => "its directory no longer exists, or the job could not write there".to_owned(),
-        _ => "it was removed, or the job never started or wrote elsewhere (#SBATCH --output)"
-            .to_owned(),
+        _ => {
+            "it was removed, or the job never started, could not write there, or wrote elsewhere (#SBATCH --output)"
+        }
     }
 }
 
@@ -268,32 +249,35 @@ fn follow(
     context: &Context,
     job: &JobId,
     mut followers: Vec<Follower>,
-    is_live: bool,
+    mut is_live: bool,
     printer: &mut Printer,
 ) -> Result<Exit> {
     let state = context.store.read()?;
     let mut executor = context.executor(Access::ReadOnly, &state)?;
     let question = queue_question(&context.config, &state);
+    // Unless the queue shows that the job has ended. A queue that is not responding shows nothing.
+    let mut is_alive = || {
+        executor.set_deadline(context.config.deadline);
+        match executor.observe(&question).queue {
+            Answer::Got(jobs) => jobs.iter().any(|it| it.id == *job && it.phase.is_live()),
+            Answer::Failed(_) => true,
+            Answer::Off => false,
+        }
+    };
     // The last log already has its header.
     let mut shown = followers.len().saturating_sub(1);
-    let mut readings = 0u32;
-    let mut is_live = is_live;
-    loop {
+    for reading in 0u32.. {
         // Queried before the logs are read, so that the last lines are not missed.
-        if is_live && readings.is_multiple_of(READINGS_PER_QUERY) {
-            is_live = is_alive(executor.as_mut(), &question, job, context);
+        if is_live && reading.is_multiple_of(READINGS_PER_QUERY) {
+            is_live = is_alive();
         }
-        readings = readings.wrapping_add(1);
         for (at, follower) in followers.iter_mut().enumerate() {
             let lines = follower.next_lines();
             let mut lines = lines.map_err(Failure::read(follower.path()))?;
             if !is_live {
                 lines.extend(follower.finish());
             }
-            if lines.is_empty() {
-                continue;
-            }
-            if shown != at {
+            if shown != at && !lines.is_empty() {
                 shown = at;
                 printer.line(&format!("==> {} <==", follower.path().display()));
             }
@@ -310,21 +294,4 @@ fn follow(
         "job {job} has ended; `snbb-scheduler monitor` records its result"
     ));
     Ok(Exit::Done)
-}
-
-/// True unless the queue shows that the job has ended. A queue that is not responding shows nothing.
-fn is_alive(
-    executor: &mut dyn Executor,
-    question: &Question,
-    job: &JobId,
-    context: &Context,
-) -> bool {
-    executor.set_deadline(context.config.deadline);
-    match executor.observe(question).queue {
-        Answer::Got(jobs) => jobs
-            .iter()
-            .any(|report| report.id == *job && report.phase.is_live()),
-        Answer::Failed(_) => true,
-        Answer::Off => false,
-    }
 }

@@ -38,11 +38,10 @@ mod notify;
 mod outputs;
 mod pause;
 mod retry;
-mod run;
+pub mod run;
 mod session_status;
 mod state;
 mod status;
-mod wait;
 mod watch;
 
 use std::process::ExitCode;
@@ -51,12 +50,12 @@ use clap::FromArgMatches as _;
 
 use crate::base::exit::Exit;
 use crate::base::sys;
-use args::{Cli, Command};
-use context::Context;
-use error::Result;
-use output::Printer;
-
 use crate::show::notify::Figures;
+use args::{Cli, Command};
+// What most commands use.
+use context::{Access, Context};
+use error::{Failure, Result};
+use output::{Format, Printer, Verbosity};
 
 /// Runs the program and returns its exit code. Called by `main` only.
 pub fn main() -> ExitCode {
@@ -151,7 +150,7 @@ fn carry_out(
         Command::Run(args) => run::run(context, args, figures, printer),
         Command::Monitor(args) => monitor::run(context, args, printer),
         Command::Cancel(args) => cancel::run(context, args, printer),
-        Command::Wait(args) => wait::run(context, args, printer),
+        Command::Wait(args) => monitor::wait(context, args, printer),
         Command::Retry(args) => retry::run(context, args, printer),
         Command::Pause(args) => pause::pause(context, args, printer),
         Command::Resume(args) => pause::resume(context, args, printer),
@@ -182,8 +181,8 @@ fn carry_out(
 fn start_tracing(cli: &Cli, printer: &Printer) {
     use tracing_subscriber::filter::LevelFilter;
     let level = match cli.global.verbosity() {
-        output::Verbosity::Debug => LevelFilter::DEBUG,
-        output::Verbosity::Verbose => LevelFilter::INFO,
+        Verbosity::Debug => LevelFilter::DEBUG,
+        Verbosity::Verbose => LevelFilter::INFO,
         _ => LevelFilter::WARN,
     };
     tracing_subscriber::fmt()

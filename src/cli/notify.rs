@@ -6,10 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::args::Command;
-use super::context::Context;
-use super::error::{Failure, Result};
-use super::output::Printer;
-use crate::base::exit::Exit;
+use super::{Context, Exit, Failure, Printer, Result};
 use crate::base::{durable, sys};
 use crate::model::config::Config;
 use crate::model::state::State;

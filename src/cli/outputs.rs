@@ -7,11 +7,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::args::{ListFormat, OutputRoot, OutputsArgs};
-use super::context::Context;
-use super::error::{Failure, Result};
 use super::manifest::warn_unreadable;
-use super::output::Printer;
-use crate::base::exit::Exit;
+use super::{Context, Exit, Failure, Printer, Result};
 use crate::base::parallel;
 use crate::base::text::few;
 use crate::config::paths::absolute;

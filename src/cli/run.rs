@@ -3,25 +3,22 @@
 //! A dry run does the same up to the submission, but takes no lock and writes nothing.
 
 mod notes;
-mod preview;
 mod report;
 
 use chrono::{DateTime, Utc};
+use notes::{note_abandoned_rows, note_reduced_requests, print_preview, warn_missing_scripts};
+use report::report;
 
 use super::args::RunArgs;
-use super::context::{Access, Context};
 use super::decide::subjects_progress;
-use super::error::{Failure, Result};
 use super::failed::hint_at_failures;
 use super::manifest::warn_unreadable;
-use super::monitor::{report_changes, report_new_failures};
-use super::output::{Printer, Verbosity};
-use super::pause::{Tense, report_pauses};
-use super::views::{self, RunSummary};
+use super::monitor::{exit_of, report_changes, report_new_failures};
+use super::pause::report_pauses;
 use super::watch::continues;
+use super::{Access, Context, Exit, Failure, Printer, Result, Verbosity};
 use crate::act::pass::{Decided, Looked, Pass, RunOptions, clean_arrays};
 use crate::act::submit::Submitted;
-use crate::base::exit::Exit;
 use crate::base::sys;
 use crate::decide::manifest::Policy;
 use crate::decide::manifest::prospects::moving;
@@ -32,9 +29,9 @@ use crate::model::state::State;
 use crate::show::notify::Figures;
 use crate::show::tables::tallies;
 use crate::store::state_file::LockedStore;
+
 pub(super) use notes::report_strays;
-use notes::{note_abandoned_rows, note_reduced_requests, warn_missing_scripts};
-use report::report;
+pub use report::{RunSummary, print_run_summary};
 
 /// `figures`: for notifications, filled in as far as the run gets.
 pub(super) fn run(
@@ -108,12 +105,8 @@ pub(super) fn run(
         &decided.manifest,
         &context.config.procedures,
     ));
-    let tense = match args.dry_run {
-        true => Tense::Would,
-        false => Tense::Now,
-    };
     let manifest = &decided.manifest;
-    report_pauses(context, &decided.pauses, Some(manifest), tense, printer);
+    report_pauses(context, &decided.pauses, Some(manifest), printer);
     let mut exit = warn_unreadable(manifest, &found, printer);
     if warn_missing_scripts(&decided.missing_scripts, &mut summary, printer) {
         exit = Exit::Refused;
@@ -128,22 +121,21 @@ pub(super) fn run(
         let refused: usize = summary.refused.iter().map(|(_, count)| count).sum();
         summary.submitted = decided.tasks().count() - refused;
         let executor = (&*pass.executor, context.config.executor);
-        preview::print(&decided.batches, executor, args.format, printer)?;
+        print_preview(&decided.batches, executor, args.format, printer)?;
     }
     figures.submitted = summary.submitted;
     figures.in_doubt = summary.in_doubt;
     figures.refused.clone_from(&summary.refused);
     // Slurm would refuse refused tasks again.
     figures.moving = moving(&decided.manifest, &state).saturating_sub(figures.refused());
-    let is_silent = looked.accounting_failed.is_some() || looked.queue_failed.is_some();
-    if is_silent && exit == Exit::Done {
-        // Jobs were submitted or previewed, but the status of earlier ones is unknown.
-        exit = Exit::Unreachable;
+    if exit == Exit::Done {
+        // Jobs were submitted or previewed, but the status of earlier ones may be unknown.
+        exit = exit_of(&looked);
     }
     printer.show_progress(|| tallies(&decided.manifest, &state, &context.config.procedures));
     let is_last = args.watch.is_none() || !continues(exit, figures.moving);
     if is_last || printer.verbosity() > Verbosity::Normal {
-        views::print_run_summary(printer, &summary);
+        print_run_summary(printer, &summary);
         hint_at_failures(&state, context, printer);
     }
     Ok(exit)
@@ -162,15 +154,11 @@ fn update(
     } else {
         pass.look(state)
     };
-    match looked.queue_failed.clone() {
-        Some(message) if args.dry_run => {
-            printer.warning(&format!(
-                "the queue is not responding: {message}; this preview uses the state file, and `run` would submit nothing"
-            ));
-            looked.observation.queue = Answer::Got(Vec::new());
+    if let Some(message) = looked.queue_failed.clone() {
+        if !args.dry_run {
+            return Err(Failure::QueueUnknown { message });
         }
-        Some(message) => return Err(Failure::QueueUnknown { message }),
-        None => {}
+        looked.observation.queue = Answer::Got(Vec::new());
     }
     report_changes(&looked, printer);
     if printer.is_quiet() || args.watch.is_some() {

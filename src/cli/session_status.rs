@@ -1,12 +1,9 @@
 //! `session-status`: one row per session, one column per procedure. Writes nothing.
 
 use super::args::SessionStatusArgs;
-use super::context::Context;
-use super::error::Result;
 use super::manifest::{unreadable, warn_of};
-use super::output::Printer;
 use super::views::{self, SessionsView};
-use crate::base::exit::Exit;
+use super::{Context, Exit, Printer, Result};
 use crate::decide::manifest::Selection;
 use crate::model::bids::Session;
 use crate::show::tables;

@@ -10,14 +10,11 @@ use chrono::{DateTime, Utc};
 use clap::ValueEnum as _;
 
 use super::args::{PathArgs, RepairArgs, StateArgs, StateCommand, StateFile, VerifyArgs};
-use super::context::{Access, Context};
-use super::error::Result;
-use super::monitor::report_queue;
-use super::output::{Format, Printer};
+use super::monitor::{exit_of, report_changes};
 use super::run::report_strays;
+use super::{Access, Context, Exit, Format, Printer, Result};
 use crate::act::pass;
 use crate::act::pass::{AttemptNumbers, Looked, listings, logged_tasks};
-use crate::base::exit::Exit;
 use crate::base::sys;
 use crate::base::text::plural;
 use crate::decide::reconcile::strays;
@@ -112,9 +109,7 @@ fn repair(context: &Context, args: &RepairArgs, printer: &mut Printer) -> Result
             printer,
         )?,
     }
-    let unreachable = looked
-        .is_some_and(|looked| looked.queue_failed.is_some() || looked.accounting_failed.is_some());
-    Ok(Exit::Done.unless(unreachable, Exit::Unreachable))
+    Ok(looked.map_or(Exit::Done, |looked| exit_of(&looked)))
 }
 
 /// Updates the rows as `monitor` does, and adopts running jobs without a row.
@@ -136,7 +131,7 @@ fn update(
         outputs.as_ref(),
         &sys::now,
     );
-    report_queue(&looked, printer);
+    report_changes(&looked, printer);
     let mut touched: Vec<TaskKey> = looked
         .changed
         .iter()

@@ -1,13 +1,10 @@
 //! `status`: counts and rows of the state. Reads neither Slurm nor the data trees.
 
 use super::args::StatusArgs;
-use super::context::Context;
-use super::error::Result;
 use super::failed;
-use super::output::Printer;
 use super::pause::report_current_pauses;
 use super::views::{self, RowsView};
-use crate::base::exit::Exit;
+use super::{Context, Exit, Printer, Result};
 use crate::base::text::and_more;
 use crate::decide::manifest::{Selection, stale_rows};
 use crate::decide::safety;

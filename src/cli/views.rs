@@ -2,14 +2,12 @@
 //!
 //! Tables are for people and may change; CSV and JSON are for scripts (`docs/output.md`).
 
-mod summary;
-
 use std::collections::HashSet;
 use std::path::Path;
 
 use polars::prelude::{Column, DataFrame, IntoColumn, StringChunked};
 
-use super::output::{Format, Printer};
+use super::{Format, Printer};
 use crate::base::sys;
 use crate::decide::manifest::Manifest;
 use crate::model::bids::Session;
@@ -17,8 +15,6 @@ use crate::model::procedure::{ProcedureDag, Scope};
 use crate::model::state::{TaskRow, TaskStatus};
 use crate::show::tables;
 use crate::show::tables::{RowOrder, SessionOrder, TableError, first_word, short_cell};
-
-pub use summary::{RunSummary, print_run_summary};
 
 /// Columns of the table of rows.
 const STATUS_COLUMNS: &str = "procedure subject session status reason attempt job_id submitted_at";
@@ -91,9 +87,7 @@ pub fn print_status(
     };
     let frame = tables::rows_frame_of(&rows, view.log_dir, &columns, time)?;
     printer.frame(&frame, view.format, &["status"], &optional)?;
-    if let Some(cut) = cut {
-        cut.report_rows(printer);
-    }
+    Cut::report(cut, printer, "rows");
     Ok(())
 }
 
@@ -176,19 +170,13 @@ impl Cut {
             .map(|shown| Self { shown, all, asked })
     }
 
-    /// Reports the number of rows of `status`.
-    pub fn report_rows(self, printer: &mut Printer) {
-        let others = "use --status, --procedure, --subject or --since to select";
-        self.report(printer, "rows", ", failed ones first", others);
-    }
-
-    /// `first`: the order of a list that is shortened without being asked.
-    pub fn report(self, printer: &mut Printer, what: &str, first: &str, others: &str) {
-        let Self { shown, all, asked } = self;
-        let first = if asked { "" } else { first };
-        printer.note(&format!(
-            "{shown} of {all} {what}{first}: `--limit 0` shows all; {others}"
-        ));
+    pub fn report(cut: Option<Self>, printer: &mut Printer, what: &str) {
+        if let Some(Self { shown, all, asked }) = cut {
+            let first = if asked { "" } else { ", the most urgent first" };
+            printer.note(&format!(
+                "{shown} of {all} {what}{first}: `--limit 0` shows all"
+            ));
+        }
     }
 }
 
@@ -202,9 +190,7 @@ pub fn print_counts<'a>(
     let mut counts = with_totals(tables::status_counts(rows, dag, !is_filtered)?)?;
     // Tasks that were never submitted have no row.
     let counted = if is_filtered { "selected" } else { "on record" };
-    counts
-        .rename("total", counted.into())
-        .map_err(TableError::from)?;
+    counts.rename("total", counted.into())?;
     let statuses = TaskStatus::ALL.map(TaskStatus::as_str);
     printer.frame(&counts, Format::Table, &statuses, &[])
 }
@@ -245,52 +231,34 @@ pub fn print_session_status(
         }
         Format::Table => {
             let mut counts = tables::decision_counts(manifest, dag)?.drop_many(view.hidden);
-            counts
-                .rename("decision", "status".into())
-                .map_err(TableError::from)?;
+            counts.rename("decision", "status".into())?;
             printer.frame(&with_totals(counts)?, format, &["status"], &[])?;
             printer.line("");
-            let mut frame =
-                tables::session_status(&sessions, manifest, dag)?.drop_many(view.hidden);
-            let is_repeated = mark_subject_tasks(&mut frame, &sessions, dag)?;
-            print_sessions(printer, frame)?;
-            if is_repeated {
-                printer.line("* one task per subject, shown in each of its sessions");
-            }
+            let frame = tables::session_status(&sessions, manifest, dag)?.drop_many(view.hidden);
+            print_sessions(printer, frame, &sessions, dag)?;
         }
     }
-    if let Some(cut) = cut {
-        let others = "use --status, --procedure or --subject to select";
-        cut.report(printer, "sessions", ", attention needed first", others);
-    }
+    Cut::report(cut, printer, "sessions");
     Ok(())
 }
 
-/// Marks the columns of subject-scoped procedures, if a subject has several rows. True if there is such a column.
-fn mark_subject_tasks(
-    frame: &mut DataFrame,
+/// Marks the columns of subject-scoped procedures, if a subject has several rows, and shortens cells to the terminal.
+fn print_sessions(
+    printer: &mut Printer,
+    mut frame: DataFrame,
     sessions: &[Session],
     dag: &ProcedureDag,
-) -> Result<bool, TableError> {
+) -> Result<(), TableError> {
     let subjects: HashSet<_> = sessions.iter().map(|session| &session.subject).collect();
-    if subjects.len() == sessions.len() {
-        return Ok(false);
-    }
     let mut is_marked = false;
     for (_, procedure) in dag.iter().filter(|(_, one)| one.scope == Scope::Subject) {
         let name = &*procedure.name;
         let titles = frame.get_column_names();
-        if titles.iter().skip(LABELS).any(|title| *title == name) {
-            frame
-                .rename(name, format!("{name}*").into())
-                .map_err(TableError::from)?;
+        if subjects.len() < sessions.len() && titles.iter().skip(LABELS).any(|it| *it == name) {
+            frame.rename(name, format!("{name}*").into())?;
             is_marked = true;
         }
     }
-    Ok(is_marked)
-}
-
-fn print_sessions(printer: &mut Printer, mut frame: DataFrame) -> Result<(), TableError> {
     let names = frame.get_column_names();
     let painted: Vec<String> = names.iter().skip(LABELS).map(ToString::to_string).collect();
     let painted: Vec<&str> = painted.iter().map(String::as_str).collect();
@@ -302,7 +270,11 @@ fn print_sessions(printer: &mut Printer, mut frame: DataFrame) -> Result<(), Tab
     if !printer.fits(&frame, true) {
         frame = with_cells(&frame, without_prefix, |at| at < LABELS)?;
     }
-    printer.frame(&frame, Format::Table, &painted, &[])
+    printer.frame(&frame, Format::Table, &painted, &[])?;
+    if is_marked {
+        printer.line("* one task per subject, shown in each of its sessions");
+    }
+    Ok(())
 }
 
 /// Prints the tasks that are due.

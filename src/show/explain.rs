@@ -34,7 +34,7 @@ use crate::show::tables::{TaskState, decision_cell, decision_text, failure_text,
 use crate::store::control::Control;
 use crate::store::state_file::Store;
 
-pub use advice::awaiting;
+pub use advice::{awaiting, options};
 pub use attempts::{Attempt, Retry};
 pub use next::{Next, asks};
 pub use remedy::remedy;

@@ -11,9 +11,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use snbb_scheduler::cli::output::{Format, Printer, PrinterOptions, Verbosity};
+use snbb_scheduler::cli::run::{RunSummary, print_run_summary};
 use snbb_scheduler::cli::views::{
-    RowsView, RunSummary, SessionsView, print_manifest, print_run_summary, print_session_status,
-    print_status,
+    RowsView, SessionsView, print_manifest, print_session_status, print_status,
 };
 use snbb_scheduler::decide::manifest::{
     Blocked, Budget, Decision, Due, Limit, Manifest, Outlook, Skip,

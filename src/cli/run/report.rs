@@ -3,15 +3,121 @@
 use std::collections::HashMap;
 
 use crate::act::submit::{Halt, HeldBy, Submitted};
-use crate::base::exit::Exit;
-use crate::base::text::{and_more, few, plural_of};
-use crate::cli::Printer;
-use crate::cli::views::RunSummary;
-use crate::decide::manifest::Due;
+use crate::base::text::{and_more, few, plural};
+use crate::cli::{Exit, Printer};
+use crate::decide::manifest::{Decision, Due, Manifest, Skip};
 use crate::decide::request::Prepared;
 use crate::model::state::TaskKey;
 use crate::setup::check::slurm::remedy;
+use crate::show::tables;
 use crate::store::state_file::StateError;
+
+/// The numbers of a `run`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunSummary {
+    pub sessions: usize,
+    pub tasks: usize,
+    pub complete: usize,
+    /// Complete tasks with newer sessions or input files.
+    pub stale: usize,
+    /// Includes tasks held back by limits and pauses.
+    pub due: usize,
+    /// With `dry_run`, the number that would be.
+    pub submitted: usize,
+    /// Submissions that were certainly not accepted, by cause.
+    pub refused: Vec<(String, usize)>,
+    /// Submissions that may have been accepted; the next pass looks for them.
+    pub in_doubt: usize,
+    /// Tasks neither complete nor submitted, by reason.
+    pub held_back: Vec<(String, usize)>,
+    pub dry_run: bool,
+}
+
+impl RunSummary {
+    /// The numbers of a manifest; submissions are added later.
+    pub fn of(sessions: usize, manifest: &Manifest) -> Self {
+        let mut numbers = Self {
+            sessions,
+            held_back: tables::reason_summary(manifest),
+            ..Self::default()
+        };
+        for task in &manifest.tasks {
+            numbers.tasks += 1;
+            match &task.decision {
+                Decision::Skip(Skip::NotSelected) => numbers.tasks -= 1,
+                Decision::Skip(Skip::Complete) => numbers.complete += 1,
+                Decision::Skip(Skip::Stale(_) | Skip::LateInput) => {
+                    numbers.complete += 1;
+                    numbers.stale += 1;
+                }
+                Decision::Submit(_) | Decision::Skip(Skip::OverLimit(_) | Skip::Paused(_)) => {
+                    numbers.due += 1;
+                }
+                Decision::Skip(_) => {}
+            }
+        }
+        numbers
+    }
+
+    /// Adds tasks that Slurm refuses, or whose script is missing.
+    pub(super) fn refuse(&mut self, cause: String, count: usize) {
+        self.refused.push((cause, count));
+    }
+
+    /// Adds tasks held back for a reason.
+    fn hold_back(&mut self, why: &str, count: usize) {
+        match self.held_back.iter_mut().find(|(known, _)| known == why) {
+            Some((_, known)) => *known += count,
+            None if count > 0 => self.held_back.push((why.to_owned(), count)),
+            None => {}
+        }
+    }
+}
+
+/// Prints the numbers of a run. With `-q`, only if there were problems.
+pub fn print_run_summary(printer: &mut Printer, summary: &RunSummary) {
+    let total = |counts: &[(String, usize)]| counts.iter().map(|(_, count)| count).sum::<usize>();
+    let refused = total(&summary.refused);
+    let mut head = format!(
+        "{}, {}: {} complete, {} due, {} {}",
+        plural(summary.sessions, "session"),
+        plural(summary.tasks, "task"),
+        summary.complete,
+        summary.due,
+        summary.submitted,
+        match summary.dry_run {
+            true => "would be submitted",
+            false => "submitted",
+        },
+    );
+    for (count, what) in [(refused, "refused"), (summary.in_doubt, "in doubt")] {
+        if count > 0 {
+            head.push_str(&format!(", {count} {what}"));
+        }
+    }
+    if printer.is_quiet() && refused + summary.in_doubt > 0 {
+        printer.warning(&head);
+    }
+    printer.info(&head);
+    if summary.stale > 0 {
+        printer.note(&format!(
+            "{} complete but stale: new sessions or input files arrived after it ran (`session-status` shows where; \
+             `rerun_when_stale` runs such tasks again)",
+            plural(summary.stale, "task")
+        ));
+    }
+    for (name, counts) in [
+        ("refused", &summary.refused),
+        ("not submitted", &summary.held_back),
+    ] {
+        if !counts.is_empty() {
+            printer.info(&format!("{name}: {}", total(counts)));
+        }
+        for (reason, count) in counts {
+            printer.info(&format!("{count:>8}  {reason}"));
+        }
+    }
+}
 
 pub(super) fn report<'a>(
     submitted: &Submitted,
@@ -31,9 +137,7 @@ pub(super) fn report<'a>(
         if let Some(remedy) = remedy(message) {
             printer.hint(remedy);
         }
-        summary
-            .refused
-            .push((format!("{procedure}: {message}"), *count));
+        summary.refuse(format!("{procedure}: {message}"), *count);
         exit = Exit::Refused;
     }
     for retry in &submitted.refused_retries {
@@ -45,17 +149,20 @@ pub(super) fn report<'a>(
         printer.hint(
             "the retry rules set its resources (`run --dry-run` shows them); `retry` starts again without those rules",
         );
-        summary.refused.push((
-            format!("{}, next attempt: {}", retry.key.procedure, retry.message),
-            retry.count,
-        ));
+        let cause = format!("{}, next attempt: {}", retry.key.procedure, retry.message);
+        summary.refuse(cause, retry.count);
         exit = Exit::Refused;
     }
-    for in_doubt in submitted
-        .in_doubt
-        .chunk_by(|(a, message), (b, other)| a.procedure == b.procedure && message == other)
-    {
-        warn_in_doubt(in_doubt, printer);
+    let alike = |(a, message): &(TaskKey, String), (b, other): &(TaskKey, String)| {
+        a.procedure == b.procedure && message == other
+    };
+    for in_doubt in submitted.in_doubt.chunk_by(alike) {
+        let keys: Vec<String> = in_doubt.iter().map(|(key, _)| key.to_string()).collect();
+        let message = in_doubt.first().map_or("", |(_, message)| message);
+        printer.warning(&format!(
+            "{}: it is not yet known whether Slurm accepted its job ({message}); the next runs will look for it",
+            few(&keys, 3)
+        ));
     }
     for (procedure, held) in &submitted.held {
         let message = &held.message;
@@ -75,9 +182,7 @@ pub(super) fn report<'a>(
                 "submissions without an answer"
             }
         };
-        if held.count > 0 {
-            summary.hold_back(why, held.count);
-        }
+        summary.hold_back(why, held.count);
     }
     if let Some((stop, left)) = &submitted.stopped {
         exit = report_stop(stop, *left, summary, printer, exit);
@@ -107,18 +212,12 @@ fn note_resubmitted<'a>(
     tasks: impl Iterator<Item = &'a Prepared>,
     printer: &mut Printer,
 ) {
-    let due: HashMap<&TaskKey, Option<Due>> = tasks
-        .map(|task| (&task.intent.key, task.notes.due))
-        .collect();
-    for (cause, one, several) in [
-        (
-            Due::OutputsGone,
-            "complete task has lost its outputs",
-            "complete tasks have lost their outputs",
-        ),
+    let tasks = tasks.map(|task| (&task.intent.key, task.notes.due));
+    let due: HashMap<&TaskKey, Option<Due>> = tasks.collect();
+    for (cause, what) in [
+        (Due::OutputsGone, "complete tasks have lost their outputs"),
         (
             Due::NeverVerified,
-            "task was recorded as complete by another program but has no outputs",
             "tasks were recorded as complete by another program but have no outputs",
         ),
     ] {
@@ -128,26 +227,7 @@ fn note_resubmitted<'a>(
             .map(|(key, _)| key.to_string())
             .collect();
         if !again.is_empty() {
-            let tasks = plural_of(again.len(), one, several);
-            printer.new_warning(&format!("{tasks}: submitted again ({})", few(&again, 3)));
-        }
-    }
-}
-
-/// Warns of submissions in doubt that ended the same way, of an array's in one line.
-fn warn_in_doubt(in_doubt: &[(TaskKey, String)], printer: &mut Printer) {
-    match in_doubt {
-        [(key, message), _, _, _, ..] => printer.warning(&format!(
-            "{} tasks of {}: it is not yet known whether Slurm accepted their jobs ({message}); the next runs will look for them",
-            in_doubt.len(),
-            key.procedure
-        )),
-        few => {
-            for (key, message) in few {
-                printer.warning(&format!(
-                    "{key}: it is not yet known whether Slurm accepted its job ({message}); the next runs will look for it"
-                ));
-            }
+            printer.new_warning(&format!("{what}: submitted again ({})", few(&again, 3)));
         }
     }
 }

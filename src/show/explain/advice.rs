@@ -298,7 +298,7 @@ fn until(config: &Config, row: &TaskRow) -> Option<(DateTime<Utc>, Duration)> {
 }
 
 /// The options that select a task, each after a space.
-pub(super) fn options(key: &TaskKey) -> String {
+pub fn options(key: &TaskKey) -> String {
     let options = [
         (" --subject ", &key.subject),
         (" --session ", &key.session),
