@@ -19,7 +19,7 @@ use crate::show::explain::remedy;
 use crate::show::failures::patterns::Patterns;
 use crate::show::failures::{Likeness, alike, excerpt, shared, silence};
 use crate::show::notify::events::is_retried;
-use crate::show::tables::tasks::FailureNote;
+use crate::show::tables::rows::FailureNote;
 use crate::show::tables::words::outlook_text;
 use crate::show::tables::{failure_text, failures_frame, used_text};
 

@@ -2,12 +2,12 @@
 //!
 //! Without `--yes`, nothing takes a lock or writes.
 
-use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use chrono::{DateTime, Utc};
 use clap::ValueEnum as _;
+use itertools::Itertools as _;
+use polars::prelude::DataFrame;
 
 use super::args::{PathArgs, RepairArgs, StateArgs, StateCommand, StateFile, VerifyArgs};
 use super::monitor::{exit_of, report_changes};
@@ -20,14 +20,23 @@ use crate::base::text::plural;
 use crate::decide::reconcile::strays;
 use crate::decide::reconcile::strays::{Records, Strays};
 use crate::decide::safety;
-use crate::model::state::{State, TaskKey};
-use crate::show::tables::health::{Repaired, findings_frame, paths_frame, repair_frame};
+use crate::model::state::{State, TaskKey, TaskRow};
+use crate::show::tables::{TableError, frame, numbers, texts};
 use crate::store::audit_log::{Event, EventKind};
 use crate::store::repair::{Origin, Rebuilt};
 use crate::store::sources::Sources;
 use crate::store::state_file::LockedStore;
-use crate::store::verify::Level;
+use crate::store::verify::{Finding, Level};
 use crate::store::{repair, verify};
+
+/// A row that a repair adds, changes or removes.
+#[derive(Debug, Clone, PartialEq)]
+struct Repaired {
+    /// `+`, `~` or `-`.
+    sign: &'static str,
+    row: TaskRow,
+    origin: &'static str,
+}
 
 pub(super) fn run(context: &Context, args: &StateArgs, printer: &mut Printer) -> Result<Exit> {
     match &args.command {
@@ -83,11 +92,8 @@ fn repair(context: &Context, args: &RepairArgs, printer: &mut Printer) -> Result
         }
         return Ok(Exit::Done);
     }
-    for damage in &rebuilt.damage {
-        printer.warning(damage);
-    }
-    for note in &rebuilt.notes {
-        printer.warning(note);
+    for problem in rebuilt.damage.iter().chain(&rebuilt.notes) {
+        printer.warning(problem);
     }
     let looked = if args.no_slurm {
         None
@@ -132,11 +138,8 @@ fn update(
         &sys::now,
     );
     report_changes(&looked, printer);
-    let mut touched: Vec<TaskKey> = looked
-        .changed
-        .iter()
-        .map(|(_, row)| row.key.clone())
-        .collect();
+    let changed = looked.changed.iter();
+    let mut touched: Vec<TaskKey> = changed.map(|(_, row)| row.key.clone()).collect();
     if let Some(strays) = find_strays(context, state, &looked, printer) {
         let attempts = sources
             .attempts
@@ -190,58 +193,41 @@ fn find_strays(
 /// The rows that differ from those in the state file.
 fn compare(rebuilt: &Rebuilt) -> Vec<Repaired> {
     let (before, after) = (&rebuilt.before, &rebuilt.state);
-    let changed = after
-        .rows()
-        .iter()
-        .filter_map(|row| match before.get(&row.key) {
-            None => Some(("+", row)),
-            Some(old) => (old != row).then_some(("~", row)),
-        });
-    let gone = before
-        .rows()
-        .iter()
-        .filter(|row| after.get(&row.key).is_none());
-    let all = changed.chain(gone.map(|row| ("-", row)));
-    let mut rows: Vec<Repaired> = all
+    let all = after.rows().iter().chain(before.rows());
+    let changes = all.filter_map(|row| match (before.get(&row.key), after.get(&row.key)) {
+        (None, Some(new)) => Some(("+", new)),
+        (Some(old), None) => Some(("-", old)),
+        (Some(old), Some(new)) if old != new => Some(("~", new)),
+        _ => None,
+    });
+    let origin = |row: &TaskRow| rebuilt.origins.get(&row.key).copied();
+    let rows = changes.unique_by(|(_, row)| &row.key);
+    let mut rows = rows
         .map(|(sign, row)| Repaired {
             sign,
             row: row.clone(),
-            origin: rebuilt
-                .origins
-                .get(&row.key)
-                .map_or(Origin::World, |o| *o)
-                .as_str(),
+            origin: origin(row).unwrap_or(Origin::World).as_str(),
         })
-        .collect();
+        .collect_vec();
     rows.sort_by(|a, b| a.row.key.cmp(&b.row.key));
     rows
 }
 
 fn show(rebuilt: &Rebuilt, rows: &[Repaired], format: Format, printer: &mut Printer) -> Result<()> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for row in rows.iter().filter(|row| row.sign != "-") {
-        *counts.entry(row.origin).or_default() += 1;
+    let kept = || rows.iter().filter(|row| row.sign != "-");
+    let origins = kept().counts_by(|row| row.origin).into_iter().sorted();
+    let all = rebuilt.state.len();
+    let unchanged = format!("unchanged from the {}", rebuilt.base);
+    let mut lines = vec![(all.saturating_sub(kept().count()), unchanged)];
+    lines.extend(origins.map(|(origin, count)| (count, format!("from the {origin}"))));
+    let removed = "removed: cleared by retry, or never a job".to_owned();
+    lines.push((rows.len() - kept().count(), removed));
+    let earlier = "earlier attempts, for the attempts file".to_owned();
+    lines.push((rebuilt.past, earlier));
+    printer.info(&format!("rows of the repaired state: {all}"));
+    for (count, what) in lines.into_iter().filter(|(count, _)| *count > 0) {
+        printer.info(&format!("{count:>8}  {what}"));
     }
-    let changed: usize = counts.values().sum();
-    printer.info(&format!(
-        "rows of the repaired state: {}",
-        rebuilt.state.len()
-    ));
-    let mut line = |count: usize, what: &str| {
-        if count > 0 {
-            printer.info(&format!("{count:>8}  {what}"));
-        }
-    };
-    line(
-        rebuilt.state.len().saturating_sub(changed),
-        &format!("unchanged from the {}", rebuilt.base),
-    );
-    for (origin, count) in counts {
-        line(count, &format!("from the {origin}"));
-    }
-    let removed = rows.iter().filter(|row| row.sign == "-").count();
-    line(removed, "removed: cleared by retry, or never a job");
-    line(rebuilt.past, "earlier attempts, for the attempts file");
     if !rows.is_empty() || format != Format::Table {
         printer.frame(&repair_frame(rows)?, format, &["status"], &["attempt"])?;
     }
@@ -263,7 +249,13 @@ fn save(
     safety::drop::restore_session_count(state);
     safety::recheck::forget(&mut state.meta.baselines);
     let mut events = looked.map_or_else(Vec::new, |looked| looked.events.clone());
-    events.push(repaired_event(now, &rebuilt.damage, rows.len()));
+    let damage = Some(rebuilt.damage.join("; ")).filter(|damage| !damage.is_empty());
+    let missing = || "rows were missing or broke a rule".to_owned();
+    events.push(Event {
+        detail: Some(damage.unwrap_or_else(missing)),
+        extra: vec![("rows", rows.len().into())],
+        ..Event::new(now, EventKind::Repaired)
+    });
     context.open_audit()?.append(&events)?;
     let stamp = now.format("%Y%m%dT%H%M%SZ").to_string();
     let kept: Vec<PathBuf> = locked.save_rebuilt(state, &rebuilt.files, &stamp)?;
@@ -278,18 +270,6 @@ fn save(
     Ok(())
 }
 
-fn repaired_event(at: DateTime<Utc>, damage: &[String], rows: usize) -> Event {
-    Event {
-        detail: Some(if damage.is_empty() {
-            "rows were missing or broke a rule".to_owned()
-        } else {
-            damage.join("; ")
-        }),
-        extra: vec![("rows", rows.into())],
-        ..Event::new(at, EventKind::Repaired)
-    }
-}
-
 /// Prints the paths of the state's files. Reads none of them.
 fn print_paths(context: &Context, args: &PathArgs, printer: &mut Printer) -> Result<Exit> {
     match args.file {
@@ -300,14 +280,14 @@ fn print_paths(context: &Context, args: &PathArgs, printer: &mut Printer) -> Res
             printer.data(&line);
         }
         None => {
-            let all: Vec<(String, String)> = StateFile::value_variants()
-                .iter()
-                .filter_map(|&file| {
-                    let name = file.to_possible_value()?.get_name().to_owned();
-                    Some((name, path_of(context, file).display().to_string()))
-                })
-                .collect();
-            printer.frame(&paths_frame(&all)?, args.format, &[], &[])?;
+            let all = StateFile::value_variants().iter();
+            let name = |file: &StateFile| Some(file.to_possible_value()?.get_name().to_owned());
+            let path = |file: &StateFile| Some(path_of(context, *file).to_string_lossy());
+            let table = frame(vec![
+                texts("file", all.clone().map(name)),
+                texts("path", all.map(path)),
+            ]);
+            printer.frame(&table?, args.format, &[], &[])?;
         }
     }
     Ok(Exit::Done)
@@ -327,4 +307,32 @@ fn path_of(context: &Context, file: StateFile) -> &Path {
         StateFile::Local => &paths.local,
         StateFile::Arrays => &paths.arrays,
     }
+}
+
+/// One row per finding: `level, part, finding, todo`.
+fn findings_frame(findings: &[Finding]) -> Result<DataFrame, TableError> {
+    let text =
+        |name: &str, get: fn(&Finding) -> Option<&str>| texts(name, findings.iter().map(get));
+    frame(vec![
+        text("level", |f| Some(f.level.as_str())),
+        text("part", |f| Some(f.part)),
+        text("finding", |f| Some(&f.text)),
+        text("todo", |f| f.todo.as_deref()),
+    ])
+}
+
+/// One row per task: `change, procedure, subject, session, status, reason, attempt, job_id, from`.
+fn repair_frame(rows: &[Repaired]) -> Result<DataFrame, TableError> {
+    let text = |name: &str, get: fn(&Repaired) -> Option<&str>| texts(name, rows.iter().map(get));
+    frame(vec![
+        text("change", |r| Some(r.sign)),
+        text("procedure", |r| Some(&r.row.key.procedure)),
+        text("subject", |r| Some(&r.row.key.subject)),
+        text("session", |r| Some(&r.row.key.session)),
+        text("status", |r| Some(r.row.status.as_str())),
+        text("reason", |r| r.row.reason.map(|reason| reason.as_str())),
+        numbers("attempt", rows.iter().map(|r| r.row.attempt.map(i64::from))),
+        text("job_id", |r| r.row.job_id.as_ref().map(|id| id.as_str())),
+        text("from", |r| Some(r.origin)),
+    ])
 }

@@ -5,10 +5,8 @@
 //! documented in `docs/schema/explain.schema.json`.
 
 mod advice;
-mod attempts;
-mod gone;
 mod next;
-mod remedy;
+mod record;
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -17,7 +15,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::base::sys::local_time;
-use crate::decide::manifest::{Decision, Outlook, Planned, Skip};
+use crate::decide::manifest::{Decision, Planned, Skip};
 use crate::decide::request::Batch;
 use crate::decide::safety::{SafetyStop, Trust};
 use crate::executor::{Executor, JobReport};
@@ -34,10 +32,9 @@ use crate::show::tables::{TaskState, decision_cell, decision_text, failure_text,
 use crate::store::control::Control;
 use crate::store::state_file::Store;
 
-pub use advice::{awaiting, options};
-pub use attempts::{Attempt, Retry};
+pub use advice::{awaiting, options, remedy};
 pub use next::{Next, asks};
-pub use remedy::remedy;
+pub use record::{Attempt, Retry};
 
 /// One subject's data, rows, jobs and decisions.
 pub struct View<'a> {
@@ -74,7 +71,7 @@ pub struct Explanation {
     #[serde(flatten)]
     pub key: TaskKey,
     /// `None` if the task no longer exists.
-    #[serde(serialize_with = "gone::decision")]
+    #[serde(serialize_with = "record::decision")]
     pub decision: Option<TaskState>,
     /// The decision word with its reason in brackets.
     #[serde(skip)]
@@ -181,12 +178,8 @@ impl View<'_> {
                 outlook,
             }) if let Some(failure) = row.and_then(failure_text) => {
                 let reason = reason.map_or("reason unknown", Reason::as_str);
-                let text = format!("failed ({reason}, attempt {attempt}): {failure}");
-                match row.and_then(|row| remedy(self.config, row)) {
-                    // `todo` already has the remedy.
-                    Some(_) if *outlook == Outlook::None => text,
-                    _ => format!("{text}; {}", outlook_text(*outlook)),
-                }
+                let next = outlook_text(*outlook);
+                format!("failed ({reason}, attempt {attempt}): {failure}; {next}")
             }
             Decision::Skip(Skip::InFlight { .. }) => {
                 if let Some(text) = awaiting(self.config, row) {

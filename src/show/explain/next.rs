@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::View;
 use crate::act::pass::AttemptNumbers;
 use crate::base::shell;
-use crate::decide::manifest::{Decision, Due, Limit, Planned, Skip};
+use crate::decide::manifest::{Decision, Due, Planned, Skip};
 use crate::decide::request;
 use crate::decide::request::{Prepared, RequestContext};
 use crate::executor::JobRequest;
@@ -68,10 +68,10 @@ pub(super) fn next_submission(
             run_id: view.run_id,
         },
     );
-    let arrays = view.batches.iter();
-    let mut arrays = arrays.filter_map(|batch| Some((batch.array.as_ref()?, &batch.tasks)));
     let is_own = |task: &Prepared| task.request.key == prepared.request.key;
-    let array = arrays.find(|(_, tasks)| tasks.iter().any(is_own));
+    let mut batches = view.batches.iter();
+    let own = batches.find(|batch| batch.tasks.iter().any(is_own));
+    let array = own.and_then(|own| Some((own.array.as_ref()?, &own.tasks)));
     let line = match array {
         Some((array, tasks)) => {
             let requests: Vec<&JobRequest> = tasks.iter().map(|task| &task.request).collect();
@@ -103,7 +103,7 @@ fn due(
         Decision::Submit(due) => return Some(*due),
         Decision::Skip(Skip::NoDicom | Skip::NotSelected) => return None,
         other if is_over(other) => return None,
-        Decision::Skip(_) => {}
+        _ => {}
     }
     let row = row.filter(|row| view.outlook(planned.procedure, row).is_retry());
     Some(match row.and_then(|row| row.reason) {
@@ -152,13 +152,7 @@ impl View<'_> {
             };
             held.push(format!("the {what} is {}", pause_text(pause)));
         }
-        // Limits on jobs in flight are reported below, with their numbers.
-        if let Decision::Skip(Skip::OverLimit(limit)) = &planned.decision
-            && !matches!(
-                limit,
-                Limit::MaxInFlight(_) | Limit::ProcedureMaxInFlight(_)
-            )
-        {
+        if let Decision::Skip(Skip::OverLimit(_)) = &planned.decision {
             held.push(decision_text(&planned.decision));
         }
         let flying = |of: Option<&str>| {
