@@ -105,7 +105,7 @@ pub(super) fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -
         plural(jobs.len(), "job")
     ));
     asked?;
-    if ending > 0 {
+    if ending > 0 && exit == Exit::Done {
         printer.note("the others are still ending; `monitor` reports when they have ended");
     }
     Ok(exit)

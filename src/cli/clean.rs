@@ -12,8 +12,7 @@ use crate::act::clean::{log_names, logs, obsolete_rows};
 use crate::base::sys;
 use crate::base::text::{maybe, plural, size};
 use crate::config::duration;
-use crate::decide::safety;
-use crate::decide::safety::{Counts, drop, roots};
+use crate::decide::safety::{self, Counts, drop, roots};
 use crate::gather::sessions::lists;
 use crate::model::bids::SubjectLabel;
 use crate::model::state::{State, TaskRow};
@@ -156,46 +155,48 @@ fn report(
     (rows, logs, archives): (&[TaskRow], &[OldLogs], &[Archived]),
     printer: &mut Printer,
 ) {
-    let (files, bytes) = sizes(logs);
-    let verb = |would: &'static str, did: &'static str| if args.dry_run { would } else { did };
-    if rows.is_empty() && files == 0 && archives.is_empty() {
+    let mut done = Vec::new();
+    if !rows.is_empty() {
+        let (rows, attempts) = (plural(rows.len(), "row"), &context.store.paths.attempts);
+        let to = attempts.display();
+        let what = format!("{rows} of sessions or procedures that no longer exist to {to}");
+        done.push(("would move", "moved", what));
+    }
+    if let (files @ 1.., bytes) = sizes(logs) {
+        let what = format!(
+            "{} of complete tasks, {}",
+            plural(files, "log"),
+            size(bytes)
+        );
+        done.push(("would remove", "removed", what));
+    }
+    for Archived {
+        path,
+        events,
+        bytes,
+    } in archives
+    {
+        let (events, bytes, path) = (plural(*events, "event"), size(*bytes), path.display());
+        let what = format!("{events}, {bytes}, in {path}");
+        done.push(("would archive", "archived", what));
+    }
+    if done.is_empty() {
         let age = maybe(" than ", args.older_than.map(duration::format), "");
         printer.info(&format!("nothing to clean: nothing is older{age}"));
     }
-    if !rows.is_empty() {
-        printer.info(&format!(
-            "{} {} of sessions or procedures that no longer exist to {}",
-            verb("would move", "moved"),
-            plural(rows.len(), "row"),
-            context.store.paths.attempts.display()
-        ));
+    for (would, did, what) in done {
+        let verb = if args.dry_run { would } else { did };
+        printer.info(&format!("{verb} {what}"));
     }
     for row in rows {
         let reason = row.reason_word();
         printer.detail_line(&format!("{}: {} ({reason})", row.key, row.status));
-    }
-    if files > 0 {
-        printer.info(&format!(
-            "{} {} of complete tasks, {}",
-            verb("would remove", "removed"),
-            plural(files, "log"),
-            size(bytes)
-        ));
     }
     for old in logs {
         for (name, bytes) in &old.files {
             let path = old.directory.join(name);
             printer.detail_line(&format!("{}, {}", path.display(), size(*bytes)));
         }
-    }
-    for archived in archives {
-        printer.info(&format!(
-            "{} {}, {}, in {}",
-            verb("would archive", "archived"),
-            plural(archived.events, "event"),
-            size(archived.bytes),
-            archived.path.display()
-        ));
     }
 }
 
@@ -210,22 +211,43 @@ fn purge(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<E
         context.lock_or_read_state("clean", args.dry_run, &args.write, printer)?;
     let held = purge.find(&context.store, &state)?;
     check_removable(context, &subject, &held, &state, printer)?;
+    if held.is_nothing() {
+        printer.info(&format!("no file of the state mentions {subject}"));
+        return Ok(Exit::Done);
+    }
     if let Some(locked) = locked {
         purge.carry_out(&locked, &mut state, &held)?;
-        if !held.is_nothing() {
-            let event = Event {
-                detail: Some("a subject was removed (clean --purge)".to_owned()),
-                extra: vec![
-                    ("rows", held.rows.into()),
-                    ("attempts", held.attempts.into()),
-                    ("events", held.events.into()),
-                ],
-                ..Event::new(sys::now(), EventKind::Pruned)
-            };
-            append(context, &[event])?;
-        }
+        let event = Event {
+            detail: Some("a subject was removed (clean --purge)".to_owned()),
+            extra: vec![
+                ("rows", held.rows.into()),
+                ("attempts", held.attempts.into()),
+                ("events", held.events.into()),
+            ],
+            ..Event::new(sys::now(), EventKind::Pruned)
+        };
+        append(context, &[event])?;
     }
-    report_purge(&subject, &held, args.dry_run, printer);
+    let verb = if args.dry_run {
+        "would remove"
+    } else {
+        "removed"
+    };
+    printer.info(&format!(
+        "{verb} {}, {}, {} of {subject}, {}, and its name from {}",
+        plural(held.rows, "row"),
+        plural(held.attempts, "earlier attempt"),
+        plural(held.events, "event"),
+        plural(held.copies.len(), "left-over file"),
+        plural(held.texts.len(), "other file"),
+    ));
+    let texts = held.texts.iter().map(|(path, ..)| path);
+    for path in texts.chain(&held.copies) {
+        printer.detail_line(&path.display().to_string());
+    }
+    printer.hint(
+        "data, job logs and Slurm's accounting are not part of this: see docs/cron.md for what else to check",
+    );
     Ok(Exit::Done)
 }
 
@@ -291,36 +313,4 @@ fn check_removable(
         );
     }
     Ok(())
-}
-
-fn report_purge(
-    subject: &SubjectLabel,
-    held: &SubjectData,
-    is_dry_run: bool,
-    printer: &mut Printer,
-) {
-    if held.is_nothing() {
-        printer.info(&format!("no file of the state mentions {subject}"));
-        return;
-    }
-    printer.info(&format!(
-        "{} {}, {}, {} of {subject}, {}, and its name from {}",
-        if is_dry_run {
-            "would remove"
-        } else {
-            "removed"
-        },
-        plural(held.rows, "row"),
-        plural(held.attempts, "earlier attempt"),
-        plural(held.events, "event"),
-        plural(held.copies.len(), "left-over file"),
-        plural(held.texts.len(), "other file"),
-    ));
-    let texts = held.texts.iter().map(|(path, ..)| path);
-    for path in texts.chain(&held.copies) {
-        printer.detail_line(&path.display().to_string());
-    }
-    printer.hint(
-        "data, job logs and Slurm's accounting are not part of this: see docs/cron.md for what else to check",
-    );
 }

@@ -10,9 +10,8 @@ use crate::act::pass::decide::Basis;
 use crate::base::sys;
 use crate::base::text::few;
 use crate::decide::manifest::{Manifest, Policy, Selection};
-use crate::decide::safety;
-use crate::decide::safety::roots;
-use crate::gather::sessions::discover::{Discovery, invalid_names};
+use crate::decide::safety::{self, roots};
+use crate::gather::sessions::discover::Discovery;
 use crate::gather::sessions::lists;
 use crate::model::bids::Session;
 
@@ -57,15 +56,10 @@ impl Context {
         if found.sessions.is_empty() {
             // They may explain why.
             self.report_unusual_names(&found, printer);
-        } else if !found.notes.is_empty() {
+        } else if !found.notes.is_empty() || !found.misspelt.is_empty() {
             printer.note(
                 "some names in the data are unusual or not valid BIDS (`snbb-scheduler check` shows which)",
             );
-        } else if let count @ 1.. = found.misspelt.len() {
-            printer.note(&format!(
-                "ignored {} (`snbb-scheduler check` shows which)",
-                invalid_names(count, "")
-            ));
         }
         report_pauses(self, &pauses, Some(&manifest), printer);
         Ok((found, manifest))

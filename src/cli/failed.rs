@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use itertools::Itertools as _;
+use polars::prelude::DataFrame;
 
 use super::blocks::{Block, NO_BREAK};
 use super::explain::output_problems;
@@ -19,14 +20,32 @@ use crate::show::explain::remedy;
 use crate::show::failures::patterns::Patterns;
 use crate::show::failures::{Likeness, alike, excerpt, shared, silence};
 use crate::show::notify::events::is_retried;
-use crate::show::tables::rows::FailureNote;
 use crate::show::tables::words::outlook_text;
-use crate::show::tables::{failure_text, failures_frame, used_text};
+use crate::show::tables::{TableError, failure_text, ordered_rows_frame, texts, used_text};
 
 /// Missing outputs named per task.
 const MISSING_SHOWN: usize = 3;
 /// Tasks named per group.
 const TASKS_SHOWN: usize = 10;
+
+/// Details about a failed row from its logs and the retry rules.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct FailureNote {
+    /// What happens next without a user.
+    outlook: String,
+    /// What to change first, if an unchanged retry would fail again.
+    remedy: Option<String>,
+    /// What missing or empty logs may mean.
+    silence: Option<String>,
+    /// The log excerpt.
+    line: Option<String>,
+    /// The file of `line`, or the error log if there is no line.
+    line_path: Option<String>,
+    /// Name of the known error that the line shows.
+    pattern: Option<String>,
+    /// Meaning and remedy of that error.
+    meaning: Option<String>,
+}
 
 type Failed = (TaskRow, FailureNote);
 
@@ -243,6 +262,21 @@ fn note(context: &Context, row: &TaskRow, state: &State, patterns: &Patterns) ->
     });
     note.line = Some(found.line);
     note
+}
+
+/// Failed rows as in [`ordered_rows_frame`], then `outlook`, `log_line`, `log_line_path` and `log_pattern`.
+fn failures_frame(rows: &[Failed], log_dir: Option<&Path>) -> Result<DataFrame, TableError> {
+    let only: Vec<&TaskRow> = rows.iter().map(|(row, _)| row).collect();
+    let column = |name: &str, get: fn(&FailureNote) -> Option<&str>| {
+        texts(name, rows.iter().map(|(_, note)| get(note)))
+    };
+    let frame = ordered_rows_frame(&only, log_dir)?.hstack(&[
+        column("outlook", |note| Some(&note.outlook)),
+        column("log_line", |note| note.line.as_deref()),
+        column("log_line_path", |note| note.line_path.as_deref()),
+        column("log_pattern", |note| note.pattern.as_deref()),
+    ])?;
+    Ok(frame)
 }
 
 /// Hints at the next step for failed tasks. Not with `-q`.

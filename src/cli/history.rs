@@ -102,24 +102,13 @@ fn entries_of(records: &[Record], attempts: &[&TaskRow]) -> Vec<Entry> {
     let logged = records.iter().map(|record| entry_of(record, attempts));
     let mut entries: Vec<Entry> = logged.collect();
     for row in attempts {
-        let is_logged = |kinds: &[EventKind], status: Option<TaskStatus>| {
-            records.iter().any(|record| {
-                kinds.contains(&record.kind)
-                    && (status.is_none() || record.new_status == status)
-                    && is_of(record, row)
-            })
-        };
+        let own = || records.iter().filter(|record| is_of(record, row));
         let begun = [EventKind::Submitted, EventKind::Adopted];
-        if !is_logged(&begun, None) {
+        if !own().any(|record| begun.contains(&record.kind)) {
             entries.push(begin_of(row));
         }
-        let ended = [
-            EventKind::StatusChange,
-            EventKind::ReasonChange,
-            EventKind::Adopted,
-            EventKind::Repaired,
-        ];
-        if !row.is_in_flight() && !is_logged(&ended, Some(row.status)) {
+        let has_ended = own().any(|record| record.new_status == Some(row.status));
+        if !row.is_in_flight() && !has_ended {
             entries.push(end_of(row));
         }
     }
@@ -150,7 +139,7 @@ fn entry_of(record: &Record, attempts: &[&TaskRow]) -> Entry {
         (EventKind::Submitted, _) => cause(&record.fields),
         _ => None,
     };
-    let detail: Vec<String> = [facts, detail].into_iter().flatten().collect();
+    let detail = [facts, detail].into_iter().flatten().join("; ");
     Entry {
         at: Some(record.at),
         key: record.key.clone(),
@@ -161,7 +150,7 @@ fn entry_of(record: &Record, attempts: &[&TaskRow]) -> Entry {
         new_status: record.new_status,
         reason: row.reason,
         by,
-        detail: (!detail.is_empty()).then(|| detail.join("; ")),
+        detail: Some(detail).filter(|detail| !detail.is_empty()),
         from_row: false,
     }
 }

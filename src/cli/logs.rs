@@ -13,8 +13,7 @@ use crate::act::pass::queue_question;
 use crate::base::text::{few, plural, size};
 use crate::decide::manifest::Selection;
 use crate::executor::Answer;
-use crate::gather::logs;
-use crate::gather::logs::{Follower, LogFiles};
+use crate::gather::logs::{self, Follower, LogFiles};
 use crate::model::job::JobId;
 use crate::model::state::{State, TaskRow, TaskStatus};
 use crate::show::tables::row_text;
@@ -28,17 +27,15 @@ const TASKS_SHOWN: usize = 10;
 
 pub(super) fn run(context: &Context, args: &LogsArgs, printer: &mut Printer) -> Result<Exit> {
     let state = context.read_state(printer)?;
-    let named = args.subject.is_some() || !args.failed;
-    let named = named
-        .then(|| context.named(args.words(), &state))
-        .transpose()?;
-    match named {
-        Some(named) if !args.failed => {
-            let row = choose(context, &named, args.attempt, &state)?;
-            show_one(context, &row, args, printer)
-        }
-        named => show_failed(context, named.as_ref(), &state, args, printer),
+    if args.failed && args.subject.is_none() {
+        return show_failed(context, None, &state, args, printer);
     }
+    let named = context.named(args.words(), &state)?;
+    if args.failed {
+        return show_failed(context, Some(&named), &state, args, printer);
+    }
+    let row = choose(context, &named, args.attempt, &state)?;
+    show_one(context, &row, args, printer)
 }
 
 /// Shows the logs of failed tasks; of similar failures only the first one's, unless with `-v`.
@@ -103,23 +100,21 @@ fn show_one(
     args: &LogsArgs,
     printer: &mut Printer,
 ) -> Result<Exit> {
+    let key = &row.key;
     let Some(job) = row.job_id.clone() else {
-        let doubt = "it is not yet known whether Slurm accepted its job";
         return Err(Failure::not_found(
-            format!("{}: {doubt}", row.key),
+            format!("{key}: it is not yet known whether Slurm accepted its job"),
             "the next `run` or `monitor` will look for it",
         ));
     };
     let Some(files) = logs::files_of(&context.config, &context.store, row) else {
         return Err(Failure::not_found(
             format!(
-                "{}: the location of the logs of job {job} is unknown because `slurm_log_dir` is not set",
-                row.key
+                "{key}: the location of the logs of job {job} is unknown because `slurm_log_dir` is not set"
             ),
             format!(
-                "set `slurm_log_dir` in the configuration; without it, Slurm writes slurm-{}.out into the directory in which `run` \
-                 started (under cron the home directory), unless the script sets #SBATCH --output",
-                job.as_str()
+                "set `slurm_log_dir` in the configuration; without it, Slurm writes slurm-{job}.out into the directory in which `run` \
+                 started (under cron the home directory), unless the script sets #SBATCH --output"
             ),
         ));
     };
@@ -129,21 +124,15 @@ fn show_one(
         }
         return Ok(Exit::Done);
     }
-    printer.note(&format!(
-        "{}, attempt {}, job {job}: {}",
-        row.key,
-        number(row),
-        row_text(row)
-    ));
-    let followers = show(&files, row, args, printer)?;
+    let (number, text) = (number(row), row_text(row));
+    printer.note(&format!("{key}, attempt {number}, job {job}: {text}"));
+    let followers = show(&files, args, printer)?;
     if args.follow {
         return follow(context, &job, followers, row.is_in_flight(), printer);
     }
-    let are_there = files
-        .iter()
-        .any(|(_, path)| path.symlink_metadata().is_ok());
-    let is_lost = !are_there && !row.is_in_flight();
-    Ok(Exit::Done.unless(is_lost, Exit::Error))
+    let mut paths = files.iter().map(|(_, path)| path);
+    let is_fine = row.is_in_flight() || paths.any(|path| path.symlink_metadata().is_ok());
+    Ok(Exit::Done.unless(!is_fine, Exit::Error))
 }
 
 /// The one attempt that the words name.
@@ -157,21 +146,12 @@ fn choose(
     let attempts = all_attempts(&earlier, state);
     let own = attempts.clone().filter(|row| named.contains(&row.key));
     let all: Vec<&TaskRow> = own.sorted_by_key(|row| number(row)).collect();
-    let keys = all
-        .iter()
-        .map(|row| &row.key)
-        .unique()
-        .sorted()
-        .collect_vec();
-    if let [.., last] = &keys[..]
-        && keys.len() > 1
-    {
+    let keys = all.iter().map(|row| &row.key).unique().sorted();
+    let keys = keys.collect_vec();
+    if let [_, .., last] = &keys[..] {
+        let (count, list) = (keys.len(), keys.iter().join("\n  "));
         return Err(Failure::usage(
-            format!(
-                "{named} has {} tasks with jobs:\n  {}",
-                keys.len(),
-                keys.iter().join("\n  ")
-            ),
+            format!("{named} has {count} tasks with jobs:\n  {list}"),
             format!("name one of them: snbb-scheduler logs {}", last.words()),
         ));
     }
@@ -200,23 +180,16 @@ fn number(row: &TaskRow) -> i32 {
 }
 
 /// Shows the last lines of each log, and returns readers for new lines.
-fn show(
-    files: &LogFiles,
-    row: &TaskRow,
-    args: &LogsArgs,
-    printer: &mut Printer,
-) -> Result<Vec<Follower>> {
+fn show(files: &LogFiles, args: &LogsArgs, printer: &mut Printer) -> Result<Vec<Follower>> {
     let mut followers = Vec::new();
     for (what, path) in files.iter() {
         let end = logs::tail(path, args.lines).map_err(Failure::read(path))?;
         followers.push(Follower::new(path, end.as_ref().map_or(0, |end| end.size)));
         let Some(end) = end else {
-            let why = why_missing(row.status);
-            let text = format!("no {what} log {}: {why}", path.display());
-            match row.is_in_flight() {
-                true => printer.note(&text),
-                false => printer.warning(&text),
-            }
+            printer.warning(&format!(
+                "no {what} log {}: the job has not started yet, writes elsewhere (#SBATCH --output), or its log was removed",
+                path.display()
+            ));
             continue;
         };
         let size = match (end.size, end.is_cut) {
@@ -230,18 +203,6 @@ fn show(
         }
     }
     Ok(followers)
-}
-
-fn why_missing(status: TaskStatus) -> &'static str {
-    match status {
-        TaskStatus::Pending => "the job has not started yet",
-        TaskStatus::Running => {
-            "the job has not written it yet, or writes elsewhere (#SBATCH --output)"
-        }
-        _ => {
-            "it was removed, or the job never started, could not write there, or wrote elsewhere (#SBATCH --output)"
-        }
-    }
 }
 
 /// Prints new lines until the job has ended.

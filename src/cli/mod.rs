@@ -39,7 +39,6 @@ mod outputs;
 mod pause;
 mod retry;
 pub mod run;
-mod session_status;
 mod state;
 mod status;
 mod watch;
@@ -156,7 +155,7 @@ fn carry_out(
         Command::Resume(args) => pause::resume(context, args, printer),
         Command::Manifest(args) => manifest::run(context, args, printer),
         Command::Status(args) => status::run(context, args, printer),
-        Command::SessionStatus(args) => session_status::run(context, args, printer),
+        Command::SessionStatus(args) => status::of_sessions(context, args, printer),
         Command::Graph(args) => graph::run(context, args, printer),
         Command::Audit(args) => audit::run(context, args, printer),
         Command::Efficiency(args) => efficiency::run(context, args, printer),

@@ -17,15 +17,15 @@ use crate::base::sys;
 use crate::base::text::{few, maybe, plural, plural_of};
 use crate::decide::manifest::Selection;
 use crate::executor::accounting_hint;
-use crate::model::state::{Reason, State, TaskRow, TaskStatus};
+use crate::model::state::{State, TaskRow, TaskStatus};
 use crate::show::audit::attention::orphan_jobs;
 use crate::show::explain::awaiting;
 use crate::show::notify::events::is_retried;
-use crate::show::tables::failure_text;
+use crate::show::tables::{failure_text, row_text};
 
 pub(super) fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Result<Exit> {
     let Some(seconds) = args.watch else {
-        let (looked, state) = update(context, "monitor", &args.write, printer, no_more)?;
+        let (looked, state) = update(context, "monitor", &args.write, printer, |_, _| {})?;
         report(&looked, &state, context, printer)?;
         return Ok(exit_of(&looked));
     };
@@ -37,7 +37,7 @@ pub(super) fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) 
         if printer.is_closed() {
             return Ok(ControlFlow::Break(Exit::Done));
         }
-        let looked = update(context, "monitor", &args.write, printer, no_more);
+        let looked = update(context, "monitor", &args.write, printer, |_, _| {});
         // Cleared only now, so that the old table stays visible while Slurm is queried.
         if redraws {
             printer.clear_screen();
@@ -95,9 +95,6 @@ pub(super) fn update_or_read(
     }
 }
 
-/// For [`update_or_read`]: no further change.
-pub(super) fn no_more(_: &mut State, _: &mut Looked) {}
-
 fn update(
     context: &Context,
     command: &str,
@@ -143,17 +140,10 @@ pub(super) fn report_changes(looked: &Looked, printer: &mut Printer) {
         printer.warning(warning);
     }
     for ((status, reason), row) in &looked.changed {
-        let word = |status: TaskStatus, reason: Option<Reason>| {
-            format!("{status}{}", maybe(" (", reason, ")"))
-        };
+        let before = maybe(" (", *reason, ")");
         let job = maybe(", job ", row.job_id.as_ref(), "");
-        let why = maybe(": ", failure_text(row), "");
-        printer.detail(&format!(
-            "{}: {} -> {}{job}{why}",
-            row.key,
-            word(*status, *reason),
-            word(row.status, row.reason),
-        ));
+        let (key, now) = (&row.key, row_text(row));
+        printer.detail(&format!("{key}: {status}{before} -> {now}{job}"));
     }
     // Grouped, so that a thousand held jobs take one line.
     let mut held: BTreeMap<&str, Vec<String>> = BTreeMap::new();
@@ -229,7 +219,7 @@ pub(super) fn wait(context: &Context, args: &WaitArgs, printer: &mut Printer) ->
     progress.inc(ended(&before));
     printer.detail(&before.text());
     let step = || {
-        let (looked, state) = update_or_read(context, "wait", &args.write, printer, no_more)?;
+        let (looked, state) = update_or_read(context, "wait", &args.write, printer, |_, _| {})?;
         let counts = Counts::of(&state, &selection);
         if counts.in_flight == 0 {
             progress.finish();

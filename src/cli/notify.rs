@@ -9,7 +9,6 @@ use super::args::Command;
 use super::{Context, Exit, Failure, Printer, Result};
 use crate::base::{durable, sys};
 use crate::model::config::Config;
-use crate::model::state::State;
 use crate::show::mail::Message;
 use crate::show::notify::digest::Digest;
 use crate::show::notify::events::{Event, Situation, events, ongoing};
@@ -17,7 +16,6 @@ use crate::show::notify::memory::SaveError;
 use crate::show::notify::metrics::Sources;
 use crate::show::notify::{Invocation, Memory, digest, heartbeat, messenger, metrics};
 use crate::show::{mail, notify};
-use crate::store::control::Control;
 use crate::store::state_file::StateError;
 
 /// Time limit of the program in `notify.command`.
@@ -46,15 +44,9 @@ pub(super) fn begin(command: &Command) -> Option<Invocation> {
 pub(super) fn recent_warnings(context: &Context, call: &Invocation) -> HashSet<String> {
     let (mut memory, _) = Memory::read(&context.store.paths.calls);
     let warned = memory.warned.remove(call.command.as_str());
-    let is_recent = |at: &chrono::DateTime<chrono::Utc>| {
-        *at <= call.started_at && call.started_at - *at < REMINDER
-    };
-    warned
-        .into_iter()
-        .flatten()
-        .filter(|(_, at)| is_recent(at))
-        .map(|(text, _)| text)
-        .collect()
+    let mut warned = warned.unwrap_or_default();
+    warned.retain(|_, at| *at <= call.started_at && call.started_at - *at < REMINDER);
+    warned.into_keys().collect()
 }
 
 /// Sends notifications of the result of an invocation.
@@ -125,8 +117,14 @@ fn publish(context: &Context, call: &Invocation, printer: &mut Printer) {
         );
     }
     if config.notify.is_on() && call.command != notify::Command::Retry {
-        let study = (state.as_ref(), control.as_ref());
-        notify(context, call, study, &memory, &host, printer);
+        let situation = Situation {
+            config,
+            state: state.as_ref(),
+            control: control.as_ref(),
+            call,
+            memory: &memory,
+        };
+        notify(context, &situation, &host, printer);
     }
 }
 
@@ -137,23 +135,15 @@ fn put(key: &str, path: &Path, bytes: &[u8], mark: &str, printer: &mut Printer) 
 }
 
 /// Sends each channel the events that it has not received yet.
-fn notify(
-    context: &Context,
-    call: &Invocation,
-    (state, control): (Option<&State>, Option<&Control>),
-    memory: &Memory,
-    host: &str,
-    printer: &mut Printer,
-) {
-    let config = &context.config;
-    let situation = Situation {
+fn notify(context: &Context, situation: &Situation<'_>, host: &str, printer: &mut Printer) {
+    let Situation {
         config,
-        state,
-        control,
         call,
         memory,
-    };
-    let mut list = events(&situation);
+        state,
+        ..
+    } = *situation;
+    let mut list = events(situation);
     list.retain(|event| config.notify.on.contains(&event.occasion));
     let none = BTreeSet::new();
     let channels = [
@@ -181,10 +171,9 @@ fn notify(
         };
         undelivered += u64::from(!is_delivered);
         // Undelivered events are sent again.
-        let known = old
-            .into_iter()
-            .chain(fresh.into_iter().filter(|_| is_delivered));
-        reported.insert((*channel).to_owned(), ongoing(&situation, known, before));
+        let fresh = fresh.into_iter().filter(|_| is_delivered);
+        let known = old.into_iter().chain(fresh);
+        reported.insert((*channel).to_owned(), ongoing(situation, known, before));
     }
     if reported != memory.reported || undelivered > 0 {
         remember(context, printer, |memory| {
@@ -196,15 +185,12 @@ fn notify(
 
 /// Delivers a digest; true on success.
 fn deliver(config: &Config, channel: &str, message: &Message, printer: &mut Printer) -> bool {
-    let failed = match (channel, &config.notify.command) {
+    let sent = match (channel, &config.notify.command) {
         (COMMAND, Some(path)) => messenger::send(path, message, MESSENGER_LIMIT)
-            .err()
-            .map(|error| (error.to_string(), error.hint())),
-        _ => mail::send(&config.audit, message)
-            .err()
-            .map(|error| (error.to_string(), error.hint())),
+            .map_err(|error| (error.to_string(), error.hint())),
+        _ => mail::send(&config.audit, message).map_err(|error| (error.to_string(), error.hint())),
     };
-    let Some((error, hint)) = failed else {
+    let Err((error, hint)) = sent else {
         return true;
     };
     printer.warning(&format!(
@@ -221,37 +207,33 @@ fn remember(
     mut change: impl FnMut(&mut Memory),
 ) -> Memory {
     let path = &context.store.paths.calls;
-    for attempt in 1.. {
+    let mut tries = 0;
+    loop {
         let (mut memory, warning) = Memory::read(path);
         change(&mut memory);
-        match memory.save(path) {
-            Err(SaveError::Changed) if attempt < TRIES => {
-                std::thread::sleep(Duration::from_millis(20));
-                continue;
-            }
-            outcome => {
-                if let Some(warning) = warning {
-                    printer.warning(&warning);
-                }
-                if let Err(error) = outcome {
-                    printer.warning(&format!(
-                        "cannot write the notes for later invocations: {error}"
-                    ));
-                }
-                return memory;
-            }
+        let saved = memory.save(path);
+        tries += 1;
+        if saved == Err(SaveError::Changed) && tries < TRIES {
+            std::thread::sleep(Duration::from_millis(20));
+            continue;
         }
+        let unsaved = saved.err();
+        let unsaved =
+            unsaved.map(|error| format!("cannot write the notes for later invocations: {error}"));
+        for warning in [warning, unsaved].into_iter().flatten() {
+            printer.warning(&warning);
+        }
+        return memory;
     }
-    Memory::default()
 }
 
 /// Records the warnings of a quiet invocation, so that the next one prints only new ones.
 fn note_warnings(context: &Context, call: &Invocation, printer: &mut Printer) {
     let command = call.command.as_str();
     let path = &context.store.paths.calls;
-    let warnings: Vec<(String, bool)> = printer
-        .warnings()
-        .map(|(text, was_known)| (text.to_owned(), was_known))
+    let warnings = printer.warnings();
+    let warnings: Vec<(String, bool)> = warnings
+        .map(|(text, known)| (text.to_owned(), known))
         .collect();
     let (memory, _) = Memory::read(path);
     if warnings.is_empty() && !memory.warned.contains_key(command) {

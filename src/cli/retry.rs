@@ -18,8 +18,7 @@ use crate::model::config::Config;
 use crate::model::state::transition::{Cause, Change, Outcome};
 use crate::model::state::{JobFacts, Reason, State, TaskRow, TaskStatus, transition};
 use crate::show::explain::options;
-use crate::store::audit_log;
-use crate::store::audit_log::{Event, EventKind};
+use crate::store::audit_log::{self, Event, EventKind};
 
 pub(super) fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result<Exit> {
     let (locked, mut state) =
@@ -216,27 +215,31 @@ fn report(outcome: &Cleared, args: &RetryArgs, printer: &mut Printer) {
             maybe(": ", next, "")
         ));
     }
-    for (count, what) in [
+    for (count, whose, what) in [
         (
             outcome.left,
-            "left failed, because their outputs are missing; `retry` without --accept-outputs clears these tasks too",
+            "task",
+            "left failed, because outputs are missing; `retry` without --accept-outputs clears it too",
         ),
         (
             outcome.complete,
-            "of the cleared tasks are complete on disk and will not run again; `run --force` with a selection runs them anyway",
+            "cleared task",
+            "complete on disk, will not run again; `run --force` with a selection runs it anyway",
         ),
         (
             outcome.disproved,
-            "of the cleared tasks run again although their outputs look complete, because a failed attempt left them; \
+            "cleared task",
+            "will run again although its outputs look complete, because a failed attempt left them; \
              `retry --accept-outputs` accepts such outputs",
         ),
         (
             outcome.succeeded,
-            "of the selected tasks are complete by now: nothing to clear",
+            "selected task",
+            "complete by now, nothing to clear",
         ),
     ] {
         if count > 0 {
-            printer.note(&format!("{count} {what}"));
+            printer.note(&format!("{}: {what}", plural(count, whose)));
         }
     }
     if args.dry_run {

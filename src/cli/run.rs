@@ -5,7 +5,6 @@
 mod notes;
 mod report;
 
-use chrono::{DateTime, Utc};
 use notes::{note_abandoned_rows, note_reduced_requests, print_preview, warn_missing_scripts};
 use report::report;
 
@@ -18,13 +17,11 @@ use super::pause::report_pauses;
 use super::watch::continues;
 use super::{Access, Context, Exit, Failure, Printer, Result, Verbosity};
 use crate::act::pass::{Decided, Looked, Pass, RunOptions, clean_arrays};
-use crate::act::submit::Submitted;
 use crate::base::sys;
 use crate::decide::manifest::Policy;
 use crate::decide::manifest::prospects::moving;
 use crate::decide::safety::{self, Blind, SafetyStop, drop, roots};
 use crate::executor::{Answer, Executor};
-use crate::gather::sessions::discover::Discovery;
 use crate::model::state::State;
 use crate::show::notify::Figures;
 use crate::show::tables::tallies;
@@ -92,8 +89,14 @@ pub(super) fn run(
         control: context.store.read_control()?,
         is_preview: args.dry_run,
     };
-    let world = (&found, &looked);
-    let mut decided = decide(context, &mut pass, &mut state, world, &options, printer)?;
+    let (store, sessions) = (&context.store, &found.sessions);
+    let progress = subjects_progress(sessions, printer);
+    let tick = || progress.inc(1);
+    let decided = pass.decide(store, &mut state, sessions, &looked, &options, &tick);
+    progress.finish();
+    let mut decided = decided?;
+    decided.counts.count_sessions(&found);
+    report_strays(&decided.strays, &state, context, printer);
     note_abandoned_rows(context, &state, &found, printer);
     guard.before_submission(&pass, &mut state, (&looked, &mut decided), printer)?;
 
@@ -113,8 +116,12 @@ pub(super) fn run(
     }
     note_reduced_requests(decided.tasks(), printer);
     if let Some(locked) = &locked {
-        let submitted = submit(&mut pass, locked, &mut state, &decided, started, printer)?;
-        exit = report(&submitted, decided.tasks(), &mut summary, printer, exit);
+        let progress = printer.progress(Some(decided.tasks().count() as u64), "submitting");
+        let tick = || progress.inc(1);
+        let submitted = pass.carry_out(locked, &mut state, &decided, started, &tick);
+        progress.finish();
+        // Nothing was submitted if this is an error.
+        exit = report(&submitted?, &decided, &mut summary, printer, exit);
         let arrays = &locked.store.paths.arrays;
         clean_arrays(arrays, &state, &looked.observation, started);
     } else {
@@ -165,47 +172,6 @@ fn update(
         report_new_failures(&looked, state, context, printer);
     }
     Ok(looked)
-}
-
-fn decide(
-    context: &Context,
-    pass: &mut Pass<'_>,
-    state: &mut State,
-    (found, looked): (&Discovery, &Looked),
-    options: &RunOptions,
-    printer: &mut Printer,
-) -> Result<Decided> {
-    let sessions = &found.sessions;
-    let progress = subjects_progress(sessions, printer);
-    let decided = pass.decide(&context.store, state, sessions, looked, options, &|| {
-        progress.inc(1)
-    });
-    progress.finish();
-    let mut decided = decided?;
-    decided.counts.count_sessions(found);
-    report_strays(&decided.strays, state, context, printer);
-    Ok(decided)
-}
-
-/// Carries out the decision. An error means that nothing was submitted.
-fn submit(
-    pass: &mut Pass<'_>,
-    locked: &LockedStore,
-    state: &mut State,
-    decided: &Decided,
-    started: DateTime<Utc>,
-    printer: &mut Printer,
-) -> Result<Submitted> {
-    let count = decided.tasks().count() as u64;
-    let progress = printer.progress(Some(count), "submitting");
-    let submitted = pass.carry_out(locked, state, decided, started, &|| progress.inc(1));
-    progress.finish();
-    for task in decided.tasks() {
-        if let Some(text) = task.notes.retry_text(task.intent.attempt) {
-            printer.detail(&format!("{}: {text}", task.intent.key));
-        }
-    }
-    Ok(submitted?)
 }
 
 /// Checks that keep a run from acting on data that looks wrong.

@@ -3,7 +3,7 @@
 //! Without `--yes`, nothing takes a lock or writes.
 
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::ValueEnum as _;
 use itertools::Itertools as _;
@@ -13,30 +13,21 @@ use super::args::{PathArgs, RepairArgs, StateArgs, StateCommand, StateFile, Veri
 use super::monitor::{exit_of, report_changes};
 use super::run::report_strays;
 use super::{Access, Context, Exit, Format, Printer, Result};
-use crate::act::pass;
-use crate::act::pass::{AttemptNumbers, Looked, listings, logged_tasks};
+use crate::act::pass::{self, AttemptNumbers, Looked, listings, logged_tasks};
 use crate::base::sys;
 use crate::base::text::plural;
-use crate::decide::reconcile::strays;
-use crate::decide::reconcile::strays::{Records, Strays};
+use crate::decide::reconcile::strays::{self, Records, Strays};
 use crate::decide::safety;
 use crate::model::state::{State, TaskKey, TaskRow};
 use crate::show::tables::{TableError, frame, numbers, texts};
 use crate::store::audit_log::{Event, EventKind};
 use crate::store::repair::{Origin, Rebuilt};
 use crate::store::sources::Sources;
-use crate::store::state_file::LockedStore;
 use crate::store::verify::{Finding, Level};
 use crate::store::{repair, verify};
 
-/// A row that a repair adds, changes or removes.
-#[derive(Debug, Clone, PartialEq)]
-struct Repaired {
-    /// `+`, `~` or `-`.
-    sign: &'static str,
-    row: TaskRow,
-    origin: &'static str,
-}
+/// A row that a repair adds (`+`), changes (`~`) or removes (`-`), and its origin.
+type Repaired<'a> = (&'static str, &'a TaskRow, &'static str);
 
 pub(super) fn run(context: &Context, args: &StateArgs, printer: &mut Printer) -> Result<Exit> {
     match &args.command {
@@ -66,11 +57,9 @@ fn verify(context: &Context, args: &VerifyArgs, printer: &mut Printer) -> Result
 }
 
 fn repair(context: &Context, args: &RepairArgs, printer: &mut Printer) -> Result<Exit> {
+    let timeout = args.write.lock_timeout;
+    let timeout = timeout.unwrap_or(context.config.lock_timeout);
     let locked = if args.yes {
-        let timeout = args
-            .write
-            .lock_timeout
-            .unwrap_or(context.config.lock_timeout);
         context.check_place()?;
         Some(context.store.clone().lock("state repair", timeout)?)
     } else {
@@ -95,27 +84,42 @@ fn repair(context: &Context, args: &RepairArgs, printer: &mut Printer) -> Result
     for problem in rebuilt.damage.iter().chain(&rebuilt.notes) {
         printer.warning(problem);
     }
-    let looked = if args.no_slurm {
-        None
-    } else {
-        Some(update(context, &sources, &mut rebuilt, printer)?)
+    let looked = match args.no_slurm {
+        true => Looked::default(),
+        false => update(context, &sources, &mut rebuilt, printer)?,
     };
-    let rows = compare(&rebuilt);
-    show(&rebuilt, &rows, args.format, printer)?;
-    match locked {
-        None => {
-            printer.info("nothing has been changed; to carry out the repair: snbb-scheduler state repair --yes");
-        }
-        Some(locked) => save(
-            context,
-            &locked,
-            &mut rebuilt,
-            &rows,
-            looked.as_ref(),
-            printer,
-        )?,
+    let rows = show(&rebuilt, args.format, printer)?;
+    let Some(locked) = locked else {
+        printer.info(
+            "nothing has been changed; to carry out the repair: snbb-scheduler state repair --yes",
+        );
+        return Ok(exit_of(&looked));
+    };
+    let now = sys::now();
+    let state = &mut rebuilt.state;
+    state.meta.project = Some(context.project(state));
+    state.meta.begun_anew = None;
+    safety::drop::restore_session_count(state);
+    safety::recheck::forget(&mut state.meta.baselines);
+    let damage = Some(rebuilt.damage.join("; ")).filter(|damage| !damage.is_empty());
+    let missing = || "rows were missing or broke a rule".to_owned();
+    let mut events = looked.events.clone();
+    events.push(Event {
+        detail: Some(damage.unwrap_or_else(missing)),
+        extra: vec![("rows", rows.into())],
+        ..Event::new(now, EventKind::Repaired)
+    });
+    context.open_audit()?.append(&events)?;
+    let stamp = now.format("%Y%m%dT%H%M%SZ").to_string();
+    for path in locked.save_rebuilt(state, &rebuilt.files, &stamp)? {
+        printer.note(&format!("the damaged file was kept as {}", path.display()));
     }
-    Ok(looked.map_or(Exit::Done, |looked| exit_of(&looked)))
+    printer.info(&format!(
+        "repaired: {} contains {}",
+        context.store.paths.state.display(),
+        plural(state.len(), "row")
+    ));
+    Ok(exit_of(&looked))
 }
 
 /// Updates the rows as `monitor` does, and adopts running jobs without a row.
@@ -130,25 +134,17 @@ fn update(
     state.meta.project = Some(context.project(state));
     // Read-only even with `--yes`: a repair must not start local jobs.
     let mut executor = context.executor(Access::ReadOnly, state)?;
-    let mut looked = pass::look(
-        &context.config,
-        state,
-        executor.as_mut(),
-        outputs.as_ref(),
-        &sys::now,
-    );
+    let (config, executor) = (&context.config, executor.as_mut());
+    let mut looked = pass::look(config, state, executor, outputs.as_ref(), &sys::now);
     report_changes(&looked, printer);
     let changed = looked.changed.iter();
     let mut touched: Vec<TaskKey> = changed.map(|(_, row)| row.key.clone()).collect();
     if let Some(strays) = find_strays(context, state, &looked, printer) {
-        let attempts = sources
-            .attempts
-            .read()
-            .map_or(&[][..], |contents| &contents.rows);
+        let attempts = sources.attempts.read();
+        let attempts = attempts.map_or(&[][..], |contents| &contents.rows);
         let history = AttemptNumbers::new(attempts, state);
-        looked
-            .events
-            .extend(pass::adopt(state, &strays.adopt, &history, sys::now()));
+        let adopted = pass::adopt(state, &strays.adopt, &history, sys::now());
+        looked.events.extend(adopted);
         report_strays(&strays, state, context, printer);
         touched.extend(strays.adopt.into_iter().map(|(key, _)| key));
     }
@@ -190,8 +186,8 @@ fn find_strays(
     ))
 }
 
-/// The rows that differ from those in the state file.
-fn compare(rebuilt: &Rebuilt) -> Vec<Repaired> {
+/// Shows the rows that differ from those in the state file, and returns their number.
+fn show(rebuilt: &Rebuilt, format: Format, printer: &mut Printer) -> Result<usize> {
     let (before, after) = (&rebuilt.before, &rebuilt.state);
     let all = after.rows().iter().chain(before.rows());
     let changes = all.filter_map(|row| match (before.get(&row.key), after.get(&row.key)) {
@@ -201,73 +197,36 @@ fn compare(rebuilt: &Rebuilt) -> Vec<Repaired> {
         _ => None,
     });
     let origin = |row: &TaskRow| rebuilt.origins.get(&row.key).copied();
-    let rows = changes.unique_by(|(_, row)| &row.key);
-    let mut rows = rows
-        .map(|(sign, row)| Repaired {
-            sign,
-            row: row.clone(),
-            origin: origin(row).unwrap_or(Origin::World).as_str(),
-        })
-        .collect_vec();
-    rows.sort_by(|a, b| a.row.key.cmp(&b.row.key));
-    rows
-}
-
-fn show(rebuilt: &Rebuilt, rows: &[Repaired], format: Format, printer: &mut Printer) -> Result<()> {
-    let kept = || rows.iter().filter(|row| row.sign != "-");
-    let origins = kept().counts_by(|row| row.origin).into_iter().sorted();
-    let all = rebuilt.state.len();
-    let unchanged = format!("unchanged from the {}", rebuilt.base);
-    let mut lines = vec![(all.saturating_sub(kept().count()), unchanged)];
+    let changes = changes.unique_by(|(_, row)| &row.key);
+    let changes = changes.sorted_by_key(|(_, row)| &row.key);
+    let rows =
+        changes.map(|(sign, row)| (sign, row, origin(row).unwrap_or(Origin::World).as_str()));
+    let rows: Vec<Repaired<'_>> = rows.collect();
+    let kept = || rows.iter().filter(|(sign, ..)| *sign != "-");
+    let origins = kept().counts_by(|(.., origin)| origin);
+    let removed = rows.len() - kept().count();
+    let unchanged = after.len().saturating_sub(kept().count());
+    let mut lines = vec![(unchanged, format!("unchanged from the {}", rebuilt.base))];
+    let origins = origins.into_iter().sorted();
     lines.extend(origins.map(|(origin, count)| (count, format!("from the {origin}"))));
-    let removed = "removed: cleared by retry, or never a job".to_owned();
-    lines.push((rows.len() - kept().count(), removed));
-    let earlier = "earlier attempts, for the attempts file".to_owned();
-    lines.push((rebuilt.past, earlier));
-    printer.info(&format!("rows of the repaired state: {all}"));
+    lines.extend([
+        (
+            removed,
+            "removed: cleared by retry, or never a job".to_owned(),
+        ),
+        (
+            rebuilt.past,
+            "earlier attempts, for the attempts file".to_owned(),
+        ),
+    ]);
+    printer.info(&format!("rows of the repaired state: {}", after.len()));
     for (count, what) in lines.into_iter().filter(|(count, _)| *count > 0) {
         printer.info(&format!("{count:>8}  {what}"));
     }
     if !rows.is_empty() || format != Format::Table {
-        printer.frame(&repair_frame(rows)?, format, &["status"], &["attempt"])?;
+        printer.frame(&repair_frame(&rows)?, format, &["status"], &["attempt"])?;
     }
-    Ok(())
-}
-
-fn save(
-    context: &Context,
-    locked: &LockedStore,
-    rebuilt: &mut Rebuilt,
-    rows: &[Repaired],
-    looked: Option<&Looked>,
-    printer: &mut Printer,
-) -> Result<()> {
-    let now = sys::now();
-    let state = &mut rebuilt.state;
-    state.meta.project = Some(context.project(state));
-    state.meta.begun_anew = None;
-    safety::drop::restore_session_count(state);
-    safety::recheck::forget(&mut state.meta.baselines);
-    let mut events = looked.map_or_else(Vec::new, |looked| looked.events.clone());
-    let damage = Some(rebuilt.damage.join("; ")).filter(|damage| !damage.is_empty());
-    let missing = || "rows were missing or broke a rule".to_owned();
-    events.push(Event {
-        detail: Some(damage.unwrap_or_else(missing)),
-        extra: vec![("rows", rows.len().into())],
-        ..Event::new(now, EventKind::Repaired)
-    });
-    context.open_audit()?.append(&events)?;
-    let stamp = now.format("%Y%m%dT%H%M%SZ").to_string();
-    let kept: Vec<PathBuf> = locked.save_rebuilt(state, &rebuilt.files, &stamp)?;
-    for path in kept {
-        printer.note(&format!("the damaged file was kept as {}", path.display()));
-    }
-    printer.info(&format!(
-        "repaired: {} contains {}",
-        context.store.paths.state.display(),
-        plural(state.len(), "row")
-    ));
-    Ok(())
+    Ok(rows.len())
 }
 
 /// Prints the paths of the state's files. Reads none of them.
@@ -322,17 +281,20 @@ fn findings_frame(findings: &[Finding]) -> Result<DataFrame, TableError> {
 }
 
 /// One row per task: `change, procedure, subject, session, status, reason, attempt, job_id, from`.
-fn repair_frame(rows: &[Repaired]) -> Result<DataFrame, TableError> {
-    let text = |name: &str, get: fn(&Repaired) -> Option<&str>| texts(name, rows.iter().map(get));
+fn repair_frame(rows: &[Repaired<'_>]) -> Result<DataFrame, TableError> {
+    let text = |name: &str, get: fn(&TaskRow) -> Option<&str>| {
+        texts(name, rows.iter().map(|(_, row, _)| get(row)))
+    };
+    let attempts = rows.iter().map(|(_, row, _)| row.attempt.map(i64::from));
     frame(vec![
-        text("change", |r| Some(r.sign)),
-        text("procedure", |r| Some(&r.row.key.procedure)),
-        text("subject", |r| Some(&r.row.key.subject)),
-        text("session", |r| Some(&r.row.key.session)),
-        text("status", |r| Some(r.row.status.as_str())),
-        text("reason", |r| r.row.reason.map(|reason| reason.as_str())),
-        numbers("attempt", rows.iter().map(|r| r.row.attempt.map(i64::from))),
-        text("job_id", |r| r.row.job_id.as_ref().map(|id| id.as_str())),
-        text("from", |r| Some(r.origin)),
+        texts("change", rows.iter().map(|(sign, ..)| Some(sign))),
+        text("procedure", |row| Some(&row.key.procedure)),
+        text("subject", |row| Some(&row.key.subject)),
+        text("session", |row| Some(&row.key.session)),
+        text("status", |row| Some(row.status.as_str())),
+        text("reason", |row| row.reason.map(|reason| reason.as_str())),
+        numbers("attempt", attempts),
+        text("job_id", |row| row.job_id.as_ref().map(|id| id.as_str())),
+        texts("from", rows.iter().map(|(.., origin)| Some(origin))),
     ])
 }

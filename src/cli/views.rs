@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use itertools::Itertools as _;
 use polars::prelude::{Column, DataFrame, IntoColumn, StringChunked};
 
 use super::{Format, Printer};
@@ -13,8 +14,7 @@ use crate::decide::manifest::Manifest;
 use crate::model::bids::Session;
 use crate::model::procedure::{ProcedureDag, Scope};
 use crate::model::state::{TaskRow, TaskStatus};
-use crate::show::tables;
-use crate::show::tables::{RowOrder, SessionOrder, TableError, first_word, short_cell};
+use crate::show::tables::{self, RowOrder, SessionOrder, TableError, first_word, short_cell};
 
 /// Columns of the table of rows.
 const STATUS_COLUMNS: &str = "procedure subject session status reason attempt job_id submitted_at";
@@ -26,8 +26,6 @@ const FAILURE_COLUMNS: &str = "procedure subject session reason attempt job_id f
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RowsView<'a> {
     pub log_dir: Option<&'a Path>,
-    /// Whether there are other rows, which were not selected.
-    pub is_selection: bool,
     /// Whether a selection omits procedures without rows from the counts.
     pub is_filtered: bool,
     /// Whether the time of change replaces the time of submission.
@@ -46,8 +44,6 @@ pub struct RowsView<'a> {
 pub struct SessionsView<'a> {
     /// Columns of procedures that were not selected.
     pub hidden: &'a [String],
-    /// Whether there are other sessions, which were not selected.
-    pub is_selection: bool,
     pub order: Option<SessionOrder>,
     pub is_reversed: bool,
     /// As in [`RowsView`].
@@ -67,7 +63,7 @@ pub fn print_status(
 ) -> Result<(), TableError> {
     let is_table = view.format == Format::Table;
     if is_table && rows.is_empty() {
-        printer.note(if view.is_selection {
+        printer.note(if view.is_filtered {
             "no row matches (`snbb-scheduler session-status` also shows tasks without a row)"
         } else {
             "no tasks on record (`snbb-scheduler manifest` lists the tasks that are due)"
@@ -105,10 +101,7 @@ pub fn arrange(
         _ => RowOrder::Procedure,
     });
     tables::sort_rows(rows, dag, order);
-    if view.is_reversed {
-        rows.reverse();
-    }
-    rows.truncate(cut.map_or(usize::MAX, |cut| cut.shown));
+    Cut::apply(cut, rows, view.is_reversed);
     (cut, order)
 }
 
@@ -119,9 +112,8 @@ fn columns<'a>(
     is_all_failed: bool,
 ) -> (Vec<&'a str>, Vec<&'a str>) {
     if !view.columns.is_empty() {
-        let mut seen = HashSet::new();
         let columns = view.columns.iter().map(String::as_str);
-        return (columns.filter(|name| seen.insert(*name)).collect(), vec![]);
+        return (columns.unique().collect(), vec![]);
     }
     if view.format != Format::Table {
         return (tables::row_columns(), vec![]);
@@ -149,7 +141,7 @@ fn columns<'a>(
 /// The shown part of a long list.
 #[derive(Debug, Clone, Copy)]
 pub struct Cut {
-    pub shown: usize,
+    shown: usize,
     all: usize,
     /// Whether the limit was given on the command line.
     asked: bool,
@@ -168,6 +160,13 @@ impl Cut {
         shown
             .filter(|shown| *shown < all)
             .map(|shown| Self { shown, all, asked })
+    }
+
+    pub fn apply<T>(cut: Option<Self>, rows: &mut Vec<T>, is_reversed: bool) {
+        if is_reversed {
+            rows.reverse();
+        }
+        rows.truncate(cut.map_or(usize::MAX, |cut| cut.shown));
     }
 
     pub fn report(cut: Option<Self>, printer: &mut Printer, what: &str) {
@@ -206,11 +205,7 @@ pub fn print_session_status(
 ) -> Result<(), TableError> {
     let format = view.format;
     if format == Format::Table && sessions.is_empty() {
-        printer.note(if view.is_selection {
-            "no session matches"
-        } else {
-            "no sessions found"
-        });
+        printer.note("no sessions found");
         return Ok(());
     }
     let cut = Cut::of(sessions.len(), view.limit, format, printer);
@@ -219,10 +214,7 @@ pub fn print_session_status(
         _ => SessionOrder::Subject,
     });
     tables::sort_sessions(&mut sessions, manifest, dag, order);
-    if view.is_reversed {
-        sessions.reverse();
-    }
-    sessions.truncate(cut.map_or(usize::MAX, |cut| cut.shown));
+    Cut::apply(cut, &mut sessions, view.is_reversed);
     match format {
         Format::Json => printer.data(&tables::session_status_json(&sessions, manifest, dag)?),
         Format::Csv => {
@@ -315,11 +307,9 @@ fn with_cells(
     Ok(DataFrame::new(frame.height(), columns.collect())?)
 }
 
-/// A label without its prefix, where the column's name implies it.
+/// A label without its prefix, which the column's name implies.
 fn without_prefix(label: &str) -> &str {
-    let prefixes = ["sub-", "ses-"].into_iter();
-    let mut rests = prefixes.filter_map(|prefix| label.strip_prefix(prefix));
-    rests.next().unwrap_or(label)
+    label.split_once('-').map_or(label, |(_, label)| label)
 }
 
 /// Adds a last row with the sum of each column of numbers.

@@ -3,8 +3,7 @@
 //! Slurm samples memory (`JobAcctGatherFrequency`, 30 s by default) and may miss a short peak. Suggestions
 //! therefore leave a margin above the measured use.
 
-mod jobs;
-mod resources;
+mod tables;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -18,8 +17,9 @@ use crate::model::procedure::ProcedureDag;
 use crate::model::state::{Reason, TaskRow, TaskStatus};
 use crate::show::tables::exit::{clock, size};
 
-pub use jobs::{Job, by_waste, color, jobs_frame};
-pub use resources::{Resource, TITLES, resources, resources_frame, resources_table};
+pub use tables::{
+    Job, Resource, TITLES, by_waste, color, jobs_frame, resources, resources_frame, resources_table,
+};
 
 /// Attempts that are needed for a suggestion.
 const ENOUGH: usize = 5;

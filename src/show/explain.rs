@@ -143,12 +143,12 @@ impl View<'_> {
         let outputs = self.outputs.findings(planned.procedure, &planned.session);
         let chain = self.chain(planned);
         let next = next::next_submission(self, planned, row, &outputs);
-        let job = self.live_job(planned, row);
+        let job = job_of(&planned.decision).and_then(|id| self.job(id, row));
         let mut explanation = Explanation {
             decision: Some(TaskState::of(&planned.decision)),
             headline: decision_cell(&planned.decision),
             text: self.why(planned),
-            because: chain.iter().map(|link| self.link(link)).collect(),
+            because: self.because(&chain),
             todo: String::new(),
             dicom: self.dicom(planned),
             dependencies: self.dependencies(planned),
@@ -203,9 +203,11 @@ impl View<'_> {
         }
     }
 
-    fn link(&self, planned: &Planned) -> String {
-        let key = &planned.key;
-        format!("{key}: {}", self.why(planned))
+    fn because(&self, chain: &[&Planned]) -> Vec<String> {
+        let links = chain.iter();
+        links
+            .map(|link| format!("{}: {}", link.key, self.why(link)))
+            .collect()
     }
 
     /// The tasks that this one waits for, down to the root.
@@ -265,16 +267,14 @@ impl View<'_> {
         let mut all = Vec::new();
         for &(id, rule) in dag.dependencies(planned.procedure) {
             let is_of_sessions = (dag.get(id).scope, scope) == (Scope::Session, Scope::Subject);
-            let tasks: Vec<&Planned> = if is_of_sessions {
+            let of_session = |session: &Session| {
+                let task = self.task(id, &session.session)?;
                 // A session without DICOM files counts only if the dependency is complete there.
-                let sessions = self.sessions.iter();
-                let tasks = sessions.filter_map(|it| Some((it, self.task(id, &it.session)?)));
-                let counting = tasks.filter(|(session, task)| {
-                    session.dicom != Dicom::Missing || self.is_ready(task)
-                });
-                counting.map(|(_, task)| task).collect()
-            } else {
-                self.task(id, &planned.session).into_iter().collect()
+                (session.dicom != Dicom::Missing || self.is_ready(task)).then_some(task)
+            };
+            let tasks: Vec<&Planned> = match is_of_sessions {
+                true => self.sessions.iter().filter_map(of_session).collect(),
+                false => self.task(id, &planned.session).into_iter().collect(),
             };
             let any_session = is_of_sessions && rule == SessionsRule::Any;
             all.extend(tasks.into_iter().map(|task| self.needed(task, any_session)));
@@ -292,9 +292,7 @@ impl View<'_> {
             ready: is_complete,
             decision: TaskState::of(&task.decision),
             text: self.why(task),
-            because: (self.chain(task).iter())
-                .map(|link| self.link(link))
-                .collect(),
+            because: self.because(&self.chain(task)),
             any_session,
         }
     }
@@ -305,13 +303,10 @@ impl View<'_> {
         matches!(state, TaskState::Complete | TaskState::NotApplicable)
     }
 
-    fn live_job(&self, planned: &Planned, row: Option<&TaskRow>) -> Option<LiveJob> {
-        let row = row.filter(|_| matches!(planned.decision, Decision::Skip(Skip::InFlight { .. })));
-        let cluster = row.and_then(|row| row.facts.cluster.as_deref());
-        self.job(job_of(&planned.decision)?, cluster)
-    }
-
-    fn job(&self, id: &JobId, cluster: Option<&str>) -> Option<LiveJob> {
+    /// A job in the queue. `row`: the task's, whose cluster counts if it has this job.
+    fn job(&self, id: &JobId, row: Option<&TaskRow>) -> Option<LiveJob> {
+        let own = row.filter(|row| row.job_id.as_ref() == Some(id));
+        let cluster = own.and_then(|row| row.facts.cluster.as_deref());
         let mut jobs = self.queue?.iter();
         let job = jobs.find(|job| {
             job.id == *id && (cluster.is_none() || job.facts.cluster.as_deref() == cluster)

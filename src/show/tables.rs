@@ -18,9 +18,8 @@ use polars_io::json::{JsonFormat, JsonWriter};
 
 pub use exit::{failure_text, row_text, used_text};
 pub use rows::{
-    decision_counts, failures_frame, in_sessions, ordered_rows_frame, row_columns, row_json,
-    rows_frame_of, selected, session_status, session_status_json, status_counts, utc_time,
-    with_words,
+    decision_counts, in_sessions, ordered_rows_frame, row_columns, row_json, rows_frame_of,
+    selected, session_status, session_status_json, status_counts, utc_time, with_words,
 };
 pub use task_state::{Group, Tally, TaskState, count_states, first_word, short_cell, tallies};
 pub use words::{decision_cell, decision_text, job_of, reason_of, reason_summary};
@@ -78,12 +77,10 @@ fn task_columns<'a>(
 pub fn to_csv(frame: &DataFrame) -> Result<Vec<u8>, TableError> {
     let mut bytes = Vec::new();
     let columns = frame.columns().iter().map(|column| match column.str() {
-        Ok(cells) => {
-            let cells = cells
-                .iter()
-                .map(|cell| cell.filter(|text| !text.is_empty()));
-            texts(column.name(), cells)
-        }
+        Ok(cells) => texts(
+            column.name(),
+            cells.iter().map(|cell| cell.filter(|it| !it.is_empty())),
+        ),
         Err(_) => column.clone(),
     });
     let mut frame = DataFrame::new(frame.height(), columns.collect())?;
@@ -104,11 +101,8 @@ pub fn to_json(frame: &DataFrame) -> Result<Vec<u8>, TableError> {
             .finish(&mut frame.clone())
     })?;
     // A line end inside a value is written as `\n`, so each line is one object.
-    Ok(json_array(
-        lines
-            .split(|&byte| byte == b'\n')
-            .filter(|line| !line.is_empty()),
-    ))
+    let lines = lines.split(|&byte| byte == b'\n');
+    Ok(json_array(lines.filter(|line| !line.is_empty())))
 }
 
 fn json_array<'a>(objects: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
@@ -239,9 +233,8 @@ pub fn sort_sessions(
                     *least = TaskState::of(&task.decision).style().urgency.min(*least);
                 }
             }
-            let mut ranked: Vec<(u8, Session)> =
-                ranks.into_iter().zip(sessions.iter().cloned()).collect();
-            ranked.sort_by_key(|(rank, _)| *rank);
+            let ranked = ranks.into_iter().zip(sessions.to_vec());
+            let ranked = ranked.sorted_by_key(|(rank, _)| *rank);
             for (place, (_, session)) in sessions.iter_mut().zip(ranked) {
                 *place = session;
             }

@@ -270,10 +270,7 @@ fn status_of_failures_says_what_happened() {
         .collect();
     for (name, options) in [("failed_piped", PIPED), ("failed_narrow", terminal(76))] {
         let (out, _) = shown(options, |printer| {
-            let view = RowsView {
-                is_selection: true,
-                ..RowsView::default()
-            };
+            let view = RowsView::default();
             print_status(printer, failed.iter().collect(), &pipeline(), &view).unwrap();
         });
         let rows = out.split("\n\n").nth(1).unwrap().to_owned();

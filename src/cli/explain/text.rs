@@ -1,5 +1,6 @@
 //! An explanation as text.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use chrono::{DateTime, Utc};
@@ -21,7 +22,7 @@ const READY_SHOWN: usize = 3;
 
 /// Adds every detail of a task.
 pub(super) fn detailed(block: &mut Block, task: &Explanation, is_queue_known: bool) {
-    block.title(&name(task), &task.headline);
+    block.title(&task.key.to_string(), &task.headline);
     if task.text != task.headline {
         block.entry("why", &task.text);
     }
@@ -67,7 +68,7 @@ pub(super) fn detailed(block: &mut Block, task: &Explanation, is_queue_known: bo
 
 /// Adds the status of a task, its cause and its remedy.
 pub(super) fn brief(block: &mut Block, task: &Explanation) {
-    block.title(&name(task), &task.text);
+    block.title(&task.key.to_string(), &task.text);
     block.entries("because", task.because.last());
     use TaskState::{Complete, Due, Failed, Limit, NotApplicable, Paused, Running};
     if matches!(task.decision, Some(Due | Failed | Limit | Paused)) {
@@ -82,12 +83,6 @@ pub(super) fn brief(block: &mut Block, task: &Explanation) {
     if task.because.is_empty() && !is_fine {
         block.entry("to do", &task.todo);
     }
-}
-
-fn name(task: &Explanation) -> String {
-    let key = &task.key;
-    let words = [&*key.procedure, &*key.subject, &*key.session];
-    words.join(" ").trim_end().to_owned()
 }
 
 fn dependencies(block: &mut Block, task: &Explanation) {
@@ -121,18 +116,12 @@ fn outputs(block: &mut Block, outputs: &Findings, is_in_flight: bool) {
     if outputs.directory.is_empty() {
         return;
     }
-    let caveat = match is_in_flight && outputs.verdict == Verdict::Complete {
-        true => ", not trusted until the job finishes",
-        false => "",
-    };
-    block.entry(
-        "outputs",
-        &format!(
-            "{}{caveat}; directory: {}",
-            word(outputs.verdict),
-            outputs.directory
-        ),
-    );
+    let mut verdict = word(outputs.verdict);
+    if is_in_flight && outputs.verdict == Verdict::Complete {
+        verdict.push_str(", not trusted until the job finishes");
+    }
+    let directory = &outputs.directory;
+    block.entry("outputs", &format!("{verdict}; directory: {directory}"));
     let base = Path::new(&outputs.directory);
     let findings = outputs.required.iter().chain(&outputs.forbidden);
     block.entries("", findings.map(|finding| finding_text(finding, base)));
@@ -181,17 +170,13 @@ fn match_text(found: &Match, base: &Path) -> String {
         return format!("{path} {problem}");
     }
     let size = found.size.map_or_else(|| "directory".to_owned(), size);
-    match found.modified {
-        Some(at) => format!("{path} ({size}, {})", time(at)),
-        None => format!("{path} ({size})"),
-    }
+    let at = maybe(", ", found.modified.map(time), "");
+    format!("{path} ({size}{at})")
 }
 
 fn nearest_text(nearest: &Nearest, base: &Path) -> String {
-    let dir = match below(&nearest.directory, base) {
-        dir if dir.is_empty() => "the directory".to_owned(),
-        dir => dir,
-    };
+    let dir = below(&nearest.directory, base);
+    let dir = if dir.is_empty() { "it" } else { &dir };
     let wanted = Some(&nearest.fails_at).filter(|wanted| !wanted.is_empty());
     let more = if nearest.entries > nearest.names.len() {
         ", ..."
@@ -209,11 +194,9 @@ fn nearest_text(nearest: &Nearest, base: &Path) -> String {
     }
 }
 
-fn below(path: &str, base: &Path) -> String {
-    match Path::new(path).strip_prefix(base) {
-        Ok(rest) => rest.to_string_lossy().into_owned(),
-        Err(_) => path.to_owned(),
-    }
+fn below<'a>(path: &'a str, base: &Path) -> Cow<'a, str> {
+    let path = Path::new(path);
+    path.strip_prefix(base).unwrap_or(path).to_string_lossy()
 }
 
 fn on_record(block: &mut Block, task: &Explanation, is_queue_known: bool) {
@@ -225,13 +208,13 @@ fn on_record(block: &mut Block, task: &Explanation, is_queue_known: bool) {
         ..
     }) = &task.row
     else {
-        block.entry(
-            "record",
-            match task.attempts.is_empty() {
-                true => "none: it was never submitted",
-                false => "none: the earlier one was cleared",
-            },
-        );
+        let never = task.attempts.is_empty();
+        let why = if never {
+            "it was never submitted"
+        } else {
+            "the earlier one was cleared"
+        };
+        block.entry("record", &format!("none: {why}"));
         return;
     };
     let started = (row.facts.started_at).filter(|_| row.status == TaskStatus::Running);
@@ -241,9 +224,10 @@ fn on_record(block: &mut Block, task: &Explanation, is_queue_known: bool) {
     let reason = row.reason.filter(|reason| *reason != Reason::Running);
     let reason = maybe(" (", reason, ")");
     let job = maybe(", job ", row.job_id.as_ref(), "");
+    let status = row.status;
     block.entry(
         "record",
-        &format!("{}{reason}, attempt {attempt}{job}{since}", row.status),
+        &format!("{status}{reason}, attempt {attempt}{job}{since}"),
     );
     block.entries("", used);
     if let Some(log) = log_path {

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
+use crate::act::pass::Decided;
 use crate::act::submit::{Halt, HeldBy, Submitted};
 use crate::base::text::{and_more, few, plural};
 use crate::cli::{Exit, Printer};
 use crate::decide::manifest::{Decision, Due, Manifest, Skip};
-use crate::decide::request::Prepared;
 use crate::model::state::TaskKey;
 use crate::setup::check::slurm::remedy;
 use crate::show::tables;
@@ -119,9 +119,9 @@ pub fn print_run_summary(printer: &mut Printer, summary: &RunSummary) {
     }
 }
 
-pub(super) fn report<'a>(
+pub(super) fn report(
     submitted: &Submitted,
-    tasks: impl Iterator<Item = &'a Prepared>,
+    decided: &Decided,
     summary: &mut RunSummary,
     printer: &mut Printer,
     mut exit: Exit,
@@ -131,7 +131,12 @@ pub(super) fn report<'a>(
     for (key, job) in &submitted.accepted {
         printer.detail(&format!("{key}: submitted as job {job}"));
     }
-    note_resubmitted(submitted, tasks, printer);
+    for task in decided.tasks() {
+        if let Some(text) = task.notes.retry_text(task.intent.attempt) {
+            printer.detail(&format!("{}: {text}", task.intent.key));
+        }
+    }
+    note_resubmitted(submitted, decided, printer);
     for (procedure, (message, count)) in &submitted.refused {
         printer.warning(&format!("{procedure}: refused: {message}"));
         if let Some(remedy) = remedy(message) {
@@ -207,12 +212,10 @@ pub(super) fn report<'a>(
 
 /// Lists tasks that were submitted although they are recorded as complete, even with `-q`: this is the only sign of
 /// the second run.
-fn note_resubmitted<'a>(
-    submitted: &Submitted,
-    tasks: impl Iterator<Item = &'a Prepared>,
-    printer: &mut Printer,
-) {
-    let tasks = tasks.map(|task| (&task.intent.key, task.notes.due));
+fn note_resubmitted(submitted: &Submitted, decided: &Decided, printer: &mut Printer) {
+    let tasks = decided
+        .tasks()
+        .map(|task| (&task.intent.key, task.notes.due));
     let due: HashMap<&TaskKey, Option<Due>> = tasks.collect();
     for (cause, what) in [
         (Due::OutputsGone, "complete tasks have lost their outputs"),

@@ -34,25 +34,18 @@ pub(super) fn todo(
     about: &Explanation,
 ) -> String {
     let Some(root) = chain.last() else {
-        let is_complete = about.outputs.verdict == Verdict::Complete;
-        return of_task(view, planned, is_complete, Some(about));
+        return of_task(view, planned, Some(about));
     };
-    let key = &root.key;
-    let outputs = view.outputs.findings(root.procedure, &root.session);
-    let is_complete = outputs.verdict == Verdict::Complete;
-    let advice = of_task(view, root, is_complete, None);
+    let (key, advice) = (&root.key, of_task(view, root, None));
     match advice.strip_prefix("nothing; ") {
         Some(why) => format!("nothing; {key} must be complete first: {why}"),
         None => format!("{key} must be complete first: {advice}"),
     }
 }
 
-fn of_task(
-    view: &View<'_>,
-    planned: &Planned,
-    is_complete: bool,
-    about: Option<&Explanation>,
-) -> String {
+fn of_task(view: &View<'_>, planned: &Planned, about: Option<&Explanation>) -> String {
+    let outputs = view.outputs.findings(planned.procedure, &planned.session);
+    let is_complete = outputs.verdict == Verdict::Complete;
     let script_problem = about.and_then(|about| about.next.as_ref()?.script_problem.as_deref());
     let pending_reason = about.and_then(|about| about.job.as_ref()?.pending_reason.as_deref());
     let key = &planned.key;
@@ -81,9 +74,6 @@ fn of_task(
              `rerun_when_stale` for the procedure",
             options(key)
         ),
-        Skip::TooFewSessions { needed, .. } => {
-            format!("at least {needed} sessions must be ready (min_sessions)")
-        }
         Skip::Excluded => {
             "nothing; to include it, change `include` or `exclude` in the configuration".to_owned()
         }
@@ -111,10 +101,6 @@ fn of_task(
             }
             (None, None) => "the subject needs a session with DICOM files".to_owned(),
         },
-        Skip::Settling { until } => format!(
-            "nothing; if no more files arrive, the first `run` after {} will submit it",
-            local_time(*until)
-        ),
         Skip::TooFewFiles { .. } => format!(
             "copy the missing DICOM files{}, or lower dicom_min_files (audit)",
             maybe(" to ", view.dicom(planned).map(|place| place.path), "")
@@ -133,8 +119,8 @@ fn of_task(
             "the first jobs of {0} must succeed; those that failed: snbb-scheduler status --failed --procedure {0}",
             key.procedure
         ),
-        Skip::OverLimit(_) => {
-            "nothing; a later `run` will submit it, in the order of the configuration".to_owned()
+        Skip::OverLimit(_) | Skip::Settling { .. } | Skip::TooFewSessions { .. } => {
+            "nothing; a later `run` will submit it, when this has changed".to_owned()
         }
         Skip::Paused(_) => {
             let own = Some(&key.procedure).filter(|_| view.control.study.paused.is_none());

@@ -141,7 +141,7 @@ impl View<'_> {
             row: Some(self.attempt(row)),
             silence: logs::files_of(self.config, self.store, row)
                 .and_then(|files| silence(row, &files)),
-            job: job.and_then(|id| self.job(id, row.facts.cluster.as_deref())),
+            job: job.and_then(|id| self.job(id, Some(row))),
             attempts: self.attempts_of(key),
             retry: None,
             next: None,

@@ -74,45 +74,6 @@ fn column(
     })
 }
 
-/// Details about a failed row from its logs and the retry rules.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FailureNote {
-    /// What happens next without a user.
-    pub outlook: String,
-    /// What to change first, if an unchanged retry would fail again.
-    pub remedy: Option<String>,
-    /// What missing or empty logs may mean.
-    pub silence: Option<String>,
-    /// The log excerpt.
-    pub line: Option<String>,
-    /// The file of `line`, or the error log if there is no line.
-    pub line_path: Option<String>,
-    /// Name of the known error that the line shows.
-    pub pattern: Option<String>,
-    /// Meaning and remedy of that error.
-    pub meaning: Option<String>,
-}
-
-/// Failed rows as in [`ordered_rows_frame`], then `outlook`, `log_line`, `log_line_path` and `log_pattern`.
-pub fn failures_frame(
-    rows: &[(TaskRow, FailureNote)],
-    log_dir: Option<&Path>,
-) -> Result<DataFrame, TableError> {
-    let only: Vec<&TaskRow> = rows.iter().map(|(row, _)| row).collect();
-    let own = ordered_rows_frame(&only, log_dir)?;
-    let mut columns = own.columns().to_vec();
-    let column = |name: &str, get: fn(&FailureNote) -> Option<&str>| {
-        texts(name, rows.iter().map(|(_, note)| get(note)))
-    };
-    columns.extend([
-        column("outlook", |note| Some(&note.outlook)),
-        column("log_line", |note| note.line.as_deref()),
-        column("log_line_path", |note| note.line_path.as_deref()),
-        column("log_pattern", |note| note.pattern.as_deref()),
-    ]);
-    frame(columns)
-}
-
 /// Row counts: `procedure, pending, running, complete, failed, total`. Procedures of the configuration come
 /// first, in its order, then others by name. `with_empty` includes procedures without rows.
 pub fn status_counts<'a>(
