@@ -75,9 +75,7 @@ fn report_dir(
     let report_dir = context.config.audit.report_dir.clone();
     let report_dir = report_dir.filter(|_| args.history);
     if args.history && report_dir.is_none() {
-        printer.note(
-            "no trend: --history requires `audit.report_dir`, the directory of earlier reports",
-        );
+        printer.note("no trend: --history needs `audit.report_dir`, the earlier reports");
     }
     for path in [&report_dir, &args.output].into_iter().flatten() {
         refuse_data(&context.config, path, "")?;

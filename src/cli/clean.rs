@@ -245,9 +245,7 @@ fn purge(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<E
     for path in texts.chain(&held.copies) {
         printer.detail_line(&path.display().to_string());
     }
-    printer.hint(
-        "data, job logs and Slurm's accounting are not part of this: see docs/cron.md for what else to check",
-    );
+    printer.hint("data, job logs and Slurm's accounting stay: see docs/cron.md");
     Ok(Exit::Done)
 }
 

@@ -158,17 +158,10 @@ pub(super) fn keep_alike(
     let failed = rows_of_named.filter(|row| row.status == TaskStatus::Failed);
     let found: Vec<&TaskRow> = failed.collect();
     let [one] = found[..] else {
-        let keys: Vec<String> = found.iter().map(|row| row.key.words()).collect();
-        return Err(match keys.first() {
-            None => Failure::usage(
-                format!("no task of {named} has failed"),
-                "`snbb-scheduler status --failed` lists the failed tasks",
-            ),
-            Some(first) => Failure::usage(
-                format!("{named} has {} failed tasks", keys.len()),
-                format!("name one of them: --like {first}"),
-            ),
-        });
+        return Err(Failure::usage(
+            format!("{named} names {}", plural(found.len(), "failed task")),
+            "name one of those that `snbb-scheduler status --failed` lists",
+        ));
     };
     let Context { config, store, .. } = context;
     let patterns = Patterns::for_config(config);

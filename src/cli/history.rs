@@ -57,7 +57,7 @@ pub(super) fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) 
     if entries.is_empty() {
         printer.note(&format!("{named}: no events are on record yet"));
         printer.hint(&format!(
-            "`snbb-scheduler explain {named}` shows what has to happen next"
+            "`snbb-scheduler explain {named}` shows what comes next"
         ));
         return Ok(Exit::Done);
     }

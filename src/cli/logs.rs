@@ -10,7 +10,7 @@ use super::failed;
 use super::naming::Named;
 use super::{Access, Context, Exit, Failure, Printer, Result, Verbosity};
 use crate::act::pass::queue_question;
-use crate::base::text::{few, plural, size};
+use crate::base::text::{few, maybe, plural, size};
 use crate::decide::manifest::Selection;
 use crate::executor::Answer;
 use crate::gather::logs::{self, Follower, LogFiles};
@@ -109,9 +109,7 @@ fn show_one(
     };
     let Some(files) = logs::files_of(&context.config, &context.store, row) else {
         return Err(Failure::not_found(
-            format!(
-                "{key}: the location of the logs of job {job} is unknown because `slurm_log_dir` is not set"
-            ),
+            format!("{key}: no `slurm_log_dir`: the logs of job {job} are unknown"),
             format!(
                 "set `slurm_log_dir` in the configuration; without it, Slurm writes slurm-{job}.out into the directory in which `run` \
                  started (under cron the home directory), unless the script sets #SBATCH --output"
@@ -163,15 +161,13 @@ fn choose(
     }
     if all.is_empty() {
         context.refuse_unknown(attempts.map(|row| &row.key), named.labels())?;
-        return Err(Failure::not_found(
-            format!("{named}: no job is on record"),
-            format!("`snbb-scheduler explain {named}` shows why"),
-        ));
     }
-    let numbers = all.iter().map(|row| number(row)).join(", ");
+    let numbers = Some(all.iter().map(|row| number(row)).join(", "));
+    let numbers = numbers.filter(|numbers| !numbers.is_empty());
+    let known = maybe(" with this number; those on record are ", numbers, "");
     Err(Failure::not_found(
-        format!("{named}: no such attempt; those on record are {numbers}"),
-        format!("`snbb-scheduler history {named}` lists them"),
+        format!("{named}: no attempt is on record{known}"),
+        format!("`snbb-scheduler history {named}` and `explain {named}` show why"),
     ))
 }
 
@@ -252,7 +248,7 @@ fn follow(
         std::thread::sleep(INTERVAL);
     }
     printer.note(&format!(
-        "job {job} has ended; `snbb-scheduler monitor` records its result"
+        "job {job} has ended; `monitor` records its result"
     ));
     Ok(Exit::Done)
 }

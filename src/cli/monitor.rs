@@ -127,7 +127,7 @@ pub(super) fn warn_silence(looked: &Looked, printer: &mut Printer) {
         ));
     } else if let Some(message) = &looked.accounting_failed {
         printer.warning(&format!(
-            "accounting is not responding: {message}; jobs that left the queue stay as recorded until it does"
+            "accounting is not responding: {message}; ended jobs stay as recorded"
         ));
         printer.hint(accounting_hint(message));
     }
@@ -230,9 +230,7 @@ pub(super) fn wait(context: &Context, args: &WaitArgs, printer: &mut Printer) ->
                 printer.warning(&format!(
                     "{jobs} jobs of this study are in the queue but have no row: the state was lost or rolled back"
                 ));
-                printer.hint(
-                    "`snbb-scheduler run` or `snbb-scheduler state repair --yes` adopts them",
-                );
+                printer.hint("`snbb-scheduler run` or `state repair --yes` adopts them");
                 return Ok(ControlFlow::Break(Exit::Error));
             }
             printer.info(&format!(

@@ -194,7 +194,7 @@ fn deliver(config: &Config, channel: &str, message: &Message, printer: &mut Prin
         return true;
     };
     printer.warning(&format!(
-        "cannot send the digest: {error}; the next invocation tries again"
+        "cannot send the digest: {error}; the next invocation retries"
     ));
     printer.hint(hint);
     false

@@ -78,7 +78,7 @@ pub(super) fn resume(context: &Context, args: &ResumeArgs, printer: &mut Printer
         event.extra.push(("by", sys::user_name().into()));
         events.push(event);
         printer.info(&format!(
-            "{title} is resumed: the next `run` submits its due tasks"
+            "{title} is resumed: the next `run` submits its tasks"
         ));
     }
     save(context, &locked, control, &events, printer)?;

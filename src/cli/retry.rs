@@ -155,7 +155,7 @@ fn why_kept(
         if let Some(other) = of_other {
             let owner = other.owner();
             return Some(format!(
-                "{other} again: set `executor: {owner}` again, or wait a day"
+                "{other} again: restore `executor: {owner}`, or wait a day"
             ));
         }
         let is_accepted = accept_outputs && matches!(found, Outputs::Complete { .. });

@@ -82,7 +82,20 @@ pub(super) fn run(
     let project = context.project(&state);
     let mut pass = context.pass(executor.as_mut(), &probe, &project);
 
-    let looked = update(context, args, &mut pass, &mut state, printer)?;
+    let mut looked = match args.skip_monitor {
+        true => pass.look_at_queue(&mut state),
+        false => pass.look(&mut state),
+    };
+    if let Some(message) = looked.queue_failed.clone() {
+        if !args.dry_run {
+            return Err(Failure::QueueUnknown { message });
+        }
+        looked.observation.queue = Answer::Got(Vec::new());
+    }
+    report_changes(&looked, printer);
+    if printer.is_quiet() || args.watch.is_some() {
+        report_new_failures(&looked, &state, context, printer);
+    }
     let options = RunOptions {
         policy,
         max_jobs: args.max_jobs,
@@ -146,32 +159,6 @@ pub(super) fn run(
         hint_at_failures(&state, context, printer);
     }
     Ok(exit)
-}
-
-/// Updates the rows in memory. Without the queue's answer a run ends here, unless it is a dry run.
-fn update(
-    context: &Context,
-    args: &RunArgs,
-    pass: &mut Pass<'_>,
-    state: &mut State,
-    printer: &mut Printer,
-) -> Result<Looked> {
-    let mut looked = if args.skip_monitor {
-        pass.look_at_queue(state)
-    } else {
-        pass.look(state)
-    };
-    if let Some(message) = looked.queue_failed.clone() {
-        if !args.dry_run {
-            return Err(Failure::QueueUnknown { message });
-        }
-        looked.observation.queue = Answer::Got(Vec::new());
-    }
-    report_changes(&looked, printer);
-    if printer.is_quiet() || args.watch.is_some() {
-        report_new_failures(&looked, state, context, printer);
-    }
-    Ok(looked)
 }
 
 /// Checks that keep a run from acting on data that looks wrong.

@@ -44,16 +44,9 @@ fn verify(context: &Context, args: &VerifyArgs, printer: &mut Printer) -> Result
     printer.frame(&findings_frame(&findings)?, args.format, &[], &[])?;
     let count = |level| findings.iter().filter(|f| f.level == level).count();
     let (errors, warnings) = (count(Level::Error), count(Level::Warning));
-    if errors + warnings == 0 {
-        printer.info("no problems found");
-    } else {
-        printer.info(&format!(
-            "{}, {}",
-            plural(errors, "error"),
-            plural(warnings, "warning")
-        ));
-    }
-    Ok(if errors == 0 { Exit::Done } else { Exit::Error })
+    let (found, more) = (plural(errors, "error"), plural(warnings, "warning"));
+    printer.info(&format!("{found}, {more}"));
+    Ok(Exit::Done.unless(errors > 0, Exit::Error))
 }
 
 fn repair(context: &Context, args: &RepairArgs, printer: &mut Printer) -> Result<Exit> {
@@ -90,9 +83,7 @@ fn repair(context: &Context, args: &RepairArgs, printer: &mut Printer) -> Result
     };
     let rows = show(&rebuilt, args.format, printer)?;
     let Some(locked) = locked else {
-        printer.info(
-            "nothing has been changed; to carry out the repair: snbb-scheduler state repair --yes",
-        );
+        printer.info("nothing was changed; `snbb-scheduler state repair --yes` repairs it");
         return Ok(exit_of(&looked));
     };
     let now = sys::now();
@@ -166,7 +157,7 @@ fn find_strays(
         Ok(found) => found.sessions,
         Err(failure) => {
             printer.warning(&format!(
-                "{failure}; running jobs without a row are left to the next run"
+                "{failure}; jobs without a row are left to the next run"
             ));
             return None;
         }

@@ -6,7 +6,7 @@ use super::manifest::{unreadable, warn_of};
 use super::pause::report_current_pauses;
 use super::views::{self, RowsView, SessionsView};
 use super::{Context, Exit, Printer, Result};
-use crate::base::text::and_more;
+use crate::base::text::few;
 use crate::decide::manifest::{Selection, stale_rows};
 use crate::decide::safety;
 use crate::gather::sessions::lists;
@@ -41,11 +41,7 @@ pub(super) fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -
     }
     let view = RowsView {
         log_dir: context.config.slurm.log_dir.as_deref(),
-        is_filtered: !selection.is_everything()
-            || !args.statuses.is_empty()
-            || !args.reasons.is_empty()
-            || args.failed
-            || args.since.is_some(),
+        is_filtered: rows.len() < state.len(),
         shows_changes: args.since.is_some(),
         columns: &args.columns,
         order: args.sort,
@@ -68,17 +64,16 @@ fn note_stale(context: &Context, state: &State, selection: &Selection, printer: 
     let Ok(cohort) = lists::load(&config.cohort) else {
         return;
     };
-    let mut rows = stale_rows(state, &config.procedures, &cohort);
-    rows.retain(|row| selection.contains_key(&row.key));
-    let Some(first) = rows.first() else {
-        return;
-    };
-    let more = and_more(rows.len(), 1);
-    printer.note(&format!(
-        "complete but possibly stale: {}{more}: new sessions arrived after it ran (`snbb-scheduler session-status` checks \
-         the data, `rerun_when_stale` runs such tasks again)",
-        first.key
-    ));
+    let rows = stale_rows(state, &config.procedures, &cohort).into_iter();
+    let rows = rows.filter(|row| selection.contains_key(&row.key));
+    let keys: Vec<String> = rows.map(|row| row.key.to_string()).collect();
+    if !keys.is_empty() {
+        printer.note(&format!(
+            "complete but possibly stale: {}: new sessions arrived after it ran (`snbb-scheduler session-status` checks \
+             the data, `rerun_when_stale` runs such tasks again)",
+            few(&keys, 1)
+        ));
+    }
 }
 
 /// `session-status`: one row per session, one column per procedure. Writes nothing.

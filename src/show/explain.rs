@@ -5,8 +5,7 @@
 //! documented in `docs/schema/explain.schema.json`.
 
 mod advice;
-mod next;
-mod record;
+mod attempts;
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -33,8 +32,7 @@ use crate::store::control::Control;
 use crate::store::state_file::Store;
 
 pub use advice::{awaiting, options, remedy};
-pub use next::{Next, asks};
-pub use record::{Attempt, Retry};
+pub use attempts::{Attempt, Next, Retry, asks};
 
 /// One subject's data, rows, jobs and decisions.
 pub struct View<'a> {
@@ -71,7 +69,7 @@ pub struct Explanation {
     #[serde(flatten)]
     pub key: TaskKey,
     /// `None` if the task no longer exists.
-    #[serde(serialize_with = "record::decision")]
+    #[serde(serialize_with = "attempts::decision")]
     pub decision: Option<TaskState>,
     /// The decision word with its reason in brackets.
     #[serde(skip)]
@@ -142,7 +140,7 @@ impl View<'_> {
         let row = self.state.get(key);
         let outputs = self.outputs.findings(planned.procedure, &planned.session);
         let chain = self.chain(planned);
-        let next = next::next_submission(self, planned, row, &outputs);
+        let next = attempts::next_submission(self, planned, row, &outputs);
         let job = job_of(&planned.decision).and_then(|id| self.job(id, row));
         let mut explanation = Explanation {
             decision: Some(TaskState::of(&planned.decision)),

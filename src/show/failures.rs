@@ -115,14 +115,12 @@ pub fn silence(row: &TaskRow, files: &LogFiles) -> Option<String> {
             Some("no log exists, because the job never ran".to_owned())
         }
         _ if sizes.is_empty() => Some(format!(
-            "no log exists: the disk of {dir} may have been full, or the node could not reach it"
+            "no log exists: the disk of {dir} was full, or the node could not reach it"
         )),
         // A killed job may not have printed anything.
-        Reason::ExitCode | Reason::NoOutput if sizes.iter().all(|size| *size == 0) => {
-            Some(format!(
-                "the logs are empty: either the job printed nothing, or the disk of {dir} was full"
-            ))
-        }
+        Reason::ExitCode | Reason::NoOutput if sizes.iter().all(|size| *size == 0) => Some(
+            format!("the logs are empty: the job printed nothing, or the disk of {dir} was full"),
+        ),
         _ => None,
     }
 }

@@ -14,7 +14,7 @@ use crate::gather::completion::explain::{
     ANYTHING, Finding, FindingState, Findings, Match, Nearest, Verdict,
 };
 use crate::model::state::{Reason, TaskStatus};
-use crate::show::explain::{Attempt, Explanation, Needed, Next};
+use crate::show::explain::{Attempt, Explanation, Needed};
 use crate::show::tables::TaskState;
 
 /// Ready dependencies named individually.
@@ -62,7 +62,18 @@ pub(super) fn detailed(block: &mut Block, task: &Explanation, is_queue_known: bo
         block.entry("retry", &format!("{} ({budget})", retry.text));
     }
     if let Some(next) = &task.next {
-        upcoming(block, next);
+        let asks = Some(next.asks.join(" ")).filter(|asks| !asks.is_empty());
+        let asks = maybe(" with ", asks, "");
+        let array = maybe(", in one job array of ", next.array_tasks, "");
+        let text = format!(
+            "its next submission is attempt {}{asks}{array}",
+            next.attempt
+        );
+        block.entry("next", &text);
+        let problem = next.script_problem.as_ref();
+        let problem = problem.map(|problem| format!("cannot be submitted: {problem}"));
+        block.entries("", next.changes.iter().chain(&next.reduced).chain(&problem));
+        block.verbatim("command", &next.command);
     }
 }
 
@@ -254,20 +265,6 @@ fn attempt_text(attempt: &Attempt) -> String {
     let at = maybe(" submitted ", attempt.row.submitted_at.map(time), ",");
     let used = maybe("; ", attempt.used.as_deref(), "");
     format!("#{}:{job}{at} {}{used}", attempt.attempt, attempt.text)
-}
-
-fn upcoming(block: &mut Block, next: &Next) {
-    let asks = Some(next.asks.join(" ")).filter(|asks| !asks.is_empty());
-    let array = maybe(", in one job array of ", next.array_tasks, "");
-    let text = format!("its next submission is attempt {}", next.attempt);
-    block.entry("next", &(text + &maybe(" with ", asks, "") + &array));
-    block.entries("", next.changes.iter().chain(&next.reduced));
-    let problem = next.script_problem.as_ref();
-    block.entries(
-        "",
-        problem.map(|problem| format!("cannot be submitted: {problem}")),
-    );
-    block.verbatim("command", &next.command);
 }
 
 /// A time without line breaks.

@@ -151,9 +151,7 @@ pub(super) fn report(
             "{}{more}: the next attempt was refused: {}",
             retry.key, retry.message
         ));
-        printer.hint(
-            "the retry rules set its resources (`run --dry-run` shows them); `retry` starts again without those rules",
-        );
+        printer.hint("the retry rules set its resources; `retry` starts again without them");
         let cause = format!("{}, next attempt: {}", retry.key.procedure, retry.message);
         summary.refuse(cause, retry.count);
         exit = Exit::Refused;
@@ -245,13 +243,13 @@ fn report_stop(
     let (why, exit) = match stop {
         Halt::Limit(message) => {
             printer.note(&format!(
-                "Slurm accepts no more jobs now: {message}; the remaining tasks wait for the next run"
+                "Slurm accepts no more jobs now: {message}; the rest waits"
             ));
             ("a limit in Slurm", exit)
         }
         Halt::Transient(message) => {
             printer.warning(&format!(
-                "Slurm cannot accept jobs now: {message}; the next run tries again"
+                "Slurm cannot accept jobs now: {message}; the next run retries"
             ));
             ("Slurm could not be reached", Exit::Unreachable)
         }
