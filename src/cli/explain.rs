@@ -9,8 +9,7 @@ use itertools::Itertools as _;
 
 use super::args::{ExplainArgs, TextFormat};
 use super::blocks::Block;
-use super::context::warn_stops;
-use super::monitor::{exit_of, warn_silence};
+use super::context::{exit_of, warn_silence, warn_stops};
 use super::naming::Named;
 use super::unknown::Known;
 use super::{Access, Context, Exit, Failure, Printer, Result, Verbosity};

@@ -49,6 +49,8 @@ struct FailureNote {
 
 type Failed = (TaskRow, FailureNote);
 
+pub(super) const NO_FAILURES: &str = "no failed task matches";
+
 /// Prints failed rows; as text, first the counts of all of them per procedure.
 pub(super) fn print(
     context: &Context,
@@ -61,7 +63,7 @@ pub(super) fn print(
     let patterns = Patterns::for_config(&context.config);
     let is_text = view.format == Format::Table;
     if is_text && rows.is_empty() {
-        note_no_failures(state.count(TaskStatus::Failed) > 0, printer);
+        printer.note(NO_FAILURES);
         return Ok(());
     }
     if is_text {
@@ -126,14 +128,6 @@ fn missing(context: &Context, probe: &Probe, row: &TaskRow) -> Vec<String> {
         texts.push(format!("and {more} more"));
     }
     texts
-}
-
-/// Notes that there are no failed tasks, or none in the selection.
-pub(super) fn note_no_failures(is_selection: bool, printer: &mut Printer) {
-    printer.note(match is_selection {
-        true => "no failed task matches",
-        false => "no task has failed",
-    });
 }
 
 /// Groups failed rows that are alike.

@@ -58,8 +58,7 @@ fn show_failed(
         if let Some(named) = named {
             context.refuse_unknown(state.rows().iter().map(|row| &row.key), named.labels())?;
         }
-        let is_selection = named.is_some() || !selection.is_everything();
-        failed::note_no_failures(is_selection, printer);
+        printer.note(failed::NO_FAILURES);
         return Ok(Exit::Done);
     }
     let groups = match printer.verbosity() >= Verbosity::Verbose {

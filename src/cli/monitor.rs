@@ -7,6 +7,7 @@ use std::time::Duration;
 use itertools::Itertools as _;
 
 use super::args::{MonitorArgs, WaitArgs, WriteArgs};
+use super::context::{exit_of, warn_silence};
 use super::failed::hint_at_failures;
 use super::pause::report_current_pauses;
 use super::views;
@@ -16,7 +17,6 @@ use crate::act::pass::Looked;
 use crate::base::sys;
 use crate::base::text::{few, maybe, plural, plural_of};
 use crate::decide::manifest::Selection;
-use crate::executor::accounting_hint;
 use crate::model::state::{State, TaskRow, TaskStatus};
 use crate::show::audit::attention::orphan_jobs;
 use crate::show::explain::awaiting;
@@ -111,26 +111,6 @@ fn update(
     then(&mut state, &mut looked);
     pass.save(&locked, &mut state, &looked.events)?;
     Ok((looked, state))
-}
-
-/// The exit code after queue and accounting were asked.
-pub(super) fn exit_of(looked: &Looked) -> Exit {
-    let is_silent = looked.queue_failed.is_some() || looked.accounting_failed.is_some();
-    Exit::Done.unless(is_silent, Exit::Unreachable)
-}
-
-/// Warns if queue or accounting is not responding.
-pub(super) fn warn_silence(looked: &Looked, printer: &mut Printer) {
-    if let Some(message) = &looked.queue_failed {
-        printer.warning(&format!(
-            "the queue is not responding: {message}; the status of jobs stays as recorded, and nothing is submitted"
-        ));
-    } else if let Some(message) = &looked.accounting_failed {
-        printer.warning(&format!(
-            "accounting is not responding: {message}; ended jobs stay as recorded"
-        ));
-        printer.hint(accounting_hint(message));
-    }
 }
 
 /// Reports what a look at queue and accounting found: each change in one line with `-v`.

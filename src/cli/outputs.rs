@@ -18,14 +18,14 @@ use crate::base::parallel;
 use crate::base::regular::FileError;
 use crate::base::text::few;
 use crate::config::paths::absolute;
-use crate::decide::manifest::{Decision, Planned, Skip};
+use crate::decide::manifest::Planned;
 use crate::gather::disk::cached::SharedListings;
 use crate::gather::disk::listing::Dir;
 use crate::gather::disk::reader::Reader;
 use crate::model::config::Config;
 use crate::model::procedure::{Check, Procedure};
 use crate::model::state::TaskRow;
-use crate::show::tables;
+use crate::show::tables::{self, TaskState};
 
 /// A path of a task's outputs.
 type Listed<'a> = (&'a Planned, PathBuf);
@@ -34,12 +34,7 @@ pub(super) fn run(context: &Context, args: &OutputsArgs, printer: &mut Printer) 
     let selection = context.selection(&args.select)?;
     let (found, manifest, _) = context.decide(selection.clone(), true, printer)?;
     context.refuse_no_task(&found, &args.select, &selection)?;
-    let is_complete = |task: &&Planned| {
-        matches!(
-            task.decision,
-            Decision::Skip(Skip::Complete | Skip::Stale(_) | Skip::LateInput)
-        )
-    };
+    let is_complete = |task: &&Planned| TaskState::of(&task.decision) == TaskState::Complete;
     let tasks: Vec<&Planned> = manifest.tasks.iter().filter(is_complete).collect();
     let mut exit = warn_unreadable(&manifest, &found, printer);
     let mut listed = Vec::new();
@@ -60,9 +55,7 @@ pub(super) fn run(context: &Context, args: &OutputsArgs, printer: &mut Printer) 
     warn_of_writers(context, &listed, printer)?;
     print(context, args, &listed, printer)?;
     if listed.is_empty() {
-        printer.note(
-            "no selected task is complete, so there are no outputs to list; `snbb-scheduler session-status` shows the status of the tasks",
-        );
+        printer.note("no selected task is complete; see `snbb-scheduler session-status`");
     }
     Ok(exit)
 }
@@ -192,14 +185,12 @@ struct Outputs<'a> {
 impl<'a> Outputs<'a> {
     fn new(config: &'a Config) -> Self {
         let roots = [&config.derivatives_root, &config.bids_root];
+        let real = |root: &'a PathBuf| Some((root.as_path(), root.canonicalize().ok()?));
         Self {
             config,
             reader: Reader::default().with_annex(config.annex),
             shared: SharedListings::default(),
-            roots: roots
-                .into_iter()
-                .filter_map(|root| Some((root.as_path(), root.canonicalize().ok()?)))
-                .collect(),
+            roots: roots.into_iter().filter_map(real).collect(),
         }
     }
 

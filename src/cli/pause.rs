@@ -46,8 +46,7 @@ pub(super) fn pause(context: &Context, args: &PauseArgs, printer: &mut Printer) 
         let pause = switch.paused.insert(Pause { since, cause });
         events.push(event(now, EventKind::Paused, name.as_ref(), Some(pause)));
     }
-    save(context, &locked, control, &events, printer)?;
-    Ok(Exit::Done)
+    save(context, &locked, control, &events, printer)
 }
 
 pub(super) fn resume(context: &Context, args: &ResumeArgs, printer: &mut Printer) -> Result<Exit> {
@@ -81,11 +80,11 @@ pub(super) fn resume(context: &Context, args: &ResumeArgs, printer: &mut Printer
             "{title} is resumed: the next `run` submits its tasks"
         ));
     }
-    save(context, &locked, control, &events, printer)?;
+    let exit = save(context, &locked, control, &events, printer)?;
     if !events.is_empty() {
         hint_at_failures(&state, context, printer);
     }
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 /// Writes the events before the control file, so that a crash in between repeats an event and loses none. Reports all
@@ -96,7 +95,7 @@ fn save(
     mut control: Control,
     events: &[Event],
     printer: &mut Printer,
-) -> Result<()> {
+) -> Result<Exit> {
     if !events.is_empty() {
         context.open_audit()?.append(events)?;
         control.forget_before(breaker::horizon(sys::now()));
@@ -107,7 +106,7 @@ fn save(
         ..Pauses::default()
     };
     report_pauses(context, &pauses, None, printer);
-    Ok(())
+    Ok(Exit::Done)
 }
 
 /// The selected procedures, including paused ones that left the configuration, or the study (`None`).

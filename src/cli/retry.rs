@@ -26,10 +26,7 @@ pub(super) fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) ->
     let chosen = chosen(context, args, &state)?;
     context.refuse_off_record(&state, &args.select)?;
     if chosen.is_empty() {
-        printer.info(match args.status {
-            RetryStatus::Failed => "no failed task matches: nothing to clear",
-            _ => "no task with this status matches: nothing to clear",
-        });
+        printer.info("no task matches: nothing to clear");
         return Ok(Exit::Done);
     }
     let outputs = context.outputs(&state, printer)?;
@@ -64,10 +61,9 @@ fn chosen(context: &Context, args: &RetryArgs, state: &State) -> Result<Vec<Task
         RetryStatus::Running => status == TaskStatus::Running,
         RetryStatus::All => status != TaskStatus::Complete,
     };
-    let is_meant = |reason: Option<Reason>| args.reasons.iter().any(|one| reason == Some(*one));
     let rows = state.rows().iter().filter(|row| {
         has_status(row.status)
-            && (args.reasons.is_empty() || is_meant(row.reason))
+            && (args.reasons.is_empty() || row.reason.is_some_and(|it| args.reasons.contains(&it)))
             && selection.contains_key(&row.key)
     });
     let mut rows: Vec<TaskRow> = rows.cloned().collect();

@@ -9,10 +9,11 @@ use notes::{note_abandoned_rows, note_reduced_requests, print_preview, warn_miss
 use report::report;
 
 use super::args::RunArgs;
+use super::context::exit_of;
 use super::decide::subjects_progress;
 use super::failed::hint_at_failures;
 use super::manifest::warn_unreadable;
-use super::monitor::{exit_of, report_changes, report_new_failures};
+use super::monitor::{report_changes, report_new_failures};
 use super::pause::report_pauses;
 use super::watch::continues;
 use super::{Access, Context, Exit, Failure, Printer, Result, Verbosity};

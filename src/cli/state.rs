@@ -10,7 +10,8 @@ use itertools::Itertools as _;
 use polars::prelude::DataFrame;
 
 use super::args::{PathArgs, RepairArgs, StateArgs, StateCommand, StateFile, VerifyArgs};
-use super::monitor::{exit_of, report_changes};
+use super::context::exit_of;
+use super::monitor::report_changes;
 use super::run::report_strays;
 use super::{Access, Context, Exit, Format, Printer, Result};
 use crate::act::pass::{self, AttemptNumbers, Looked, listings, logged_tasks};

@@ -106,8 +106,7 @@ fn a_terminal_shows_the_rows_that_matter_and_says_how_many_there_are() {
     insta::assert_snapshot!("status_long", out);
     assert_eq!(
         err,
-        "note: 50 of 120 rows, failed ones first: `--limit 0` shows all; \
-         use --status, --procedure, --subject or --since to select\n"
+        "note: 50 of 120 rows, the most urgent first: `--limit 0` shows all\n"
     );
     let first: Vec<&str> = subjects(&out)[..13].to_vec();
     assert_eq!(
@@ -239,8 +238,7 @@ fn a_terminal_shows_the_sessions_that_need_a_person() {
     assert_eq!(shown_rows[..3], ["sub-70", "sub-71", "sub-00"]);
     assert_eq!(
         err,
-        "note: 50 of 80 sessions, attention needed first: `--limit 0` shows all; \
-         use --status, --procedure or --subject to select\n"
+        "note: 50 of 80 sessions, the most urgent first: `--limit 0` shows all\n"
     );
     let (out, err) = show(PIPED, SessionsView::default());
     assert_eq!((rows(&out).len(), err.as_str()), (80, ""));

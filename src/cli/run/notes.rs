@@ -12,7 +12,7 @@ use crate::base::text::{few, maybe, plural};
 use crate::cli::{Context, Format, Printer, Result, Verbosity};
 use crate::decide::reconcile::strays::Strays;
 use crate::decide::request::{Batch, Prepared, Reduced};
-use crate::executor::{Executor, ExecutorError, JobRequest};
+use crate::executor::{Executor, JobRequest};
 use crate::gather::sessions::discover::Discovery;
 use crate::model::job::ExecutorKind;
 use crate::model::state::State;
@@ -148,20 +148,10 @@ pub(super) fn warn_missing_scripts(
 ) -> bool {
     let mut hints = BTreeSet::new();
     for (procedure, (error, count)) in missing {
-        let due = match count {
-            0 => "; this holds up nothing now, because none of its tasks is due",
-            _ => "",
-        };
-        printer.warning(&format!("{procedure}: {error}{due}"));
+        printer.warning(&format!("{procedure}: {error}"));
         printer.hints(error.hint().filter(|hint| hints.insert(hint.clone())));
         if *count > 0 {
-            let what = match error {
-                ExecutorError::ScriptUnfit { option, .. } => {
-                    format!("script with '#SBATCH {option}'")
-                }
-                _ => "script not found".to_owned(),
-            };
-            summary.refuse(format!("{procedure}: {what}"), *count);
+            summary.refuse(format!("{procedure}: script missing or unsuitable"), *count);
         }
     }
     !summary.refused.is_empty()
