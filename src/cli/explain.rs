@@ -13,9 +13,9 @@ use super::context::{exit_of, warn_silence, warn_stops};
 use super::naming::Named;
 use super::unknown::Known;
 use super::{Access, Context, Exit, Failure, Printer, Result, Verbosity};
-use crate::act::pass::{Decided, Looked, Pass, RunOptions};
+use crate::act::pass::RunOptions;
 use crate::base::sys;
-use crate::decide::manifest::{Decision, Planned, Policy, Selection};
+use crate::decide::manifest::{Planned, Selection};
 use crate::decide::safety::{self, recheck};
 use crate::decide::safety::{Counts, roots};
 use crate::executor::Answer;
@@ -26,7 +26,6 @@ use crate::model::procedure::{ArrayMode, Procedure};
 use crate::model::state::State;
 use crate::show::explain::{Explanation, View};
 use crate::show::tables::{TableError, TaskState};
-use crate::store::control::Control;
 
 pub(super) fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Result<Exit> {
     let mut state = context.read_state(printer)?;
@@ -61,12 +60,30 @@ pub(super) fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) 
         // The rows on record are used.
         looked.observation.queue = Answer::Got(Vec::new());
     }
-    let place = (&found, sessions.as_slice());
-    let policy = context.policy(Selection::default(), args.check.recheck)?;
-    let options = (control, policy);
-    let (decided, counts) = decide(
-        context, &mut pass, &mut state, place, &looked, options, &named,
-    )?;
+    let mut policy = context.policy(Selection::default(), args.check.recheck)?;
+    if !policy.recheck.is_zero() {
+        policy.away = Some(recheck::away(&policy, &found.sessions, &state));
+    }
+    let options = RunOptions {
+        policy,
+        control,
+        ..RunOptions::default()
+    };
+    // About the subject's sessions, or about the whole study if the decision depends on it. Only then are lost outputs
+    // counted.
+    let mut decide = |state: &mut State, sessions: &[Session]| {
+        pass.decide(&context.store, state, sessions, &looked, &options, &|| {})
+    };
+    let rows = state.clone();
+    let mut decided = decide(&mut state, &sessions)?;
+    let mut counts = Counts::default();
+    let is_due = decided.manifest.due().any(|task| named.contains(&task.key));
+    if is_due && has_limits(&context.config) {
+        state = rows;
+        decided = decide(&mut state, &found.sessions)?;
+        counts.procedures = std::mem::take(&mut decided.counts.procedures);
+    }
+    counts.count_sessions(&found);
     let mut late = safety::before_submission(&context.config, &counts, &state);
     // Lost outputs of other subjects are counted only if the whole study was checked.
     if counts.procedures.is_empty() {
@@ -118,42 +135,6 @@ pub(super) fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) 
         exit = Exit::Unreadable;
     }
     Ok(exit)
-}
-
-/// Decides about the subject's sessions, or about the whole study if the decision depends on it. Only then are lost
-/// outputs counted.
-fn decide(
-    context: &Context,
-    pass: &mut Pass<'_>,
-    state: &mut State,
-    (found, sessions): (&Discovery, &[Session]),
-    looked: &Looked,
-    (control, policy): (Control, Policy),
-    named: &Named,
-) -> Result<(Decided, Counts)> {
-    let is_trusting = !policy.recheck.is_zero();
-    let away = is_trusting.then(|| recheck::away(&policy, &found.sessions, state));
-    let options = RunOptions {
-        policy: Policy { away, ..policy },
-        control,
-        ..RunOptions::default()
-    };
-    let mut decide = |state: &mut State, sessions: &[Session]| {
-        pass.decide(&context.store, state, sessions, looked, &options, &|| {})
-    };
-    let rows = state.clone();
-    let mut decided = decide(state, sessions)?;
-    let mut counts = Counts::default();
-    let mut tasks = decided.manifest.tasks.iter();
-    let is_due =
-        |task: &Planned| named.contains(&task.key) && matches!(task.decision, Decision::Submit(_));
-    if has_limits(&context.config) && tasks.any(is_due) {
-        *state = rows;
-        decided = decide(state, &found.sessions)?;
-        counts.procedures = std::mem::take(&mut decided.counts.procedures);
-    }
-    counts.count_sessions(found);
-    Ok((decided, counts))
 }
 
 /// True if a due task may have to wait for others, or be submitted together with them.

@@ -26,7 +26,7 @@ use crate::show::tables::{TableError, failure_text, ordered_rows_frame, texts, u
 /// Missing outputs named per task.
 const MISSING_SHOWN: usize = 3;
 /// Tasks named per group.
-const TASKS_SHOWN: usize = 10;
+pub(super) const TASKS_SHOWN: usize = 10;
 
 /// Details about a failed row from its logs and the retry rules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -22,8 +22,6 @@ use crate::show::tables::row_text;
 const INTERVAL: Duration = Duration::from_millis(500);
 /// Number of readings between two queries of the job.
 const READINGS_PER_QUERY: u32 = 20;
-/// Tasks named per group.
-const TASKS_SHOWN: usize = 10;
 
 pub(super) fn run(context: &Context, args: &LogsArgs, printer: &mut Printer) -> Result<Exit> {
     let state = context.read_state(printer)?;
@@ -74,7 +72,7 @@ fn show_failed(
                 "{} of {} failed alike: {}; these are the logs of the first",
                 plural(group.len(), "task"),
                 first.key.procedure,
-                few(&labels, TASKS_SHOWN)
+                few(&labels, failed::TASKS_SHOWN)
             ));
         }
         match show_one(context, first, args, printer) {

@@ -240,22 +240,16 @@ pub(super) fn places<'a>(
     dag: &'a ProcedureDag,
 ) -> impl Iterator<Item = (usize, &'a Planned)> {
     let mut by_subject: HashMap<&SubjectLabel, Vec<usize>> = HashMap::new();
-    let mut by_session: HashMap<(&SubjectLabel, &SessionLabel), usize> = HashMap::new();
     for (at, session) in sessions.iter().enumerate() {
         by_subject.entry(&session.subject).or_default().push(at);
-        by_session.insert((&session.subject, &session.session), at);
     }
     manifest.tasks.iter().flat_map(move |task| {
-        let places = match dag.get(task.procedure).scope {
-            Scope::Session => by_session
-                .get(&(&task.subject, &task.session))
-                .map(|at| vec![*at]),
-            Scope::Subject => by_subject.get(&task.subject).cloned(),
-        };
-        places
-            .unwrap_or_default()
-            .into_iter()
-            .map(move |at| (at, task))
+        let per_subject = dag.get(task.procedure).scope == Scope::Subject;
+        let session_of = |at: &usize| sessions.get(*at).map(|session| &session.session);
+        let is_own = |at: &usize| per_subject || session_of(at) == Some(&task.session);
+        let all = by_subject.get(&task.subject).into_iter().flatten();
+        let own: Vec<usize> = all.copied().filter(is_own).collect();
+        own.into_iter().map(move |at| (at, task))
     })
 }
 
