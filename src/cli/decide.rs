@@ -57,7 +57,7 @@ impl Context {
             // They may explain why.
             self.report_unusual_names(&found, printer);
         } else if !found.notes.is_empty() || !found.misspelt.is_empty() {
-            printer.note("some names in the data are unusual (`snbb-scheduler check` shows which)");
+            printer.note("some names in the data are unusual or not valid BIDS (`snbb-scheduler check` shows which)");
         }
         report_pauses(self, &pauses, Some(&manifest), printer);
         Ok((found, manifest))

@@ -106,7 +106,7 @@ fn show_one(
     };
     let Some(files) = logs::files_of(&context.config, &context.store, row) else {
         return Err(Failure::not_found(
-            format!("{key}: no `slurm_log_dir`: the logs of job {job} are unknown"),
+            format!("{key}: `slurm_log_dir` is not set, so the logs of job {job} are unknown"),
             format!(
                 "set `slurm_log_dir` in the configuration; without it, Slurm writes slurm-{job}.out into the directory in which `run` \
                  started (under cron the home directory), unless the script sets #SBATCH --output"

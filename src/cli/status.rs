@@ -41,7 +41,11 @@ pub(super) fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -
     }
     let view = RowsView {
         log_dir: context.config.slurm.log_dir.as_deref(),
-        is_filtered: rows.len() < state.len(),
+        is_filtered: !selection.is_everything()
+            || !args.statuses.is_empty()
+            || !args.reasons.is_empty()
+            || args.failed
+            || args.since.is_some(),
         shows_changes: args.since.is_some(),
         columns: &args.columns,
         order: args.sort,

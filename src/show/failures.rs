@@ -115,7 +115,7 @@ pub fn silence(row: &TaskRow, files: &LogFiles) -> Option<String> {
             Some("no log exists, because the job never ran".to_owned())
         }
         _ if sizes.is_empty() => Some(format!(
-            "no log exists: the disk of {dir} was full, or the node could not reach it"
+            "no log was written: the disk of {dir} may be full, or the node cannot reach it"
         )),
         // A killed job may not have printed anything.
         Reason::ExitCode | Reason::NoOutput if sizes.iter().all(|size| *size == 0) => Some(
@@ -144,7 +144,7 @@ mod tests {
         };
         let text = |reason| silence(&ran(reason), &files);
         let starts = |reason, expected: &str| text(reason).unwrap().starts_with(expected);
-        assert!(starts(Reason::Timeout, "no log exists: the disk"));
+        assert!(starts(Reason::Timeout, "no log was written"));
         let never = row("p", TaskStatus::Failed, Reason::Cancelled);
         assert_eq!(
             silence(&never, &files).unwrap(),

@@ -187,7 +187,8 @@ fn match_text(found: &Match, base: &Path) -> String {
 
 fn nearest_text(nearest: &Nearest, base: &Path) -> String {
     let dir = below(&nearest.directory, base);
-    let dir = if dir.is_empty() { "it" } else { &dir };
+    let dir = Some(&*dir).filter(|dir| !dir.is_empty());
+    let dir = dir.unwrap_or("the directory");
     let wanted = Some(&nearest.fails_at).filter(|wanted| !wanted.is_empty());
     let more = if nearest.entries > nearest.names.len() {
         ", ..."

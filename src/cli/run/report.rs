@@ -128,13 +128,13 @@ pub(super) fn report(
 ) -> Exit {
     summary.submitted = submitted.accepted.len();
     summary.in_doubt = submitted.in_doubt.len();
-    for (key, job) in &submitted.accepted {
-        printer.detail(&format!("{key}: submitted as job {job}"));
-    }
     for task in decided.tasks() {
         if let Some(text) = task.notes.retry_text(task.intent.attempt) {
             printer.detail(&format!("{}: {text}", task.intent.key));
         }
+    }
+    for (key, job) in &submitted.accepted {
+        printer.detail(&format!("{key}: submitted as job {job}"));
     }
     note_resubmitted(submitted, decided, printer);
     for (procedure, (message, count)) in &submitted.refused {
