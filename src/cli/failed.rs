@@ -268,21 +268,16 @@ fn failures_frame(rows: &[Failed], log_dir: Option<&Path>) -> Result<DataFrame, 
 
 /// Hints at the next step for failed tasks. Not with `-q`.
 pub(super) fn hint_at_failures(state: &State, context: &Context, printer: &mut Printer) {
-    let failed = || {
-        state
-            .rows()
-            .iter()
-            .filter(|row| row.status == TaskStatus::Failed)
-    };
-    if failed().count() == 0 || printer.is_quiet() {
+    let failed = state.count(TaskStatus::Failed);
+    if failed == 0 || printer.is_quiet() {
         return;
     }
-    let owner = state.meta.owner_uid;
-    let again = failed().filter(|row| is_retried(&context.config, owner, row, sys::now()));
+    let (owner, rows) = (state.meta.owner_uid, state.rows().iter());
+    let again = rows.filter(|row| is_retried(&context.config, owner, row, sys::now()));
     let again = Some(again.count()).filter(|count| *count > 0);
     printer.hint(&format!(
         "{}{}: `snbb-scheduler status --failed` shows why; after fixing the cause, run `snbb-scheduler retry`",
-        plural(failed().count(), "failed task"),
+        plural(failed, "failed task"),
         maybe(" (", again, " will be retried automatically)")
     ));
 }

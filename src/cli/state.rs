@@ -46,7 +46,10 @@ fn verify(context: &Context, args: &VerifyArgs, printer: &mut Printer) -> Result
     let count = |level| findings.iter().filter(|f| f.level == level).count();
     let (errors, warnings) = (count(Level::Error), count(Level::Warning));
     let (found, more) = (plural(errors, "error"), plural(warnings, "warning"));
-    printer.info(&format!("{found}, {more}"));
+    printer.info(&match errors + warnings {
+        0 => "no problems found".to_owned(),
+        _ => format!("{found}, {more}"),
+    });
     Ok(Exit::Done.unless(errors > 0, Exit::Error))
 }
 
