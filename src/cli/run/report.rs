@@ -188,7 +188,46 @@ pub(super) fn report(
         summary.hold_back(why, held.count);
     }
     if let Some((stop, left)) = &submitted.stopped {
-        exit = report_stop(stop, *left, summary, printer, exit);
+        let (why, ends_with) = match stop {
+            Halt::Limit(message) => {
+                printer.note(&format!(
+                    "Slurm accepts no more jobs now: {message}; the rest waits"
+                ));
+                ("a limit in Slurm", exit)
+            }
+            Halt::Transient(message) => {
+                printer.warning(&format!(
+                    "Slurm cannot accept jobs now: {message}; the next run retries"
+                ));
+                ("Slurm could not be reached", Exit::Unreachable)
+            }
+            Halt::NoAnswers(message) => {
+                printer.warning(&format!(
+                "stopped submitting: several consecutive submissions got no answer ({message}), and the queue is not responding \
+                 either; the next runs look for these jobs first"
+            ));
+                ("Slurm did not answer", Exit::Unreachable)
+            }
+            Halt::Deadline => {
+                printer.note(
+                    "the run reached its deadline; the remaining tasks wait for the next run",
+                );
+                ("the deadline of a run", exit)
+            }
+            Halt::Journal(error) => {
+                printer.error(&error.to_string());
+                printer.hints(error.hint());
+                ("the journal could not be written", Exit::Error)
+            }
+            // The cause is reported with the rows that could not be saved.
+            Halt::Unsaved => ("the rows could not be saved", Exit::Error),
+            Halt::Lock(error) => {
+                printer.error(&format!("{error}; nothing more was submitted"));
+                ("the lock was lost", Exit::Locked)
+            }
+        };
+        summary.hold_back(why, *left);
+        exit = ends_with;
     }
     if let Some(error) = &submitted.audit_error {
         printer.warning(&format!("the audit log is incomplete: {error}"));
@@ -231,51 +270,4 @@ fn note_resubmitted(submitted: &Submitted, decided: &Decided, printer: &mut Prin
             printer.new_warning(&format!("{what}: submitted again ({})", few(&again, 3)));
         }
     }
-}
-
-fn report_stop(
-    stop: &Halt,
-    left: usize,
-    summary: &mut RunSummary,
-    printer: &mut Printer,
-    exit: Exit,
-) -> Exit {
-    let (why, exit) = match stop {
-        Halt::Limit(message) => {
-            printer.note(&format!(
-                "Slurm accepts no more jobs now: {message}; the rest waits"
-            ));
-            ("a limit in Slurm", exit)
-        }
-        Halt::Transient(message) => {
-            printer.warning(&format!(
-                "Slurm cannot accept jobs now: {message}; the next run retries"
-            ));
-            ("Slurm could not be reached", Exit::Unreachable)
-        }
-        Halt::NoAnswers(message) => {
-            printer.warning(&format!(
-                "stopped submitting: several consecutive submissions got no answer ({message}), and the queue is not responding \
-                 either; the next runs look for these jobs first"
-            ));
-            ("Slurm did not answer", Exit::Unreachable)
-        }
-        Halt::Deadline => {
-            printer.note("the run reached its deadline; the remaining tasks wait for the next run");
-            ("the deadline of a run", exit)
-        }
-        Halt::Journal(error) => {
-            printer.error(&error.to_string());
-            printer.hints(error.hint());
-            ("the journal could not be written", Exit::Error)
-        }
-        // The cause is reported with the rows that could not be saved.
-        Halt::Unsaved => ("the rows could not be saved", Exit::Error),
-        Halt::Lock(error) => {
-            printer.error(&format!("{error}; nothing more was submitted"));
-            ("the lock was lost", Exit::Locked)
-        }
-    };
-    summary.hold_back(why, left);
-    exit
 }
