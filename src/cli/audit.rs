@@ -3,24 +3,22 @@
 
 use std::path::{Path, PathBuf};
 
+use itertools::Itertools as _;
+
 use super::args::{AuditArgs, AuditFormat, SelectArgs};
-use super::context::{Access, Context, refuse_data};
-use super::error::{Failure, Result};
-use super::output::Printer;
-use crate::base::exit::Exit;
+use super::context::refuse_data;
+use super::{Access, Context, Exit, Failure, Printer, Result};
 use crate::base::shell::quote;
 use crate::base::sys;
 use crate::decide::manifest::{Manifest, Selection};
 use crate::executor::{Answer, Question};
 use crate::gather::sessions::discover::Discovery;
-use crate::model::state::TaskRow;
 use crate::show::audit::Report;
 use crate::show::audit::collect::{Input, collect};
 use crate::show::audit::trend::{Snapshot, earlier, replace, save, trend};
 use crate::show::audit::{Part, UnreadableItem, html, text};
 use crate::show::failures::patterns::Patterns;
-use crate::show::mail;
-use crate::show::mail::Message;
+use crate::show::mail::{self, Message};
 use crate::show::tables::TableError;
 
 pub(super) fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<Exit> {
@@ -58,7 +56,7 @@ pub(super) fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) ->
     }
     let unreadable = report.unreadable.iter();
     let unreadable = unreadable.map(|what| format!("cannot read {}: {}", what.path, what.error));
-    printer.warnings_of(&unreadable.collect::<Vec<_>>(), "more path");
+    printer.warnings_of(&unreadable.collect_vec(), "more path");
     saved?;
     Ok(Exit::Done.unless(report.is_partial(), Exit::Unreadable))
 }
@@ -76,9 +74,7 @@ fn report_dir(
     let report_dir = context.config.audit.report_dir.clone();
     let report_dir = report_dir.filter(|_| args.history);
     if args.history && report_dir.is_none() {
-        printer.note(
-            "no trend: --history requires `audit.report_dir`, the directory of earlier reports",
-        );
+        printer.note("no trend: --history needs `audit.report_dir`, the earlier reports");
     }
     for path in [&report_dir, &args.output].into_iter().flatten() {
         refuse_data(&context.config, path, "")?;
@@ -102,20 +98,18 @@ fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<
         context.refuse_unknown_in(&found, &args.select)?;
     }
     let mut unreadable = Vec::new();
-    let attempts = attempts(context, &mut unreadable);
+    let attempts = context.store.read_attempts().unwrap_or_else(|error| {
+        let path = &context.store.paths.attempts;
+        unreadable.push(UnreadableItem::new("attempts", path, error));
+        Vec::new()
+    });
     let project = context.project(&state);
     let mut executor = context.executor(Access::ReadOnly, &state)?;
-    let queue = match args.queue && parts.contains(&Part::Tasks) {
-        false => None,
-        true => match executor.observe(&Question::default()).queue {
-            Answer::Got(jobs) => Some(jobs),
-            Answer::Off => None,
-            Answer::Failed(error) => {
-                unreadable.push(UnreadableItem::new("queue", Path::new("queue"), error));
-                None
-            }
-        },
-    };
+    let is_asked = args.queue && parts.contains(&Part::Tasks);
+    let queue = is_asked.then(|| executor.observe(&Question::default()).queue);
+    if let Some(Answer::Failed(error)) = &queue {
+        unreadable.push(UnreadableItem::new("queue", Path::new("queue"), error));
+    }
     let probe = parts
         .contains(&Part::Tasks)
         .then(|| context.probe())
@@ -135,7 +129,7 @@ fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<
         found: &found,
         manifest: &manifest,
         probe: probe.as_ref(),
-        queue: queue.as_deref(),
+        queue: queue.as_ref().and_then(Answer::got).map(Vec::as_slice),
         patterns: &Patterns::for_config(config),
         unreadable,
         tick: &|| progress.inc(1),
@@ -161,17 +155,6 @@ fn sessions_and_tasks(
         Ok((context.discover(printer)?, Manifest::default()))
     } else {
         Ok(Default::default())
-    }
-}
-
-fn attempts(context: &Context, unreadable: &mut Vec<UnreadableItem>) -> Vec<TaskRow> {
-    match context.store.read_attempts() {
-        Ok(attempts) => attempts,
-        Err(error) => {
-            let path = &context.store.paths.attempts;
-            unreadable.push(UnreadableItem::new("attempts", path, error));
-            Vec::new()
-        }
     }
 }
 
@@ -205,12 +188,9 @@ fn selection_text(select: &SelectArgs) -> Option<String> {
         ("--session", &select.sessions),
         ("--procedure", &select.procedures),
     ];
-    let words: Vec<String> = groups
-        .iter()
-        .flat_map(|(option, values)| {
-            let values = values.iter();
-            values.map(move |value| format!("{option} {}", quote(value)))
-        })
-        .collect();
-    (!words.is_empty()).then(|| words.join(" "))
+    let words = groups.iter().flat_map(|(option, values)| {
+        let values = values.iter();
+        values.map(move |value| format!("{option} {}", quote(value)))
+    });
+    Some(words.collect_vec().join(" ")).filter(|words| !words.is_empty())
 }

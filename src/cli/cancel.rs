@@ -5,17 +5,14 @@
 use std::time::Duration;
 
 use super::args::CancelArgs;
-use super::context::{Access, Context};
-use super::error::{Failure, Result};
 use super::monitor::update_or_read;
-use super::output::Printer;
+use super::{Access, Context, Exit, Failure, Printer, Result};
 use crate::act::pass::{Looked, queue_question};
-use crate::base::exit::Exit;
 use crate::base::sys;
 use crate::base::text::{maybe, plural};
 use crate::decide::manifest::Selection;
 use crate::decide::reconcile::{complete_tags, jobs_to_end};
-use crate::executor::{Answer, Executor, ExecutorError, OtherExecutor, Question};
+use crate::executor::{Answer, ExecutorError, OtherExecutor};
 use crate::model::job::JobRef;
 use crate::model::state::transition::{Cause, Change};
 use crate::model::state::{JobFacts, Reason, State, TaskRow, TaskStatus};
@@ -35,37 +32,38 @@ pub(super) fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -
             "select the jobs, for example with --procedure qsiprep, or use --all",
         ));
     }
-    let (all, in_doubt) = chosen(&state, &selection);
-    let (jobs, foreign) = split(context, &all);
-    let is_left = !in_doubt.is_empty() || !foreign.is_empty();
-    let exit = Exit::Done.unless(is_left, Exit::Error);
-    for row in &in_doubt {
-        printer.warning(&format!(
-            "{}: not cancelled: it is not yet known whether Slurm accepted its job; `monitor` finds the job or releases \
-             the task",
-            row.key
-        ));
-    }
-    for other in &foreign {
-        printer.error(&format!("{other}; it was not cancelled"));
-        printer.hint(&other.remedy());
+    let executor = context.config.executor;
+    let (mut jobs, mut exit) = (Vec::new(), Exit::Done);
+    for row in in_flight(&state, &selection) {
+        match OtherExecutor::of(row, executor) {
+            _ if row.job_id.is_none() => printer.warning(&format!(
+                "{}: not cancelled: it is not yet known whether Slurm accepted its job; `monitor` finds the job or releases \
+                 the task",
+                row.key
+            )),
+            Some(other) => {
+                printer.error(&format!("{other}; it was not cancelled"));
+                printer.hint(&other.remedy());
+            }
+            None => {
+                jobs.push(row);
+                continue;
+            }
+        }
+        exit = Exit::Error;
     }
     context.refuse_off_record(&state, &args.select)?;
-    if jobs.is_empty() {
-        if foreign.is_empty() {
-            printer.info(match args.all {
-                true => "no job is in flight: nothing to cancel",
-                false => "no selected task has a job in flight: nothing to cancel",
-            });
-        }
-        return Ok(exit);
+    if jobs.is_empty() && exit == Exit::Done {
+        printer.info("no selected task has a job in flight: nothing to cancel");
     }
     if args.dry_run {
         for row in &jobs {
             let job = maybe(" job ", row.job_id.as_ref(), "");
             printer.line(&format!("{}{job}", row.key));
         }
-        return Ok(Exit::Done.unless(!foreign.is_empty(), Exit::Error));
+    }
+    if jobs.is_empty() || args.dry_run {
+        return Ok(exit);
     }
     // Before any query: Slurm may hide the owner's jobs from this user.
     context.check_ours(&state, &args.write)?;
@@ -77,13 +75,25 @@ pub(super) fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -
     let mut executor = context.executor(Access::ReadOnly, &state)?;
     executor.preflight()?;
     executor.set_deadline(context.config.deadline);
-    let (own, others) = own_jobs(executor.as_mut(), &question, &state, &jobs)?;
-    for row in &others {
-        printer.warning(&format!(
-            "{}: not cancelled:{} is a different job by now; `monitor` finds out what happened to the task's own",
-            row.key,
-            maybe(" job ", row.job_id.as_ref(), "")
-        ));
+    let mut observation = executor.observe(&question);
+    complete_tags(&mut observation, &state);
+    if let Answer::Failed(message) = observation.queue {
+        return Err(Failure::queue_unknown(&message));
+    }
+    // Ids are reused, and the output of `sbatch` may have been misread.
+    let mut own = Vec::new();
+    for &row in &jobs {
+        match jobs_to_end(row, &observation) {
+            Some(references) => own.push((row, references)),
+            None => {
+                exit = Exit::Error;
+                printer.warning(&format!(
+                    "{}: not cancelled:{} is a different job by now; `monitor` finds out what happened to the task's own",
+                    row.key,
+                    maybe(" job ", row.job_id.as_ref(), "")
+                ));
+            }
+        }
     }
     let asked = ask_to_end(context, &state, &own)?;
     // Without an accepted request there is nothing to wait for.
@@ -95,29 +105,23 @@ pub(super) fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -
         plural(jobs.len(), "job")
     ));
     asked?;
-    if !others.is_empty() {
-        return Ok(Exit::Error);
-    }
-    if ending > 0 {
+    if ending > 0 && exit == Exit::Done {
         printer.note("the others are still ending; `monitor` reports when they have ended");
     }
     Ok(exit)
 }
 
-/// Separates the jobs of the configured executor from the other executor's.
-fn split<'a>(context: &Context, rows: &'a [TaskRow]) -> (Vec<&'a TaskRow>, Vec<OtherExecutor<'a>>) {
-    let other = |row: &'a TaskRow| OtherExecutor::of(row, context.config.executor);
-    (
-        rows.iter().filter(|row| other(row).is_none()).collect(),
-        rows.iter().filter_map(other).collect(),
-    )
+/// The selected rows in flight.
+fn in_flight<'a>(state: &'a State, selection: &'a Selection) -> impl Iterator<Item = &'a TaskRow> {
+    let rows = state.rows().iter().filter(|row| row.is_in_flight());
+    rows.filter(|row| selection.contains_key(&row.key))
 }
 
 /// Requests the end of the jobs and records the request. The inner error is the executor's.
 fn ask_to_end(
     context: &Context,
     state: &State,
-    own: &[Own<'_>],
+    own: &[(&TaskRow, Vec<JobRef>)],
 ) -> Result<Result<(), ExecutorError>> {
     let references: Vec<JobRef> = own.iter().flat_map(|(_, jobs)| jobs.clone()).collect();
     if references.is_empty() {
@@ -128,49 +132,17 @@ fn ask_to_end(
     // If one of several clusters failed, the jobs of the others were still requested to end.
     let asked = executor.cancel(&references);
     let failed = asked.as_ref().err().map(ToString::to_string);
-    let events: Vec<Event> = own
-        .iter()
-        .map(|(row, _)| cancelled_event(row, failed.as_deref()))
-        .collect();
-    context.open_audit()?.append(&events)?;
+    let by = sys::user_name();
+    // The error does not name the cluster.
+    let failed = maybe(", may have failed: ", failed, "");
+    // The status changes when Slurm confirms the end.
+    let events = own.iter().map(|(row, _)| Event {
+        detail: Some(format!("asked for by {by}{failed}")),
+        extra: vec![("by", by.clone().into())],
+        ..Event::of(row, sys::now(), EventKind::Cancelled)
+    });
+    context.open_audit()?.append(&events.collect::<Vec<_>>())?;
     Ok(asked)
-}
-
-/// A row with the jobs to cancel.
-type Own<'a> = (&'a TaskRow, Vec<JobRef>);
-
-/// Separates the tasks' own jobs from others with the same id: ids are reused, and the output of `sbatch` may have been
-/// misread.
-fn own_jobs<'a>(
-    executor: &mut dyn Executor,
-    question: &Question,
-    state: &State,
-    rows: &[&'a TaskRow],
-) -> Result<(Vec<Own<'a>>, Vec<&'a TaskRow>)> {
-    let mut observation = executor.observe(question);
-    complete_tags(&mut observation, state);
-    if let Answer::Failed(message) = observation.queue {
-        return Err(Failure::queue_unknown(&message));
-    }
-    let (mut own, mut others) = (Vec::new(), Vec::new());
-    for &row in rows {
-        match jobs_to_end(row, &observation) {
-            Some(jobs) => own.push((row, jobs)),
-            None => others.push(row),
-        }
-    }
-    Ok((own, others))
-}
-
-/// The selected rows with a job, and those whose submission is in doubt.
-fn chosen(state: &State, selection: &Selection) -> (Vec<TaskRow>, Vec<TaskRow>) {
-    state
-        .rows()
-        .iter()
-        .filter(|row| row.is_in_flight())
-        .filter(|row| selection.contains_key(&row.key))
-        .cloned()
-        .partition(|row| row.job_id.is_some())
 }
 
 /// Updates the rows repeatedly, each time under the lock, but never sleeps while it holds the lock. Returns the number
@@ -191,7 +163,9 @@ fn wait_for_end(
             update_or_read(context, "cancel", &args.write, printer, |state, looked| {
                 end_forgotten(context, selection, state, looked)
             })?;
-        left = split(context, &chosen(&state, selection).0).0.len();
+        let own = in_flight(&state, selection).filter(|row| row.job_id.is_some());
+        let own = own.filter(|row| OtherExecutor::of(row, context.config.executor).is_none());
+        left = own.count();
         // If the queue is not responding, repeating the query does not help.
         if left == 0 || looked.is_some_and(|looked| looked.queue_failed.is_some()) {
             break;
@@ -203,7 +177,8 @@ fn wait_for_end(
 /// Ends the rows whose jobs Slurm has forgotten: nothing will ever confirm the end of these.
 fn end_forgotten(context: &Context, selection: &Selection, state: &mut State, looked: &mut Looked) {
     let now = sys::now();
-    for row in chosen(state, selection).0 {
+    let rows: Vec<TaskRow> = in_flight(state, selection).cloned().collect();
+    for row in rows {
         if looked.has_forgotten(&row, &context.config, now) {
             let change = Change {
                 key: row.key,
@@ -216,20 +191,5 @@ fn end_forgotten(context: &Context, selection: &Selection, state: &mut State, lo
             };
             looked.apply(state, change, now);
         }
-    }
-}
-
-/// The event of a request. The status changes when Slurm confirms the end.
-fn cancelled_event(row: &TaskRow, failed: Option<&str>) -> Event {
-    let by = sys::user_name();
-    let who = format!("asked for by {by}");
-    Event {
-        detail: Some(match failed {
-            None => who,
-            // The error does not name the cluster.
-            Some(error) => format!("{who}, may have failed: {error}"),
-        }),
-        extra: vec![("by", by.into())],
-        ..Event::of(row, sys::now(), EventKind::Cancelled)
     }
 }

@@ -3,34 +3,21 @@
 //! Rows go to the attempts file and events to archives beside the audit log; only logs are deleted.
 //! `--dry-run` reports the same and writes nothing.
 
-use std::time::Duration;
-
 use chrono::{DateTime, Utc};
 
 use super::args::CleanArgs;
-use super::context::Context;
-use super::error::{Failure, Result};
-use super::output::Printer;
+use super::{Context, Exit, Failure, Printer, Result};
 use crate::act::clean::{LogsError, OldLogs, find_logs, log_names, obsolete_rows};
-use crate::base::exit::Exit;
 use crate::base::sys;
-use crate::base::text::{plural, size};
+use crate::base::text::{maybe, plural, size};
 use crate::config::duration;
-use crate::decide::safety;
-use crate::decide::safety::{Counts, drop, roots};
+use crate::decide::safety::{self, Counts, drop, roots};
 use crate::gather::sessions::lists;
 use crate::model::bids::SubjectLabel;
 use crate::model::state::{State, TaskRow};
 use crate::store::audit_log::archive::{Archived, OldEvents};
 use crate::store::audit_log::{Event, EventKind};
 use crate::store::purge::{Purge, SubjectData};
-
-/// What can be cleaned.
-struct Found {
-    rows: Vec<TaskRow>,
-    logs: Vec<OldLogs>,
-    archives: Vec<Archived>,
-}
 
 pub(super) fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<Exit> {
     let Some(older_than) = args.older_than else {
@@ -39,27 +26,24 @@ pub(super) fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) ->
     let age = chrono::Duration::from_std(older_than).unwrap_or(chrono::Duration::MAX);
     let now = sys::now();
     let before = now - age;
-    let is_all = !(args.rows || args.logs || args.events);
+    let is_meant = |part: bool| part || !(args.rows || args.logs || args.events);
     let (locked, mut state) =
         context.lock_or_read_state("clean", args.dry_run, &args.write, printer)?;
     let mut exit = Exit::Done;
-    let rows = match args.rows || is_all {
+    let rows = match is_meant(args.rows) {
         true => rows(context, &state, before, &mut exit, printer)?,
         false => Vec::new(),
     };
-    let logs = match args.logs || is_all {
+    let logs = match is_meant(args.logs) {
         true => old_logs(context, &state, before)?,
         false => Vec::new(),
     };
     if let Some(locked) = &locked {
-        let events: Vec<Event> = rows
-            .iter()
-            .map(|row| Event {
-                detail: Some("its session or procedure no longer exists".to_owned()),
-                ..Event::of(row, now, EventKind::Pruned)
-            })
-            .collect();
-        append(context, &events)?;
+        let events = rows.iter().map(|row| Event {
+            detail: Some("its session or procedure no longer exists".to_owned()),
+            ..Event::of(row, now, EventKind::Pruned)
+        });
+        append(context, &events.collect::<Vec<_>>())?;
         for row in &rows {
             state.clear(&row.key);
         }
@@ -69,23 +53,32 @@ pub(super) fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) ->
         }
     }
     // Only now, after the events of the rows were appended to the log.
-    let events = match args.events || is_all {
+    let events = match is_meant(args.events) {
         true => OldEvents::find(&context.config.log_file, before)?,
         false => None,
     };
-    let archives = events.iter().flat_map(OldEvents::archives).collect();
-    let found = Found {
-        rows,
-        logs,
-        archives,
-    };
+    let archives: Vec<Archived> = events.iter().flat_map(OldEvents::archives).collect();
     if let Some(locked) = &locked {
         if let Some(events) = &events {
             events.archive(|| Ok(locked.check_lock()?))?;
         }
-        append(context, summary_event(&found, now).as_slice())?;
+        // What other events do not cover.
+        let mut extra = Vec::new();
+        if let (files @ 1.., bytes) = sizes(&logs) {
+            extra.extend([("logs", files.into()), ("log_bytes", bytes.into())]);
+        }
+        if !archives.is_empty() {
+            let count: usize = archives.iter().map(|archived| archived.events).sum();
+            let paths = archives.iter().map(|archived| archived.path.display());
+            let paths: Vec<String> = paths.map(|path| path.to_string()).collect();
+            extra.extend([("events", count.into()), ("archives", paths.into())]);
+        }
+        if !extra.is_empty() {
+            let event = Event::new(now, EventKind::Pruned);
+            append(context, &[Event { extra, ..event }])?;
+        }
     }
-    report(context, (args.dry_run, older_than), &found, printer);
+    report(context, args, (&rows, &logs, &archives), printer);
     Ok(exit)
 }
 
@@ -100,22 +93,19 @@ fn rows(
     let config = &context.config;
     let mut stops = roots::safety_stops(config, state, roots::observe);
     let found = context.discover(printer)?;
-    let counts = Counts {
-        sessions: Some(found.sessions.len() as u64),
-        ..Counts::default()
-    };
-    if found.unreadable.is_empty() {
-        stops.extend(drop::safety_stops(config, &counts, &state.meta.baselines));
-    } else {
+    if !found.unreadable.is_empty() {
         printer.warning("rows are not cleaned: not all sessions can be read");
         *exit = Exit::Unreadable;
         return Ok(Vec::new());
     }
+    let counts = Counts {
+        sessions: Some(found.sessions.len() as u64),
+        ..Counts::default()
+    };
+    stops.extend(drop::safety_stops(config, &counts, &state.meta.baselines));
     if !stops.is_empty() {
-        printer.warning(&format!(
-            "rows are not cleaned: {}",
-            safety::message(&stops)
-        ));
+        let why = safety::message(&stops);
+        printer.warning(&format!("rows are not cleaned: {why}"));
         printer.hint(&safety::hints(&stops));
         *exit = Exit::Safety;
         return Ok(Vec::new());
@@ -146,90 +136,66 @@ fn unremoved(error: LogsError) -> Failure {
 }
 
 fn append(context: &Context, events: &[Event]) -> Result<()> {
-    if events.is_empty() {
-        return Ok(());
+    match events.is_empty() {
+        true => Ok(()),
+        false => Ok(context.open_audit()?.append(events)?),
     }
-    Ok(context.open_audit()?.append(events)?)
 }
 
-/// The event for what other events do not cover; `None` for nothing.
-fn summary_event(found: &Found, at: DateTime<Utc>) -> Option<Event> {
-    let (files, bytes) = logs_of(found);
-    let archives = &found.archives;
-    let events: usize = archives.iter().map(|archived| archived.events).sum();
-    let mut extra = Vec::new();
-    if files > 0 {
-        extra.push(("logs", files.into()));
-        extra.push(("log_bytes", bytes.into()));
-    }
-    if events > 0 {
-        let paths = archives.iter().map(|archived| archived.path.display());
-        let names: Vec<String> = paths.map(|path| path.to_string()).collect();
-        extra.push(("events", events.into()));
-        extra.push(("archives", names.into()));
-    }
-    (!extra.is_empty()).then(|| Event {
-        extra,
-        ..Event::new(at, EventKind::Pruned)
-    })
-}
-
-fn logs_of(found: &Found) -> (usize, u64) {
-    let files = found.logs.iter().map(|old| old.files.len()).sum();
-    (files, found.logs.iter().map(OldLogs::size).sum())
+/// Number and bytes of the logs.
+fn sizes(logs: &[OldLogs]) -> (usize, u64) {
+    let files = logs.iter().map(|old| old.files.len()).sum();
+    (files, logs.iter().map(OldLogs::size).sum())
 }
 
 fn report(
     context: &Context,
-    (is_dry_run, older_than): (bool, Duration),
-    found: &Found,
+    args: &CleanArgs,
+    (rows, logs, archives): (&[TaskRow], &[OldLogs], &[Archived]),
     printer: &mut Printer,
 ) {
-    let (files, bytes) = logs_of(found);
-    let verb = |would: &'static str, did: &'static str| if is_dry_run { would } else { did };
-    if found.rows.is_empty() && files == 0 && found.archives.is_empty() {
-        let age = duration::format(older_than);
-        printer.info(&format!("nothing to clean: nothing is older than {age}"));
-        return;
+    let mut done = Vec::new();
+    if !rows.is_empty() {
+        let (rows, attempts) = (plural(rows.len(), "row"), &context.store.paths.attempts);
+        let to = attempts.display();
+        let what = format!("{rows} of sessions or procedures that no longer exist to {to}");
+        done.push(("would move", "moved", what));
     }
-    if !found.rows.is_empty() {
-        printer.info(&format!(
-            "{} {} of sessions or procedures that no longer exist to {}",
-            verb("would move", "moved"),
-            plural(found.rows.len(), "row"),
-            context.store.paths.attempts.display()
-        ));
-        for row in &found.rows {
-            printer.detail_line(&format!(
-                "{}: {} ({})",
-                row.key,
-                row.status,
-                row.reason_word()
-            ));
-        }
-    }
-    if files > 0 {
-        printer.info(&format!(
-            "{} {} of complete tasks, {}",
-            verb("would remove", "removed"),
+    if let (files @ 1.., bytes) = sizes(logs) {
+        let what = format!(
+            "{} of complete tasks, {}",
             plural(files, "log"),
             size(bytes)
-        ));
-        for old in &found.logs {
-            for (name, bytes) in &old.files {
-                let path = old.directory.join(name);
-                printer.detail_line(&format!("{}, {}", path.display(), size(*bytes)));
-            }
-        }
+        );
+        done.push(("would remove", "removed", what));
     }
-    for archived in &found.archives {
-        printer.info(&format!(
-            "{} {}, {}, in {}",
-            verb("would archive", "archived"),
-            plural(archived.events, "event"),
-            size(archived.bytes),
-            archived.path.display()
-        ));
+    for Archived {
+        path,
+        events,
+        bytes,
+    } in archives
+    {
+        let (events, bytes, path) = (plural(*events, "event"), size(*bytes), path.display());
+        let what = format!("{events}, {bytes}, in {path}");
+        done.push(("would archive", "archived", what));
+    }
+    if done.is_empty() {
+        let age = maybe(" than ", args.older_than.map(duration::format), "");
+        printer.info(&format!("nothing to clean: nothing is older{age}"));
+    }
+    for (would, did, what) in done {
+        let verb = if args.dry_run { would } else { did };
+        printer.info(&format!("{verb} {what}"));
+    }
+    for row in rows {
+        let reason = row.reason_word();
+        printer.detail_line(&format!("{}: {} ({reason})", row.key, row.status));
+    }
+    for old in logs {
+        for (name, bytes) in &old.files {
+            let path = old.directory.join(name);
+            printer.detail_line(&format!("{}, {}", path.display(), size(*bytes)));
+        }
     }
 }
 
@@ -244,13 +210,41 @@ fn purge(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<E
         context.lock_or_read_state("clean", args.dry_run, &args.write, printer)?;
     let held = purge.find(&context.store, &state)?;
     check_removable(context, &subject, &held, &state, printer)?;
+    if held.is_nothing() {
+        printer.info(&format!("no file of the state mentions {subject}"));
+        return Ok(Exit::Done);
+    }
     if let Some(locked) = locked {
         purge.carry_out(&locked, &mut state, &held)?;
-        if !held.is_nothing() {
-            append(context, &[purge_event(&held)])?;
-        }
+        let event = Event {
+            detail: Some("a subject was removed (clean --purge)".to_owned()),
+            extra: vec![
+                ("rows", held.rows.into()),
+                ("attempts", held.attempts.into()),
+                ("events", held.events.into()),
+            ],
+            ..Event::new(sys::now(), EventKind::Pruned)
+        };
+        append(context, &[event])?;
     }
-    report_purge(&subject, &held, args.dry_run, printer);
+    let verb = if args.dry_run {
+        "would remove"
+    } else {
+        "removed"
+    };
+    printer.info(&format!(
+        "{verb} {}, {}, {} of {subject}, {}, and its name from {}",
+        plural(held.rows, "row"),
+        plural(held.attempts, "earlier attempt"),
+        plural(held.events, "event"),
+        plural(held.copies.len(), "left-over file"),
+        plural(held.texts.len(), "other file"),
+    ));
+    let texts = held.texts.iter().map(|(path, ..)| path);
+    for path in texts.chain(&held.copies) {
+        printer.detail_line(&path.display().to_string());
+    }
+    printer.hint("data, job logs and Slurm's accounting stay: see docs/cron.md");
     Ok(Exit::Done)
 }
 
@@ -261,9 +255,8 @@ fn label(text: &str) -> Result<SubjectLabel> {
         false => format!("{}{text}", SubjectLabel::PREFIX),
     };
     SubjectLabel::new(&label).map_err(|error| {
-        let message = format!("--subject '{text}': {error}");
         Failure::usage(
-            message,
+            format!("--subject '{text}': {error}"),
             "--purge requires the complete label of one subject",
         )
     })
@@ -285,16 +278,13 @@ fn check_removable(
             "rebuild it with `snbb-scheduler state repair --yes`, then purge",
         );
     }
-    let rows = state.rows().iter();
-    let rows = rows.filter(|row| *row.key.subject == *subject.as_str() && row.is_in_flight());
-    if let in_flight @ 1.. = rows.count() {
-        return Err(Failure::usage(
+    let is_own = |row: &&TaskRow| *row.key.subject == *subject.as_str() && row.is_in_flight();
+    if let in_flight @ 1.. = state.rows().iter().filter(is_own).count() {
+        return refuse(
             format!("{} of {subject} in flight", plural(in_flight, "task")),
-            format!(
-                "run `snbb-scheduler cancel --subject {subject}`, and purge when `snbb-scheduler monitor` has recorded \
-                 the end of the jobs"
-            ),
-        ));
+            "run `snbb-scheduler cancel` for the subject, and purge when `snbb-scheduler monitor` has recorded the end of \
+             the jobs",
+        );
     }
     if let Some(file) = held.in_use(&context.store, state) {
         let file = file.display();
@@ -322,47 +312,4 @@ fn check_removable(
         );
     }
     Ok(())
-}
-
-fn purge_event(held: &SubjectData) -> Event {
-    Event {
-        detail: Some("a subject was removed (clean --purge)".to_owned()),
-        extra: vec![
-            ("rows", held.rows.into()),
-            ("attempts", held.attempts.into()),
-            ("events", held.events.into()),
-        ],
-        ..Event::new(sys::now(), EventKind::Pruned)
-    }
-}
-
-fn report_purge(
-    subject: &SubjectLabel,
-    held: &SubjectData,
-    is_dry_run: bool,
-    printer: &mut Printer,
-) {
-    if held.is_nothing() {
-        printer.info(&format!("no file of the state mentions {subject}"));
-        return;
-    }
-    let (removed, deleted) = match is_dry_run {
-        true => ("would remove", "would delete"),
-        false => ("removed", "deleted"),
-    };
-    printer.info(&format!(
-        "{removed} {}, {}, {} of {subject}, and its name from {}; {deleted} {}",
-        plural(held.rows, "row"),
-        plural(held.attempts, "earlier attempt"),
-        plural(held.events, "event"),
-        plural(held.texts.len(), "other file"),
-        plural(held.copies.len(), "left-over file"),
-    ));
-    let texts = held.texts.iter().map(|(path, ..)| path);
-    for path in texts.chain(&held.copies) {
-        printer.detail_line(&path.display().to_string());
-    }
-    printer.hint(
-        "data, job logs and Slurm's accounting are not part of this: see docs/cron.md for what else to check",
-    );
 }

@@ -10,7 +10,8 @@ pub use place::{refuse_data, refuse_foreign, warn_stops};
 use super::args::{Global, SelectArgs, WriteArgs};
 use super::error::{Failure, Result};
 use super::output::Printer;
-use crate::act::pass::{Pass, newest_submission};
+use crate::act::pass::{Looked, Pass, newest_submission};
+use crate::base::exit::Exit;
 use crate::base::regular::FileError;
 use crate::base::sys;
 use crate::config;
@@ -18,9 +19,9 @@ use crate::config::{ConfigError, Overrides, Source};
 use crate::decide::manifest::Selection;
 use crate::decide::safety::{Blind, roots};
 use crate::decide::{request, safety};
-use crate::executor::Executor;
 use crate::executor::local::{LocalExecutor, LocalSettings};
 use crate::executor::slurm::SlurmExecutor;
+use crate::executor::{Executor, accounting_hint};
 use crate::gather::completion::Completions;
 use crate::gather::completion::probe::Probe;
 use crate::gather::disk::reader::Reader;
@@ -306,6 +307,26 @@ pub fn all_attempts<'a>(
 ) -> impl Iterator<Item = &'a TaskRow> + Clone {
     let superseded = earlier.iter().chain(state.superseded());
     superseded.chain(state.rows())
+}
+
+/// The exit code after queue and accounting were asked.
+pub(super) fn exit_of(looked: &Looked) -> Exit {
+    let is_silent = looked.queue_failed.is_some() || looked.accounting_failed.is_some();
+    Exit::Done.unless(is_silent, Exit::Unreachable)
+}
+
+/// Warns if queue or accounting is not responding.
+pub(super) fn warn_silence(looked: &Looked, printer: &mut Printer) {
+    if let Some(message) = &looked.queue_failed {
+        printer.warning(&format!(
+            "the queue is not responding: {message}; the status of jobs stays as recorded, and nothing is submitted"
+        ));
+    } else if let Some(message) = &looked.accounting_failed {
+        printer.warning(&format!(
+            "accounting is not responding: {message}; ended jobs stay as recorded"
+        ));
+        printer.hint(accounting_hint(message));
+    }
 }
 
 /// Reads the configuration that the command line and the environment name.

@@ -1,19 +1,17 @@
 //! The decision of commands that only read: from the stored rows and the disk, without the queue.
 
 use super::args::SelectArgs;
-use super::context::{Context, warn_stops};
-use super::error::Result;
-use super::output::Printer;
-use super::pause::{Tense, report_pauses};
+use super::context::warn_stops;
+use super::pause::report_pauses;
 use super::progress::Progress;
+use super::{Context, Printer, Result};
 use crate::act::pass::Pauses;
 use crate::act::pass::decide::Basis;
 use crate::base::sys;
 use crate::base::text::few;
 use crate::decide::manifest::{Manifest, Policy, Selection};
-use crate::decide::safety;
-use crate::decide::safety::roots;
-use crate::gather::sessions::discover::{Discovery, invalid_names};
+use crate::decide::safety::{self, roots};
+use crate::gather::sessions::discover::Discovery;
 use crate::gather::sessions::lists;
 use crate::model::bids::Session;
 
@@ -58,17 +56,10 @@ impl Context {
         if found.sessions.is_empty() {
             // They may explain why.
             self.report_unusual_names(&found, printer);
-        } else if !found.notes.is_empty() {
-            printer.note(
-                "some names in the data are unusual or not valid BIDS (`snbb-scheduler check` shows which)",
-            );
-        } else if let count @ 1.. = found.misspelt.len() {
-            printer.note(&format!(
-                "ignored {} (`snbb-scheduler check` shows which)",
-                invalid_names(count, "")
-            ));
+        } else if !found.notes.is_empty() || !found.misspelt.is_empty() {
+            printer.note("some names in the data are unusual or not valid BIDS (`snbb-scheduler check` shows which)");
         }
-        report_pauses(self, &pauses, Some(&manifest), Tense::NextRun, printer);
+        report_pauses(self, &pauses, Some(&manifest), printer);
         Ok((found, manifest))
     }
 

@@ -1,11 +1,9 @@
 //! `efficiency`: the resources that jobs requested and used. Reads only the state and the attempts file.
 
 use super::args::{By, EfficiencyArgs};
-use super::context::{Context, all_attempts};
-use super::error::Result;
-use super::output::{Format, Printer};
+use super::context::all_attempts;
 use super::views::Cut;
-use crate::base::exit::Exit;
+use super::{Context, Exit, Format, Printer, Result};
 use crate::show::efficiency::{
     Job, Resource, by_waste, efficiency, jobs_frame, no_measurement, resources, resources_frame,
     resources_table,
@@ -20,15 +18,14 @@ pub(super) fn run(context: &Context, args: &EfficiencyArgs, printer: &mut Printe
     let earlier = context.store.read_attempts()?;
     let attempts = all_attempts(&earlier, &state).filter(|row| selection.contains_key(&row.key));
     let is_table = args.format == Format::Table;
+    let cut_of = |all| Cut::of(all, args.length.limit, args.format, printer);
     let (frame, cut, painted, optional) = match args.by {
         By::Job => {
             let mut jobs: Vec<Job<'_>> = attempts.filter_map(Job::new).collect();
             jobs.retain(|job| job.waste_h.is_some() || job.row.facts.elapsed_s.is_some());
             by_waste(&mut jobs, |job| job.waste_h);
-            if args.length.reverse {
-                jobs.reverse();
-            }
-            let cut = truncate(&mut jobs, args, printer);
+            let cut = cut_of(jobs.len());
+            Cut::apply(cut, &mut jobs, args.length.reverse);
             let all = jobs_frame(&jobs)?;
             let frame = match is_table {
                 true => all.select(COLUMNS.split(' ')).map_err(TableError::from)?,
@@ -44,7 +41,8 @@ pub(super) fn run(context: &Context, args: &EfficiencyArgs, printer: &mut Printe
                 procedures.reverse();
             }
             let mut rows: Vec<Resource<'_>> = resources(&procedures).collect();
-            let cut = truncate(&mut rows, args, printer);
+            let cut = cut_of(rows.len());
+            Cut::apply(cut, &mut rows, false);
             let frame = match is_table {
                 true => resources_table(&rows)?,
                 false => resources_frame(&rows)?,
@@ -52,25 +50,12 @@ pub(super) fn run(context: &Context, args: &EfficiencyArgs, printer: &mut Printe
             (frame, cut, "verdict", "p90 p95 over short")
         }
     };
-    if is_table && frame.height() == 0 {
-        printer.note(no_measurement(context.config.executor));
-    } else {
-        let painted: Vec<&str> = painted.split(' ').collect();
-        let optional: Vec<&str> = optional.split(' ').collect();
-        printer.frame(&frame, args.format, &painted, &optional)?;
+    let painted: Vec<&str> = painted.split(' ').collect();
+    let optional: Vec<&str> = optional.split(' ').collect();
+    match is_table && frame.height() == 0 {
+        true => printer.note(no_measurement(context.config.executor)),
+        false => printer.frame(&frame, args.format, &painted, &optional)?,
     }
-    if let Some(cut) = cut {
-        let (first, others) = (
-            ", the most wasteful first",
-            "use --procedure or --subject to select",
-        );
-        cut.report(printer, "rows", first, others);
-    }
+    Cut::report(cut, printer, "rows");
     Ok(Exit::Done)
-}
-
-fn truncate<T>(rows: &mut Vec<T>, args: &EfficiencyArgs, printer: &Printer) -> Option<Cut> {
-    let cut = Cut::of(rows.len(), args.length.limit, args.format, printer);
-    rows.truncate(cut.map_or(usize::MAX, |cut| cut.shown));
-    cut
 }

@@ -5,16 +5,16 @@ mod text;
 
 pub(super) use text::output_problems;
 
+use itertools::Itertools as _;
+
 use super::args::{ExplainArgs, TextFormat};
 use super::blocks::Block;
-use super::context::{Access, Context, warn_stops};
-use super::error::{Failure, Result};
+use super::context::{exit_of, warn_silence, warn_stops};
 use super::naming::{Known, Named};
-use super::output::{Printer, Verbosity};
-use crate::act::pass::{Decided, Looked, Pass, RunOptions};
-use crate::base::exit::Exit;
+use super::{Access, Context, Exit, Failure, Printer, Result, Verbosity};
+use crate::act::pass::RunOptions;
 use crate::base::sys;
-use crate::decide::manifest::{Decision, Planned, Policy, Selection};
+use crate::decide::manifest::{Planned, Selection};
 use crate::decide::safety::{self, recheck};
 use crate::decide::safety::{Counts, roots};
 use crate::executor::Answer;
@@ -22,31 +22,29 @@ use crate::gather::sessions::discover::Discovery;
 use crate::model::bids::{Session, SubjectLabel};
 use crate::model::config::Config;
 use crate::model::procedure::{ArrayMode, Procedure};
-use crate::model::state::{State, TaskKey};
+use crate::model::state::State;
 use crate::show::explain::{Explanation, View};
 use crate::show::tables::{TableError, TaskState};
-use crate::store::control::Control;
 
 pub(super) fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Result<Exit> {
     let mut state = context.read_state(printer)?;
     let named = context.named(args.task.words(), &state)?;
+    // If a root is missing, there may be nothing else to report.
     let mut stops = roots::safety_stops(&context.config, &state, roots::observe);
-    if !stops.is_empty() {
-        // If a root is missing, there may be nothing else to report.
-        warn_stops(&stops, printer);
-    }
-    let is_warned = !stops.is_empty();
+    warn_stops(&stops, printer);
     let found = context.discover(printer)?;
-    let (subject, sessions) = sessions_of(&named, &found, &state)?;
-    let has_session = |label: &String| {
-        let is_there = sessions
-            .iter()
-            .any(|session| session.session.as_str() == *label);
-        is_there || on_record(&named, &state).any(|key| *key.session == **label)
-    };
-    if !named.session.as_ref().is_none_or(has_session) {
+    let of_subject = |session: &&Session| session.subject.as_str() == named.subject;
+    let sessions: Vec<Session> = found.sessions.iter().filter(of_subject).cloned().collect();
+    let rows = state.rows().iter();
+    let mut labels = rows
+        .filter(|row| named.contains(&row.key))
+        .map(|row| &*row.key.session)
+        .chain(sessions.iter().map(|session| session.session.as_str()));
+    let is_known = labels.any(|label| named.session.as_ref().is_none_or(|named| named == label));
+    let subject = SubjectLabel::new(&named.subject);
+    let Some(subject) = subject.ok().filter(|_| is_known) else {
         return Err(no_task(&named, &found));
-    }
+    };
     let probe = context.probe()?;
     let project = context.project(&state);
     let control = context.store.read_control()?;
@@ -54,26 +52,51 @@ pub(super) fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) 
     let mut executor = context.executor(Access::ReadOnly, &state)?;
 
     let mut pass = context.pass(executor.as_mut(), &probe, &project);
-    let (looked, mut exit) = update(&mut pass, &mut state, printer);
-    let place = (&found, sessions.as_slice());
-    let policy = context.policy(Selection::default(), args.check.recheck)?;
-    let options = (control, policy);
-    let (decided, counts) = decide(
-        context, &mut pass, &mut state, place, &looked, options, &named,
-    )?;
-    stops.extend(safety::before_submission(&context.config, &counts, &state));
+    let mut looked = pass.look(&mut state);
+    warn_silence(&looked, printer);
+    let mut exit = exit_of(&looked);
+    if looked.queue_failed.is_some() {
+        // The rows on record are used.
+        looked.observation.queue = Answer::Got(Vec::new());
+    }
+    let mut policy = context.policy(Selection::default(), args.check.recheck)?;
+    if !policy.recheck.is_zero() {
+        policy.away = Some(recheck::away(&policy, &found.sessions, &state));
+    }
+    let options = RunOptions {
+        policy,
+        control,
+        ..RunOptions::default()
+    };
+    // About the subject's sessions, or about the whole study if the decision depends on it. Only then are lost outputs
+    // counted.
+    let mut decide = |state: &mut State, sessions: &[Session]| {
+        pass.decide(&context.store, state, sessions, &looked, &options, &|| {})
+    };
+    let rows = state.clone();
+    let mut decided = decide(&mut state, &sessions)?;
+    let mut counts = Counts::default();
+    let is_due = decided.manifest.due().any(|task| named.contains(&task.key));
+    if is_due && has_limits(&context.config) {
+        state = rows;
+        decided = decide(&mut state, &found.sessions)?;
+        counts.procedures = std::mem::take(&mut decided.counts.procedures);
+    }
+    counts.count_sessions(&found);
+    let mut late = safety::before_submission(&context.config, &counts, &state);
     // Lost outputs of other subjects are counted only if the whole study was checked.
     if counts.procedures.is_empty() {
-        stops.extend(safety::remembered(&state.meta.baselines));
+        late.extend(safety::remembered(&state.meta.baselines));
     }
-    if !is_warned {
-        warn_stops(&stops, printer);
-    }
+    warn_stops(&late, printer);
+    stops.extend(late);
     let tasks = decided.manifest.tasks.iter();
     let tasks: Vec<&Planned> = tasks
         .filter(|planned| planned.subject.as_str() == named.subject)
         .collect();
     let outputs = probe.explainer(&subject);
+    let queue = looked.observation.queue.got();
+    let queue = queue.filter(|_| looked.queue_failed.is_none());
     let view = View {
         config: &context.config,
         store: &context.store,
@@ -83,10 +106,7 @@ pub(super) fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) 
         tasks: &tasks,
         state: &state,
         attempts: &attempts,
-        queue: match (&looked.queue_failed, &looked.observation.queue) {
-            (None, Answer::Got(jobs)) => Some(jobs),
-            _ => None,
-        },
+        queue: queue.map(Vec::as_slice),
         control: &decided.pauses.control,
         stops: &stops,
         trust: &decided.trust,
@@ -109,98 +129,11 @@ pub(super) fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) 
         return Err(no_task(&named, &found));
     }
     print(&explanations, args.format, view.queue.is_some(), printer)?;
-    if exit == Exit::Done
-        && explanations
-            .iter()
-            .any(|task| task.decision == Some(TaskState::Unreadable))
-    {
+    let mut decisions = explanations.iter().map(|task| task.decision);
+    if exit == Exit::Done && decisions.contains(&Some(TaskState::Unreadable)) {
         exit = Exit::Unreadable;
     }
     Ok(exit)
-}
-
-/// Updates the rows in memory. Without the queue's answer, the rows on record are used.
-fn update(pass: &mut Pass<'_>, state: &mut State, printer: &mut Printer) -> (Looked, Exit) {
-    let mut looked = pass.look(state);
-    if let Some(message) = &looked.queue_failed {
-        printer.warning(&format!(
-            "the queue is not responding: {message}; showing the state on record, and `run` would submit nothing"
-        ));
-        looked.observation.queue = Answer::Got(Vec::new());
-        return (looked, Exit::Unreachable);
-    }
-    if let Some(message) = &looked.accounting_failed {
-        printer.warning(&format!(
-            "accounting is not responding: {message}; jobs that left the queue stay as recorded until it does"
-        ));
-        return (looked, Exit::Unreachable);
-    }
-    (looked, Exit::Done)
-}
-
-/// Decides about the subject's sessions, or about the whole study if the decision depends on it. Only then are lost
-/// outputs counted.
-fn decide(
-    context: &Context,
-    pass: &mut Pass<'_>,
-    state: &mut State,
-    (found, sessions): (&Discovery, &[Session]),
-    looked: &Looked,
-    (control, policy): (Control, Policy),
-    named: &Named,
-) -> Result<(Decided, Counts)> {
-    let is_trusting = !policy.recheck.is_zero();
-    let away = is_trusting.then(|| recheck::away(&policy, &found.sessions, state));
-    let options = RunOptions {
-        policy: Policy { away, ..policy },
-        control,
-        ..RunOptions::default()
-    };
-    let mut decide = |state: &mut State, sessions: &[Session]| {
-        pass.decide(&context.store, state, sessions, looked, &options, &|| {})
-    };
-    let rows = state.clone();
-    let mut decided = decide(state, sessions)?;
-    let mut counts = Counts::default();
-    let mut tasks = decided.manifest.tasks.iter();
-    let is_due =
-        |task: &Planned| named.contains(&task.key) && matches!(task.decision, Decision::Submit(_));
-    if has_limits(&context.config) && tasks.any(is_due) {
-        *state = rows;
-        decided = decide(state, &found.sessions)?;
-        counts.procedures = std::mem::take(&mut decided.counts.procedures);
-    }
-    counts.count_sessions(found);
-    Ok((decided, counts))
-}
-
-/// The subject and its sessions.
-fn sessions_of(
-    named: &Named,
-    found: &Discovery,
-    state: &State,
-) -> Result<(SubjectLabel, Vec<Session>)> {
-    let sessions: Vec<Session> = found
-        .sessions
-        .iter()
-        .filter(|session| session.subject.as_str() == named.subject)
-        .cloned()
-        .collect();
-    if let Some(first) = sessions.first() {
-        return Ok((first.subject.clone(), sessions));
-    }
-    match SubjectLabel::new(&named.subject) {
-        Ok(subject) if on_record(named, state).next().is_some() => Ok((subject, sessions)),
-        _ => Err(no_task(named, found)),
-    }
-}
-
-/// The keys of rows that the words may name, in any session.
-fn on_record<'a>(named: &'a Named, state: &'a State) -> impl Iterator<Item = &'a TaskKey> {
-    let rows = state.rows().iter();
-    rows.map(|row| &row.key)
-        .filter(|key| *key.subject == *named.subject)
-        .filter(|key| named.contains(key))
 }
 
 /// True if a due task may have to wait for others, or be submitted together with them.
@@ -212,10 +145,7 @@ fn has_limits(config: &Config) -> bool {
     config.max_in_flight.is_some()
         || config.max_submit_per_run.is_some()
         || config.max_queued_user_jobs.is_some()
-        || config
-            .procedures
-            .iter()
-            .any(|(_, procedure)| has_own(procedure))
+        || config.procedures.iter().any(|(_, it)| has_own(it))
 }
 
 fn no_task(named: &Named, found: &Discovery) -> Failure {

@@ -1,36 +1,55 @@
 //! `status --failed`: the cause of each failure, with the most informative line of its log.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::blocks::Block;
-use super::context::Context;
-use super::error::{Failure, Result};
+use itertools::Itertools as _;
+use polars::prelude::DataFrame;
+
+use super::blocks::{Block, NO_BREAK};
 use super::explain::output_problems;
-use super::naming::Named;
-use super::output::{Format, Printer, Verbosity};
-use super::views::{self, RowsView};
+use super::views::{self, Cut, RowsView};
+use super::{Context, Failure, Format, Printer, Result, Verbosity};
 use crate::base::text::{few, maybe, plural};
 use crate::base::{parallel, sys};
 use crate::decide::manifest::retry;
 use crate::gather::completion::explain::Verdict;
 use crate::gather::completion::probe::Probe;
 use crate::gather::logs;
-use crate::model::procedure::ProcedureDag;
 use crate::model::state::{Reason, State, TaskRow, TaskStatus};
 use crate::show::explain::remedy;
 use crate::show::failures::patterns::Patterns;
 use crate::show::failures::{Likeness, alike, excerpt, shared, silence};
-use crate::show::tables::tasks::FailureNote;
+use crate::show::notify::events::is_retried;
 use crate::show::tables::words::outlook_text;
-use crate::show::tables::{failure_text, failures_frame, used_text};
+use crate::show::tables::{TableError, failure_text, ordered_rows_frame, texts, used_text};
 
 /// Missing outputs named per task.
 const MISSING_SHOWN: usize = 3;
 /// Tasks named per group.
-const TASKS_SHOWN: usize = 10;
+pub(super) const TASKS_SHOWN: usize = 10;
+
+/// Details about a failed row from its logs and the retry rules.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct FailureNote {
+    /// What happens next without a user.
+    outlook: String,
+    /// What to change first, if an unchanged retry would fail again.
+    remedy: Option<String>,
+    /// What missing or empty logs may mean.
+    silence: Option<String>,
+    /// The log excerpt.
+    line: Option<String>,
+    /// The file of `line`, or the error log if there is no line.
+    line_path: Option<String>,
+    /// Name of the known error that the line shows.
+    pattern: Option<String>,
+    /// Meaning and remedy of that error.
+    meaning: Option<String>,
+}
 
 type Failed = (TaskRow, FailureNote);
+
+pub(super) const NO_FAILURES: &str = "no failed task matches";
 
 /// Prints failed rows; as text, first the counts of all of them per procedure.
 pub(super) fn print(
@@ -44,11 +63,11 @@ pub(super) fn print(
     let patterns = Patterns::for_config(&context.config);
     let is_text = view.format == Format::Table;
     if is_text && rows.is_empty() {
-        note_no_failures(state.count(TaskStatus::Failed) > 0, printer);
+        printer.note(NO_FAILURES);
         return Ok(());
     }
     if is_text {
-        printer.line(&counts(&rows, dag));
+        printer.line(&plural(rows.len(), "failed task"));
     }
     let is_grouped = is_text && printer.verbosity() < Verbosity::Verbose;
     let view = RowsView {
@@ -86,26 +105,8 @@ pub(super) fn print(
         let frame = failures_frame(&failures, view.log_dir)?;
         printer.frame(&frame, view.format, &[], &[])?;
     }
-    if let Some(cut) = cut {
-        cut.report_rows(printer);
-    }
+    Cut::report(cut, printer, "rows");
     Ok(())
-}
-
-/// `3 failed tasks: 2 bids, 1 qc`, in the order of the configuration.
-fn counts(rows: &[&TaskRow], dag: &ProcedureDag) -> String {
-    let mut counts: BTreeMap<(usize, &str), usize> = BTreeMap::new();
-    for row in rows {
-        let name = &*row.key.procedure;
-        let place = dag.find(name).map_or(usize::MAX, |id| id.index());
-        *counts.entry((place, name)).or_default() += 1;
-    }
-    let counts = counts.iter();
-    let counts: Vec<String> = counts
-        .map(|((_, name), count)| format!("{count} {name}"))
-        .collect();
-    let all = plural(rows.len(), "failed task");
-    format!("{all}: {}", counts.join(", "))
 }
 
 /// The missing outputs of a job that ended without an error, and what exists instead.
@@ -129,14 +130,6 @@ fn missing(context: &Context, probe: &Probe, row: &TaskRow) -> Vec<String> {
     texts
 }
 
-/// Notes that there are no failed tasks, or none in the selection.
-pub(super) fn note_no_failures(is_selection: bool, printer: &mut Printer) {
-    printer.note(match is_selection {
-        true => "no failed task matches",
-        false => "no task has failed",
-    });
-}
-
 /// Groups failed rows that are alike.
 pub(super) fn groups<'a>(context: &Context, rows: &'a [TaskRow]) -> Vec<Vec<&'a TaskRow>> {
     let patterns = Patterns::for_config(&context.config);
@@ -155,23 +148,14 @@ pub(super) fn keep_alike(
     let named = context.named(words.iter().map(String::as_str), state)?;
     let is_named = |row: &&TaskRow| named.contains(&row.key);
     context.refuse_unknown(state.rows().iter().map(|row| &row.key), named.labels())?;
-    let failed = state
-        .rows()
-        .iter()
-        .filter(|row| row.status == TaskStatus::Failed);
-    let found: Vec<&TaskRow> = failed.filter(is_named).collect();
+    let rows_of_named = state.rows().iter().filter(is_named);
+    let failed = rows_of_named.filter(|row| row.status == TaskStatus::Failed);
+    let found: Vec<&TaskRow> = failed.collect();
     let [one] = found[..] else {
-        let keys: Vec<String> = found.iter().map(|row| row.key.words()).collect();
-        return Err(match keys.first() {
-            None => Failure::usage(
-                not_failed(&named, state),
-                "`snbb-scheduler status --failed` lists the failed tasks",
-            ),
-            Some(first) => Failure::usage(
-                format!("{named} has {} failed tasks", keys.len()),
-                format!("name one of them: --like {first}"),
-            ),
-        });
+        return Err(Failure::usage(
+            format!("{named} names {}", plural(found.len(), "failed task")),
+            "name one of those that `snbb-scheduler status --failed` lists",
+        ));
     };
     let Context { config, store, .. } = context;
     let patterns = Patterns::for_config(config);
@@ -182,17 +166,6 @@ pub(super) fn keep_alike(
         may_be && Likeness::from_logs(row, config, store, &patterns) == wanted
     });
     Ok(())
-}
-
-/// Why no failed task has this name.
-fn not_failed(named: &Named, state: &State) -> String {
-    let rows = state.rows().iter();
-    let mut rows = rows.filter(|row| named.contains(&row.key));
-    match (rows.next(), rows.next()) {
-        (None, _) => format!("{named}: no submission is on record"),
-        (Some(one), None) => format!("{} has not failed: it is {}", one.key, one.status),
-        _ => format!("no task of {named} has failed"),
-    }
 }
 
 /// Describes a group of similar failures by the first of them, leaving out what the others do not share.
@@ -215,101 +188,96 @@ fn describe(block: &mut Block, group: &[&Failed], missing: &[String]) {
             &format!("failed ({reason}), attempt {attempt}{job}"),
         );
     }
-    let entry = |block: &mut Block, label: &str, text: Option<String>| {
-        if let Some(text) = text {
-            block.entry(label, &text);
-        }
-    };
-    entry(block, "why", shared(&|(row, _)| failure_text(row)));
-    block.entries("", missing);
-    entry(block, "used", shared(&|(row, _)| used_text(row)));
     let ended = |row: &TaskRow| row.facts.ended_at.or(row.updated_at);
-    entry(
-        block,
-        "ended",
-        shared(&|(row, _)| ended(row).map(sys::local_time)),
-    );
-    entry(block, "excerpt", note.line.clone());
-    entry(block, "meaning", note.meaning.clone());
-    if let Some(path) = &note.line_path {
-        block.verbatim("log", path);
-    }
-    let label = if note.line_path.is_some() { "" } else { "log" };
-    entry(block, label, shared(&|(_, note)| note.silence.clone()));
-    entry(block, "to do", shared(&|(_, note)| note.remedy.clone()));
-    entry(
-        block,
-        "next",
-        shared(&|(_, note)| Some(note.outlook.clone())),
-    );
-    if group.len() > 1 {
-        let labels = group.iter().map(|(row, _)| row.key.labels_text());
-        entry(
-            block,
+    let path = note.line_path.as_ref();
+    let path = path.map(|path| path.replace(' ', &NO_BREAK.to_string()));
+    let label = if path.is_some() { "" } else { "log" };
+    let labels = || {
+        group
+            .iter()
+            .map(|(row, _)| row.key.labels_text())
+            .collect_vec()
+    };
+    let mut entries = vec![("why", shared(&|(row, _)| failure_text(row)))];
+    entries.extend(missing.iter().map(|text| ("", Some(text.clone()))));
+    entries.extend([
+        ("used", shared(&|(row, _)| used_text(row))),
+        ("ended", shared(&|(row, _)| ended(row).map(sys::local_time))),
+        ("excerpt", note.line.clone()),
+        ("meaning", note.meaning.clone()),
+        ("log", path),
+        (label, shared(&|(_, note)| note.silence.clone())),
+        ("to do", shared(&|(_, note)| note.remedy.clone())),
+        ("next", shared(&|(_, note)| Some(note.outlook.clone()))),
+        (
             "tasks",
-            Some(few(&labels.collect::<Vec<_>>(), TASKS_SHOWN)),
-        );
+            (group.len() > 1).then(|| few(&labels(), TASKS_SHOWN)),
+        ),
+    ]);
+    for (label, text) in entries {
+        block.entries(label, text);
     }
 }
 
 fn note(context: &Context, row: &TaskRow, state: &State, patterns: &Patterns) -> FailureNote {
-    let dag = &context.config.procedures;
-    let rules = dag
-        .find(&row.key.procedure)
-        .and_then(|id| dag.get(id).rules.retry.as_ref());
+    let Context { config, store, .. } = context;
+    let rules = config.procedures.find(&row.key.procedure);
+    let rules = rules.and_then(|id| config.procedures.get(id).rules.retry.as_ref());
     let outlook = retry::outlook(rules, row, state.meta.owner_uid, sys::now());
-    let remedy = remedy(&context.config, row).filter(|_| !outlook.is_retry());
-    let note = FailureNote {
+    let mut note = FailureNote {
         outlook: outlook_text(outlook),
-        remedy,
+        remedy: remedy(config, row).filter(|_| !outlook.is_retry()),
         ..FailureNote::default()
     };
-    let Some(files) = logs::files_of(&context.config, &context.store, row) else {
+    let Some(files) = logs::files_of(config, store, row) else {
         return note;
     };
-    let path = |path: &Path| Some(path.to_string_lossy().into_owned());
-    match excerpt(&files, patterns) {
-        Some((file, found)) => FailureNote {
-            line_path: path(file),
-            pattern: found.meaning.map(|meaning| meaning.name.to_string()),
-            meaning: found.meaning.map(|meaning| match &*meaning.hint {
-                "" => meaning.meaning.to_string(),
-                // The remedy is more specific.
-                _ if note.remedy.is_some() => meaning.meaning.to_string(),
-                hint => format!("{}: {hint}", meaning.meaning),
-            }),
-            line: Some(found.line),
-            ..note
-        },
-        None => FailureNote {
-            line_path: path(&files.error).filter(|_| files.error.symlink_metadata().is_ok()),
-            silence: silence(row, &files),
-            ..note
-        },
-    }
+    let path = |path: &Path| path.to_string_lossy().into_owned();
+    let Some((file, found)) = excerpt(&files, patterns) else {
+        let has_log = files.error.symlink_metadata().is_ok();
+        note.line_path = has_log.then(|| path(&files.error));
+        note.silence = silence(row, &files);
+        return note;
+    };
+    note.line_path = Some(path(file));
+    note.pattern = found.meaning.map(|meaning| meaning.name.to_string());
+    // The remedy is more specific.
+    let hint = |hint: &str| !hint.is_empty() && note.remedy.is_none();
+    note.meaning = found.meaning.map(|meaning| match hint(&meaning.hint) {
+        true => format!("{}: {}", meaning.meaning, meaning.hint),
+        false => meaning.meaning.to_string(),
+    });
+    note.line = Some(found.line);
+    note
+}
+
+/// Failed rows as in [`ordered_rows_frame`], then `outlook`, `log_line`, `log_line_path` and `log_pattern`.
+fn failures_frame(rows: &[Failed], log_dir: Option<&Path>) -> Result<DataFrame, TableError> {
+    let only: Vec<&TaskRow> = rows.iter().map(|(row, _)| row).collect();
+    let column = |name: &str, get: fn(&FailureNote) -> Option<&str>| {
+        texts(name, rows.iter().map(|(_, note)| get(note)))
+    };
+    let frame = ordered_rows_frame(&only, log_dir)?.hstack(&[
+        column("outlook", |note| Some(&note.outlook)),
+        column("log_line", |note| note.line.as_deref()),
+        column("log_line_path", |note| note.line_path.as_deref()),
+        column("log_pattern", |note| note.pattern.as_deref()),
+    ])?;
+    Ok(frame)
 }
 
 /// Hints at the next step for failed tasks. Not with `-q`.
 pub(super) fn hint_at_failures(state: &State, context: &Context, printer: &mut Printer) {
-    let is_failed = |row: &&TaskRow| row.status == TaskStatus::Failed;
-    let failed = state.rows().iter().filter(is_failed).count();
+    let failed = state.count(TaskStatus::Failed);
     if failed == 0 || printer.is_quiet() {
         return;
     }
-    let procedures = &context.config.procedures;
-    let is_retried = |row: &&TaskRow| {
-        let id = procedures.find(&row.key.procedure);
-        let rules = id.and_then(|id| procedures.get(id).rules.retry.as_ref());
-        retry::outlook(rules, row, state.meta.owner_uid, sys::now()).is_retry()
-    };
-    let again = state.rows().iter().filter(is_retried).count();
-    let again = Some(again).filter(|count| *count > 0);
-    let again = maybe(" (", again, " will be retried automatically)");
-    let log_dir = context.config.slurm.log_dir.as_deref();
-    let logs = maybe(" (logs in ", log_dir.map(Path::display), ")");
-    let failed = plural(failed, "failed task");
+    let (owner, rows) = (state.meta.owner_uid, state.rows().iter());
+    let again = rows.filter(|row| is_retried(&context.config, owner, row, sys::now()));
+    let again = Some(again.count()).filter(|count| *count > 0);
     printer.hint(&format!(
-        "{failed}{again}: `snbb-scheduler status --failed` shows why{logs}; after fixing the cause, run \
-         `snbb-scheduler retry`"
+        "{}{}: `snbb-scheduler status --failed` shows why; after fixing the cause, run `snbb-scheduler retry`",
+        plural(failed, "failed task"),
+        maybe(" (", again, " will be retried automatically)")
     ));
 }

@@ -1,21 +1,19 @@
 //! `logs`: the last lines of a job's logs and, with `--follow`, new ones. Reads only; `--follow` queries Slurm.
 
-use std::path::Path;
 use std::time::Duration;
 
+use itertools::Itertools as _;
+
 use super::args::LogsArgs;
-use super::context::{Access, Context, all_attempts};
-use super::error::{Failure, Result};
+use super::context::all_attempts;
 use super::failed;
 use super::naming::Named;
-use super::output::{Printer, Verbosity};
+use super::{Access, Context, Exit, Failure, Printer, Result, Verbosity};
 use crate::act::pass::queue_question;
-use crate::base::exit::Exit;
-use crate::base::text::{few, plural, size};
+use crate::base::text::{few, maybe, plural, size};
 use crate::decide::manifest::Selection;
-use crate::executor::{Answer, Executor, Question};
-use crate::gather::logs;
-use crate::gather::logs::{Follower, LogFiles};
+use crate::executor::Answer;
+use crate::gather::logs::{self, Follower, LogFiles};
 use crate::model::job::JobId;
 use crate::model::state::{State, TaskRow, TaskStatus};
 use crate::show::tables::row_text;
@@ -24,22 +22,18 @@ use crate::show::tables::row_text;
 const INTERVAL: Duration = Duration::from_millis(500);
 /// Number of readings between two queries of the job.
 const READINGS_PER_QUERY: u32 = 20;
-/// Tasks named per group.
-const TASKS_SHOWN: usize = 10;
 
 pub(super) fn run(context: &Context, args: &LogsArgs, printer: &mut Printer) -> Result<Exit> {
     let state = context.read_state(printer)?;
-    let named = args.subject.is_some() || !args.failed;
-    let named = named
-        .then(|| context.named(args.words(), &state))
-        .transpose()?;
-    match named {
-        Some(named) if !args.failed => {
-            let row = choose(context, &named, args.attempt, &state)?;
-            show_one(context, &row, args, printer)
-        }
-        named => show_failed(context, named.as_ref(), &state, args, printer),
+    if args.failed && args.subject.is_none() {
+        return show_failed(context, None, &state, args, printer);
     }
+    let named = context.named(args.words(), &state)?;
+    if args.failed {
+        return show_failed(context, Some(&named), &state, args, printer);
+    }
+    let row = choose(context, &named, args.attempt, &state)?;
+    show_one(context, &row, args, printer)
 }
 
 /// Shows the logs of failed tasks; of similar failures only the first one's, unless with `-v`.
@@ -50,19 +44,19 @@ fn show_failed(
     args: &LogsArgs,
     printer: &mut Printer,
 ) -> Result<Exit> {
-    let rows = state.rows().iter();
-    let rows = rows.filter(|row| row.status == TaskStatus::Failed);
-    let rows = rows.filter(|row| named.is_none_or(|named| named.contains(&row.key)));
     let names = context.procedure_names(Some(state));
     let selection = Selection::new(&[], &[], &args.procedures, &names)?;
-    let rows = rows.filter(|row| selection.contains_key(&row.key));
-    let rows: Vec<TaskRow> = rows.cloned().collect();
+    let is_chosen = |row: &&TaskRow| {
+        row.status == TaskStatus::Failed
+            && named.is_none_or(|named| named.contains(&row.key))
+            && selection.contains_key(&row.key)
+    };
+    let rows: Vec<TaskRow> = state.rows().iter().filter(is_chosen).cloned().collect();
     if rows.is_empty() {
         if let Some(named) = named {
             context.refuse_unknown(state.rows().iter().map(|row| &row.key), named.labels())?;
         }
-        let is_selection = named.is_some() || !selection.is_everything();
-        failed::note_no_failures(is_selection, printer);
+        printer.note(failed::NO_FAILURES);
         return Ok(Exit::Done);
     }
     let groups = match printer.verbosity() >= Verbosity::Verbose {
@@ -73,12 +67,12 @@ fn show_failed(
     for group in &groups {
         let Some(first) = group.first() else { continue };
         if group.len() > 1 {
-            let labels: Vec<String> = group.iter().map(|row| row.key.labels_text()).collect();
+            let labels = group.iter().map(|row| row.key.labels_text()).collect_vec();
             printer.note(&format!(
                 "{} of {} failed alike: {}; these are the logs of the first",
                 plural(group.len(), "task"),
                 first.key.procedure,
-                few(&labels, TASKS_SHOWN)
+                few(&labels, failed::TASKS_SHOWN)
             ));
         }
         match show_one(context, first, args, printer) {
@@ -103,25 +97,19 @@ fn show_one(
     args: &LogsArgs,
     printer: &mut Printer,
 ) -> Result<Exit> {
+    let key = &row.key;
     let Some(job) = row.job_id.clone() else {
         return Err(Failure::not_found(
-            format!(
-                "{}: it is not yet known whether Slurm accepted its job",
-                row.key
-            ),
+            format!("{key}: it is not yet known whether Slurm accepted its job"),
             "the next `run` or `monitor` will look for it",
         ));
     };
     let Some(files) = logs::files_of(&context.config, &context.store, row) else {
         return Err(Failure::not_found(
+            format!("{key}: `slurm_log_dir` is not set, so the logs of job {job} are unknown"),
             format!(
-                "{}: the location of the logs of job {job} is unknown because `slurm_log_dir` is not set",
-                row.key
-            ),
-            format!(
-                "set `slurm_log_dir` in the configuration; without it, Slurm writes slurm-{}.out into the directory in which `run` \
-                 started (under cron the home directory), unless the script sets #SBATCH --output",
-                job.as_str()
+                "set `slurm_log_dir` in the configuration; without it, Slurm writes slurm-{job}.out into the directory in which `run` \
+                 started (under cron the home directory), unless the script sets #SBATCH --output"
             ),
         ));
     };
@@ -131,21 +119,15 @@ fn show_one(
         }
         return Ok(Exit::Done);
     }
-    printer.note(&format!(
-        "{}, attempt {}, job {job}: {}",
-        row.key,
-        number(row),
-        row_text(row)
-    ));
-    let followers = show(&files, row, args, printer)?;
+    let (number, text) = (number(row), row_text(row));
+    printer.note(&format!("{key}, attempt {number}, job {job}: {text}"));
+    let followers = show(&files, args, printer)?;
     if args.follow {
         return follow(context, &job, followers, row.is_in_flight(), printer);
     }
-    let are_there = files
-        .iter()
-        .any(|(_, path)| path.symlink_metadata().is_ok());
-    let is_lost = !are_there && !row.is_in_flight();
-    Ok(Exit::Done.unless(is_lost, Exit::Error))
+    let mut paths = files.iter().map(|(_, path)| path);
+    let is_fine = row.is_in_flight() || paths.any(|path| path.symlink_metadata().is_ok());
+    Ok(Exit::Done.unless(!is_fine, Exit::Error))
 }
 
 /// The one attempt that the words name.
@@ -157,53 +139,33 @@ fn choose(
 ) -> Result<TaskRow> {
     let earlier = context.store.read_attempts()?;
     let attempts = all_attempts(&earlier, state);
-    let all: Vec<&TaskRow> = attempts
-        .clone()
-        .filter(|row| named.contains(&row.key))
-        .collect();
-    let mut keys: Vec<_> = all.iter().map(|row| &row.key).collect();
-    keys.sort();
-    keys.dedup();
-    if keys.len() > 1 {
-        let list = keys.iter().map(|key| format!("\n  {key}"));
+    let own = attempts.clone().filter(|row| named.contains(&row.key));
+    let all: Vec<&TaskRow> = own.sorted_by_key(|row| number(row)).collect();
+    let keys = all.iter().map(|row| &row.key).unique().sorted();
+    let keys = keys.collect_vec();
+    if let [_, .., last] = &keys[..] {
+        let (count, list) = (keys.len(), keys.iter().join("\n  "));
         return Err(Failure::usage(
-            format!(
-                "{named} has {} tasks with jobs:{}",
-                keys.len(),
-                list.collect::<String>()
-            ),
-            format!(
-                "name one of them: snbb-scheduler logs {}",
-                keys.last().map_or_else(String::new, |key| key.words())
-            ),
+            format!("{named} has {count} tasks with jobs:\n  {list}"),
+            format!("name one of them: snbb-scheduler logs {}", last.words()),
         ));
     }
-    let newest = all
-        .iter()
-        .filter(|row| attempt.is_none_or(|wanted| number(row) == wanted))
-        .max_by_key(|row| (number(row), row.submitted_at, row.is_in_flight()));
-    match newest {
-        Some(row) => Ok((*row).clone()),
-        None if all.is_empty() => {
-            context.refuse_unknown(attempts.map(|row| &row.key), named.labels())?;
-            Err(Failure::not_found(
-                format!("{named}: no job is on record"),
-                format!("`snbb-scheduler explain {named}` shows why"),
-            ))
-        }
-        None => {
-            let mut numbers: Vec<i32> = all.iter().map(|row| number(row)).collect();
-            numbers.sort_unstable();
-            let numbers: Vec<String> = numbers.iter().map(i32::to_string).collect();
-            Err(Failure::not_found(
-                format!(
-                    "{named}: no such attempt; those on record are {}",
-                    numbers.join(", ")
-                ),
-                format!("`snbb-scheduler history {named}` lists them"),
-            ))
-        }
+    let is_wanted = |row: &&&TaskRow| attempt.is_none_or(|wanted| number(row) == wanted);
+    let newest = all.iter().filter(is_wanted);
+    let newest = newest.max_by_key(|row| (number(row), row.submitted_at, row.is_in_flight()));
+    if let Some(row) = newest {
+        return Ok((*row).clone());
     }
+    if all.is_empty() {
+        context.refuse_unknown(attempts.map(|row| &row.key), named.labels())?;
+    }
+    let numbers = Some(all.iter().map(|row| number(row)).join(", "));
+    let numbers = numbers.filter(|numbers| !numbers.is_empty());
+    let known = maybe(" with this number; those on record are ", numbers, "");
+    Err(Failure::not_found(
+        format!("{named}: no attempt is on record{known}"),
+        format!("`snbb-scheduler history {named}` and `explain {named}` show why"),
+    ))
 }
 
 fn number(row: &TaskRow) -> i32 {
@@ -211,30 +173,18 @@ fn number(row: &TaskRow) -> i32 {
 }
 
 /// Shows the last lines of each log, and returns readers for new lines.
-fn show(
-    files: &LogFiles,
-    row: &TaskRow,
-    args: &LogsArgs,
-    printer: &mut Printer,
-) -> Result<Vec<Follower>> {
+fn show(files: &LogFiles, args: &LogsArgs, printer: &mut Printer) -> Result<Vec<Follower>> {
     let mut followers = Vec::new();
     for (what, path) in files.iter() {
         let end = logs::tail(path, args.lines).map_err(Failure::read(path))?;
+        followers.push(Follower::new(path, end.as_ref().map_or(0, |end| end.size)));
         let Some(end) = end else {
-            followers.push(Follower::new(path, 0));
-            let text = format!(
-                "no {what} log {}: {}",
-                path.display(),
-                why_missing(row, path)
-            );
-            if row.is_in_flight() {
-                printer.note(&text);
-            } else {
-                printer.warning(&text);
-            }
+            printer.warning(&format!(
+                "no {what} log {}: the job has not started yet, writes elsewhere (#SBATCH --output), or its log was removed",
+                path.display()
+            ));
             continue;
         };
-        followers.push(Follower::new(path, end.size));
         let size = match (end.size, end.is_cut) {
             (0, _) => " (empty)".to_owned(),
             (_, false) => String::new(),
@@ -248,52 +198,40 @@ fn show(
     Ok(followers)
 }
 
-fn why_missing(row: &TaskRow, path: &Path) -> String {
-    let dir = path
-        .parent()
-        .is_some_and(|dir| dir.symlink_metadata().is_ok());
-    match row.status {
-        TaskStatus::Pending => "the job has not started yet".to_owned(),
-        TaskStatus::Running => {
-            "the job has not written it yet, or writes elsewhere (#SBATCH --output)".to_owned()
-        }
-        _ if !dir => "its directory no longer exists, or the job could not write there".to_owned(),
-        _ => "it was removed, or the job never started or wrote elsewhere (#SBATCH --output)"
-            .to_owned(),
-    }
-}
-
 /// Prints new lines until the job has ended.
 fn follow(
     context: &Context,
     job: &JobId,
     mut followers: Vec<Follower>,
-    is_live: bool,
+    mut is_live: bool,
     printer: &mut Printer,
 ) -> Result<Exit> {
     let state = context.store.read()?;
     let mut executor = context.executor(Access::ReadOnly, &state)?;
     let question = queue_question(&context.config, &state);
+    // Unless the queue shows that the job has ended. A queue that is not responding shows nothing.
+    let mut is_alive = || {
+        executor.set_deadline(context.config.deadline);
+        match executor.observe(&question).queue {
+            Answer::Got(jobs) => jobs.iter().any(|it| it.id == *job && it.phase.is_live()),
+            Answer::Failed(_) => true,
+            Answer::Off => false,
+        }
+    };
     // The last log already has its header.
     let mut shown = followers.len().saturating_sub(1);
-    let mut readings = 0u32;
-    let mut is_live = is_live;
-    loop {
+    for reading in 0u32.. {
         // Queried before the logs are read, so that the last lines are not missed.
-        if is_live && readings.is_multiple_of(READINGS_PER_QUERY) {
-            is_live = is_alive(executor.as_mut(), &question, job, context);
+        if is_live && reading.is_multiple_of(READINGS_PER_QUERY) {
+            is_live = is_alive();
         }
-        readings = readings.wrapping_add(1);
         for (at, follower) in followers.iter_mut().enumerate() {
             let lines = follower.next_lines();
             let mut lines = lines.map_err(Failure::read(follower.path()))?;
             if !is_live {
                 lines.extend(follower.finish());
             }
-            if lines.is_empty() {
-                continue;
-            }
-            if shown != at {
+            if shown != at && !lines.is_empty() {
                 shown = at;
                 printer.line(&format!("==> {} <==", follower.path().display()));
             }
@@ -307,24 +245,7 @@ fn follow(
         std::thread::sleep(INTERVAL);
     }
     printer.note(&format!(
-        "job {job} has ended; `snbb-scheduler monitor` records its result"
+        "job {job} has ended; `monitor` records its result"
     ));
     Ok(Exit::Done)
-}
-
-/// True unless the queue shows that the job has ended. A queue that is not responding shows nothing.
-fn is_alive(
-    executor: &mut dyn Executor,
-    question: &Question,
-    job: &JobId,
-    context: &Context,
-) -> bool {
-    executor.set_deadline(context.config.deadline);
-    match executor.observe(question).queue {
-        Answer::Got(jobs) => jobs
-            .iter()
-            .any(|report| report.id == *job && report.phase.is_live()),
-        Answer::Failed(_) => true,
-        Answer::Off => false,
-    }
 }

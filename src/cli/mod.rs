@@ -33,11 +33,9 @@ mod notify;
 mod outputs;
 mod pause;
 mod retry;
-mod run;
-mod session_status;
+pub mod run;
 mod state;
 mod status;
-mod wait;
 mod watch;
 
 use std::process::ExitCode;
@@ -47,9 +45,10 @@ use clap::FromArgMatches as _;
 use crate::base::exit::Exit;
 use crate::base::sys;
 use args::{Cli, Command};
-use context::Context;
-use error::Result;
-use output::Printer;
+// What most commands use.
+use context::{Access, Context};
+use error::{Failure, Result};
+use output::{Format, Printer, Verbosity};
 
 use crate::show::notify::Figures;
 
@@ -141,13 +140,13 @@ fn carry_out(
         Command::Run(args) => run::run(context, args, figures, printer),
         Command::Monitor(args) => monitor::run(context, args, printer),
         Command::Cancel(args) => cancel::run(context, args, printer),
-        Command::Wait(args) => wait::run(context, args, printer),
+        Command::Wait(args) => monitor::wait(context, args, printer),
         Command::Retry(args) => retry::run(context, args, printer),
         Command::Pause(args) => pause::pause(context, args, printer),
         Command::Resume(args) => pause::resume(context, args, printer),
         Command::Manifest(args) => manifest::run(context, args, printer),
         Command::Status(args) => status::run(context, args, printer),
-        Command::SessionStatus(args) => session_status::run(context, args, printer),
+        Command::SessionStatus(args) => status::of_sessions(context, args, printer),
         Command::Graph(args) => manifest::graph(context, args, printer),
         Command::Audit(args) => audit::run(context, args, printer),
         Command::Efficiency(args) => efficiency::run(context, args, printer),
@@ -172,8 +171,8 @@ fn carry_out(
 fn start_tracing(cli: &Cli, printer: &Printer) {
     use tracing_subscriber::filter::LevelFilter;
     let level = match cli.global.verbosity() {
-        output::Verbosity::Debug => LevelFilter::DEBUG,
-        output::Verbosity::Verbose => LevelFilter::INFO,
+        Verbosity::Debug => LevelFilter::DEBUG,
+        Verbosity::Verbose => LevelFilter::INFO,
         _ => LevelFilter::WARN,
     };
     tracing_subscriber::fmt()

@@ -1,32 +1,33 @@
-//! `monitor`: updates the status of the jobs in flight; never submits.
+//! `monitor` and `wait`: update the status of the jobs in flight; never submit.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use super::args::{MonitorArgs, WriteArgs};
-use super::context::{Access, Context};
-use super::error::Result;
+use itertools::Itertools as _;
+
+use super::args::{MonitorArgs, WaitArgs, WriteArgs};
+use super::context::{exit_of, warn_silence};
 use super::failed::hint_at_failures;
-use super::output::{Printer, Verbosity};
 use super::pause::report_current_pauses;
 use super::views;
 use super::watch::repeat;
+use super::{Access, Context, Exit, Failure, Printer, Result, Verbosity};
 use crate::act::pass::Looked;
-use crate::base::exit::Exit;
 use crate::base::sys;
 use crate::base::text::{few, maybe, plural, plural_of};
-use crate::executor::accounting_hint;
-use crate::model::state::{Reason, State, TaskRow, TaskStatus};
+use crate::decide::manifest::Selection;
+use crate::model::state::{State, TaskRow, TaskStatus};
+use crate::show::audit::attention::orphan_jobs;
+use crate::show::explain::awaiting;
 use crate::show::notify::events::is_retried;
-use crate::show::tables::failure_text;
+use crate::show::tables::{failure_text, row_text};
 
 pub(super) fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Result<Exit> {
     let Some(seconds) = args.watch else {
-        let (looked, state) = update(context, "monitor", &args.write, printer, no_more)?;
+        let (looked, state) = update(context, "monitor", &args.write, printer, |_, _| {})?;
         report(&looked, &state, context, printer)?;
-        let is_silent = looked.queue_failed.is_some() || looked.accounting_failed.is_some();
-        return Ok(Exit::Done.unless(is_silent, Exit::Unreachable));
+        return Ok(exit_of(&looked));
     };
     let redraws = printer.is_terminal();
     if !redraws {
@@ -36,7 +37,7 @@ pub(super) fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) 
         if printer.is_closed() {
             return Ok(ControlFlow::Break(Exit::Done));
         }
-        let looked = update(context, "monitor", &args.write, printer, no_more);
+        let looked = update(context, "monitor", &args.write, printer, |_, _| {});
         // Cleared only now, so that the old table stays visible while Slurm is queried.
         if redraws {
             printer.clear_screen();
@@ -60,7 +61,7 @@ pub(super) fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) 
 }
 
 fn report(looked: &Looked, state: &State, context: &Context, printer: &mut Printer) -> Result<()> {
-    report_queue(looked, printer);
+    report_changes(looked, printer);
     if printer.is_quiet() {
         report_new_failures(looked, state, context, printer);
     }
@@ -83,7 +84,7 @@ pub(super) fn update_or_read(
 ) -> Result<(Option<Looked>, State)> {
     match update(context, command, args, printer, then) {
         Ok((looked, state)) => {
-            report_queue(&looked, printer);
+            report_changes(&looked, printer);
             Ok((Some(looked), state))
         }
         Err(failure) if failure.exit() == Exit::Locked => {
@@ -93,9 +94,6 @@ pub(super) fn update_or_read(
         Err(failure) => Err(failure),
     }
 }
-
-/// For [`update_or_read`]: no further change.
-pub(super) fn no_more(_: &mut State, _: &mut Looked) {}
 
 fn update(
     context: &Context,
@@ -115,40 +113,17 @@ fn update(
     Ok((looked, state))
 }
 
-pub(super) fn report_queue(looked: &Looked, printer: &mut Printer) {
-    if let Some(message) = &looked.queue_failed {
-        printer.warning(&format!(
-            "the queue is not responding: {message}; the status of jobs stays as recorded"
-        ));
-    }
-    report_changes(looked, printer);
-}
-
-/// Reports every change in one line, and whether accounting is not responding.
+/// Reports what a look at queue and accounting found: each change in one line with `-v`.
 pub(super) fn report_changes(looked: &Looked, printer: &mut Printer) {
+    warn_silence(looked, printer);
     for warning in &looked.warnings {
         printer.warning(warning);
     }
-    if let Some(message) = &looked.accounting_failed
-        && looked.queue_failed.is_none()
-    {
-        printer.warning(&format!(
-            "accounting is not responding: {message}; jobs that left the queue stay as recorded until it does"
-        ));
-        printer.hint(accounting_hint(message));
-    }
     for ((status, reason), row) in &looked.changed {
-        let word = |status: TaskStatus, reason: Option<Reason>| {
-            format!("{status}{}", maybe(" (", reason, ")"))
-        };
+        let before = maybe(" (", *reason, ")");
         let job = maybe(", job ", row.job_id.as_ref(), "");
-        let why = maybe(": ", failure_text(row), "");
-        printer.detail(&format!(
-            "{}: {} -> {}{job}{why}",
-            row.key,
-            word(*status, *reason),
-            word(row.status, row.reason),
-        ));
+        let (key, now) = (&row.key, row_text(row));
+        printer.detail(&format!("{key}: {status}{before} -> {now}{job}"));
     }
     // Grouped, so that a thousand held jobs take one line.
     let mut held: BTreeMap<&str, Vec<String>> = BTreeMap::new();
@@ -181,26 +156,19 @@ pub(super) fn report_new_failures(
 ) {
     let (config, owner, now) = (&context.config, state.meta.owner_uid, sys::now());
     let changed = looked.changed.iter();
-    let failed: Vec<&TaskRow> = changed
-        .filter(|((before, _), row)| {
-            *before != TaskStatus::Failed
-                && row.status == TaskStatus::Failed
-                && !is_retried(config, owner, row, now)
-        })
-        .map(|(_, row)| row)
-        .collect();
+    let new = changed.filter(|((before, _), row)| {
+        *before != TaskStatus::Failed
+            && row.status == TaskStatus::Failed
+            && !is_retried(config, owner, row, now)
+    });
+    let failed: Vec<&TaskRow> = new.map(|(_, row)| row).collect();
     let Some(first) = failed.first() else {
         return;
     };
-    let mut groups: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    for row in &failed {
-        let reason = row.reason.map_or("unknown", Reason::as_str);
-        *groups.entry((&row.key.procedure, reason)).or_default() += 1;
-    }
-    let groups: Vec<String> = groups
-        .into_iter()
-        .map(|((procedure, reason), count)| format!("{count} of {procedure} ({reason})"))
-        .collect();
+    let group = |row: &&TaskRow| (row.key.procedure.clone(), row.reason_word());
+    let groups = failed.iter().counts_by(group).into_iter().sorted();
+    let mut groups =
+        groups.map(|((procedure, why), count)| format!("{count} of {procedure} ({why})"));
     let why = maybe(": ", failure_text(first), "");
     let have = plural_of(failed.len(), "task has failed", "tasks have failed");
     printer.new_warning(&format!(
@@ -209,4 +177,109 @@ pub(super) fn report_new_failures(
         first.key
     ));
     printer.hint("`snbb-scheduler status --failed` shows the cause of each failure");
+}
+
+/// `wait`: blocks until the selected tasks have nothing in flight. The exit code is the outcome.
+pub(super) fn wait(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<Exit> {
+    // Problems are reported once, not every half minute.
+    printer.suppress_repeats();
+    let (state, selection) = context.select_rows(&args.select, printer)?;
+    let started = sys::now();
+    let mut before = Counts::of(&state, &selection);
+    if before.all() == 0 && selection.is_everything() {
+        printer.warning("no tasks on record: nothing to wait for");
+    } else if before.all() == 0 {
+        return Err(Failure::usage(
+            "no job of a selected task was ever submitted: there is nothing to wait for",
+            "`snbb-scheduler session-status` shows the status of the tasks",
+        ));
+    }
+    let ended = |counts: &Counts| (counts.all() - counts.in_flight) as u64;
+    let progress = printer.progress(Some(before.all() as u64), "waiting");
+    progress.inc(ended(&before));
+    printer.detail(&before.text());
+    let step = || {
+        let (looked, state) = update_or_read(context, "wait", &args.write, printer, |_, _| {})?;
+        let counts = Counts::of(&state, &selection);
+        if counts.in_flight == 0 {
+            progress.finish();
+            let queue = looked.as_ref().and_then(|it| it.observation.queue.got());
+            let project = context.project(&state);
+            let without_row = queue.map(|queue| orphan_jobs(queue, state.rows(), &project).len());
+            if let Some(jobs @ 1..) = without_row.filter(|_| selection.is_everything()) {
+                printer.warning(&format!(
+                    "{jobs} jobs of this study are in the queue but have no row: the state was lost or rolled back"
+                ));
+                printer.hint("`snbb-scheduler run` or `state repair --yes` adopts them");
+                return Ok(ControlFlow::Break(Exit::Error));
+            }
+            printer.info(&format!(
+                "{} complete, {} failed",
+                counts.complete, counts.failed
+            ));
+            let exit = Exit::Done.unless(counts.failed > 0, Exit::Error);
+            return Ok(ControlFlow::Break(exit));
+        }
+        progress.inc(ended(&counts).saturating_sub(ended(&before)));
+        if let Some(text) = awaiting(&context.config, selected(&state, &selection)) {
+            printer.note(&text);
+        }
+        if counts != before {
+            printer.detail(&counts.text());
+        }
+        let waited = (sys::now() - started).to_std().unwrap_or(Duration::ZERO);
+        let pause = match args.timeout {
+            Some(timeout) if waited >= timeout => {
+                progress.finish();
+                printer.warning(&format!(
+                    "{} still in flight after {} s",
+                    plural_of(counts.in_flight, "task is", "tasks are"),
+                    waited.as_secs()
+                ));
+                return Ok(ControlFlow::Break(Exit::TimeOut));
+            }
+            Some(timeout) => args.interval.min(timeout - waited),
+            None => args.interval,
+        };
+        before = counts;
+        Ok(ControlFlow::Continue(pause))
+    };
+    repeat(step, || {})
+}
+
+#[derive(Default, PartialEq, Eq)]
+struct Counts {
+    in_flight: usize,
+    complete: usize,
+    failed: usize,
+}
+
+impl Counts {
+    fn of(state: &State, selection: &Selection) -> Self {
+        let mut counts = Self::default();
+        for row in selected(state, selection) {
+            match row.status {
+                TaskStatus::Complete => counts.complete += 1,
+                TaskStatus::Failed => counts.failed += 1,
+                TaskStatus::Pending | TaskStatus::Running => counts.in_flight += 1,
+            }
+        }
+        counts
+    }
+
+    fn all(&self) -> usize {
+        self.in_flight + self.complete + self.failed
+    }
+
+    fn text(&self) -> String {
+        format!(
+            "{} in flight, {} complete, {} failed",
+            self.in_flight, self.complete, self.failed
+        )
+    }
+}
+
+fn selected<'a>(state: &'a State, selection: &'a Selection) -> impl Iterator<Item = &'a TaskRow> {
+    let rows = state.rows().iter();
+    rows.filter(|row| selection.contains_key(&row.key))
 }

@@ -3,38 +3,33 @@
 //! A dry run does the same up to the submission, but takes no lock and writes nothing.
 
 mod notes;
-mod preview;
 mod report;
 
-use chrono::{DateTime, Utc};
+use notes::{note_abandoned_rows, note_reduced_requests, print_preview, warn_missing_scripts};
+use report::report;
 
 use super::args::RunArgs;
-use super::context::{Access, Context};
+use super::context::exit_of;
 use super::decide::subjects_progress;
-use super::error::{Failure, Result};
 use super::failed::hint_at_failures;
 use super::manifest::warn_unreadable;
 use super::monitor::{report_changes, report_new_failures};
-use super::output::{Printer, Verbosity};
-use super::pause::{Tense, report_pauses};
-use super::views::{self, RunSummary};
+use super::pause::report_pauses;
 use super::watch::continues;
+use super::{Access, Context, Exit, Failure, Printer, Result, Verbosity};
 use crate::act::clean::clean_arrays;
 use crate::act::pass::{Decided, Looked, Pass, RunOptions};
-use crate::act::submit::Submitted;
-use crate::base::exit::Exit;
 use crate::base::sys;
 use crate::decide::manifest::{Policy, moving};
 use crate::decide::safety::{self, Blind, SafetyStop, drop, roots};
 use crate::executor::{Answer, Executor};
-use crate::gather::sessions::discover::Discovery;
 use crate::model::state::State;
 use crate::show::notify::Figures;
 use crate::show::tables::tallies;
 use crate::store::state_file::LockedStore;
+
 pub(super) use notes::report_strays;
-use notes::{note_abandoned_rows, note_reduced_requests, warn_missing_scripts};
-use report::report;
+pub use report::{RunSummary, print_run_summary};
 
 /// `figures`: for notifications, filled in as far as the run gets.
 pub(super) fn run(
@@ -88,15 +83,34 @@ pub(super) fn run(
     let project = context.project(&state);
     let mut pass = context.pass(executor.as_mut(), &probe, &project);
 
-    let looked = update(context, args, &mut pass, &mut state, printer)?;
+    let mut looked = match args.skip_monitor {
+        true => pass.look_at_queue(&mut state),
+        false => pass.look(&mut state),
+    };
+    if let Some(message) = looked.queue_failed.clone() {
+        if !args.dry_run {
+            return Err(Failure::queue_unknown(&message));
+        }
+        looked.observation.queue = Answer::Got(Vec::new());
+    }
+    report_changes(&looked, printer);
+    if printer.is_quiet() || args.watch.is_some() {
+        report_new_failures(&looked, &state, context, printer);
+    }
     let options = RunOptions {
         policy,
         max_jobs: args.max_jobs,
         control: context.store.read_control()?,
         is_preview: args.dry_run,
     };
-    let world = (&found, &looked);
-    let mut decided = decide(context, &mut pass, &mut state, world, &options, printer)?;
+    let (store, sessions) = (&context.store, &found.sessions);
+    let progress = subjects_progress(sessions, printer);
+    let tick = || progress.inc(1);
+    let decided = pass.decide(store, &mut state, sessions, &looked, &options, &tick);
+    progress.finish();
+    let mut decided = decided?;
+    decided.counts.count_sessions(&found);
+    report_strays(&decided.strays, &state, context, printer);
     note_abandoned_rows(context, &state, &found, printer);
     guard.before_submission(&pass, &mut state, (&looked, &mut decided), printer)?;
 
@@ -108,116 +122,44 @@ pub(super) fn run(
         &decided.manifest,
         &context.config.procedures,
     ));
-    let tense = match args.dry_run {
-        true => Tense::Would,
-        false => Tense::Now,
-    };
     let manifest = &decided.manifest;
-    report_pauses(context, &decided.pauses, Some(manifest), tense, printer);
+    report_pauses(context, &decided.pauses, Some(manifest), printer);
     let mut exit = warn_unreadable(manifest, &found, printer);
     if warn_missing_scripts(&decided.missing_scripts, &mut summary, printer) {
         exit = Exit::Refused;
     }
     note_reduced_requests(decided.tasks(), printer);
     if let Some(locked) = &locked {
-        let submitted = submit(&mut pass, locked, &mut state, &decided, started, printer)?;
-        exit = report(&submitted, decided.tasks(), &mut summary, printer, exit);
+        let progress = printer.progress(Some(decided.tasks().count() as u64), "submitting");
+        let tick = || progress.inc(1);
+        let submitted = pass.carry_out(locked, &mut state, &decided, started, &tick);
+        progress.finish();
+        // Nothing was submitted if this is an error.
+        exit = report(&submitted?, &decided, &mut summary, printer, exit);
         let arrays = &locked.store.paths.arrays;
         clean_arrays(arrays, &state, &looked.observation, started);
     } else {
         let refused: usize = summary.refused.iter().map(|(_, count)| count).sum();
         summary.submitted = decided.tasks().count() - refused;
         let executor = (&*pass.executor, context.config.executor);
-        preview::print(&decided.batches, executor, args.format, printer)?;
+        print_preview(&decided.batches, executor, args.format, printer)?;
     }
     figures.submitted = summary.submitted;
     figures.in_doubt = summary.in_doubt;
     figures.refused.clone_from(&summary.refused);
     // Slurm would refuse refused tasks again.
     figures.moving = moving(&decided.manifest, &state).saturating_sub(figures.refused());
-    let is_silent = looked.accounting_failed.is_some() || looked.queue_failed.is_some();
-    if is_silent && exit == Exit::Done {
-        // Jobs were submitted or previewed, but the status of earlier ones is unknown.
-        exit = Exit::Unreachable;
+    if exit == Exit::Done {
+        // Jobs were submitted or previewed, but the status of earlier ones may be unknown.
+        exit = exit_of(&looked);
     }
     printer.show_progress(|| tallies(&decided.manifest, &state, &context.config.procedures));
     let is_last = args.watch.is_none() || !continues(exit, figures.moving);
     if is_last || printer.verbosity() > Verbosity::Normal {
-        views::print_run_summary(printer, &summary);
+        print_run_summary(printer, &summary);
         hint_at_failures(&state, context, printer);
     }
     Ok(exit)
-}
-
-/// Updates the rows in memory. Without the queue's answer a run ends here, unless it is a dry run.
-fn update(
-    context: &Context,
-    args: &RunArgs,
-    pass: &mut Pass<'_>,
-    state: &mut State,
-    printer: &mut Printer,
-) -> Result<Looked> {
-    let mut looked = if args.skip_monitor {
-        pass.look_at_queue(state)
-    } else {
-        pass.look(state)
-    };
-    match looked.queue_failed.clone() {
-        Some(message) if args.dry_run => {
-            printer.warning(&format!(
-                "the queue is not responding: {message}; this preview uses the state file, and `run` would submit nothing"
-            ));
-            looked.observation.queue = Answer::Got(Vec::new());
-        }
-        Some(message) => return Err(Failure::queue_unknown(&message)),
-        None => {}
-    }
-    report_changes(&looked, printer);
-    if printer.is_quiet() || args.watch.is_some() {
-        report_new_failures(&looked, state, context, printer);
-    }
-    Ok(looked)
-}
-
-fn decide(
-    context: &Context,
-    pass: &mut Pass<'_>,
-    state: &mut State,
-    (found, looked): (&Discovery, &Looked),
-    options: &RunOptions,
-    printer: &mut Printer,
-) -> Result<Decided> {
-    let sessions = &found.sessions;
-    let progress = subjects_progress(sessions, printer);
-    let decided = pass.decide(&context.store, state, sessions, looked, options, &|| {
-        progress.inc(1)
-    });
-    progress.finish();
-    let mut decided = decided?;
-    decided.counts.count_sessions(found);
-    report_strays(&decided.strays, state, context, printer);
-    Ok(decided)
-}
-
-/// Carries out the decision. An error means that nothing was submitted.
-fn submit(
-    pass: &mut Pass<'_>,
-    locked: &LockedStore,
-    state: &mut State,
-    decided: &Decided,
-    started: DateTime<Utc>,
-    printer: &mut Printer,
-) -> Result<Submitted> {
-    let count = decided.tasks().count() as u64;
-    let progress = printer.progress(Some(count), "submitting");
-    let submitted = pass.carry_out(locked, state, decided, started, &|| progress.inc(1));
-    progress.finish();
-    for task in decided.tasks() {
-        if let Some(text) = task.notes.retry_text(task.intent.attempt) {
-            printer.detail(&format!("{}: {text}", task.intent.key));
-        }
-    }
-    Ok(submitted?)
 }
 
 /// Checks that keep a run from acting on data that looks wrong.

@@ -2,35 +2,33 @@
 //!
 //! Without `--yes`, nothing takes a lock or writes.
 
-use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use chrono::{DateTime, Utc};
 use clap::ValueEnum as _;
+use itertools::Itertools as _;
+use polars::prelude::DataFrame;
 
 use super::args::{PathArgs, RepairArgs, StateArgs, StateCommand, StateFile, VerifyArgs};
-use super::context::{Access, Context};
-use super::error::Result;
-use super::monitor::report_queue;
-use super::output::{Format, Printer};
+use super::context::exit_of;
+use super::monitor::report_changes;
 use super::run::report_strays;
-use crate::act::pass;
-use crate::act::pass::{AttemptNumbers, Looked, listings, logged_tasks};
-use crate::base::exit::Exit;
+use super::{Access, Context, Exit, Format, Printer, Result};
+use crate::act::pass::{self, AttemptNumbers, Looked, listings, logged_tasks};
 use crate::base::sys;
 use crate::base::text::plural;
-use crate::decide::reconcile::strays;
-use crate::decide::reconcile::strays::{Records, Strays};
+use crate::decide::reconcile::strays::{self, Records, Strays};
 use crate::decide::safety;
-use crate::model::state::{State, TaskKey};
-use crate::show::tables::health::{Repaired, findings_frame, paths_frame, repair_frame};
+use crate::model::state::{State, TaskKey, TaskRow};
+use crate::show::tables::{TableError, frame, numbers, texts};
 use crate::store::audit_log::{Event, EventKind};
 use crate::store::repair::{Origin, Rebuilt};
 use crate::store::sources::Sources;
-use crate::store::state_file::LockedStore;
-use crate::store::verify::Level;
+use crate::store::verify::{Finding, Level};
 use crate::store::{repair, verify};
+
+/// A row that a repair adds (`+`), changes (`~`) or removes (`-`), and its origin.
+type Repaired<'a> = (&'static str, &'a TaskRow, &'static str);
 
 pub(super) fn run(context: &Context, args: &StateArgs, printer: &mut Printer) -> Result<Exit> {
     match &args.command {
@@ -47,24 +45,18 @@ fn verify(context: &Context, args: &VerifyArgs, printer: &mut Printer) -> Result
     printer.frame(&findings_frame(&findings)?, args.format, &[], &[])?;
     let count = |level| findings.iter().filter(|f| f.level == level).count();
     let (errors, warnings) = (count(Level::Error), count(Level::Warning));
-    if errors + warnings == 0 {
-        printer.info("no problems found");
-    } else {
-        printer.info(&format!(
-            "{}, {}",
-            plural(errors, "error"),
-            plural(warnings, "warning")
-        ));
-    }
-    Ok(if errors == 0 { Exit::Done } else { Exit::Error })
+    let (found, more) = (plural(errors, "error"), plural(warnings, "warning"));
+    printer.info(&match errors + warnings {
+        0 => "no problems found".to_owned(),
+        _ => format!("{found}, {more}"),
+    });
+    Ok(Exit::Done.unless(errors > 0, Exit::Error))
 }
 
 fn repair(context: &Context, args: &RepairArgs, printer: &mut Printer) -> Result<Exit> {
+    let timeout = args.write.lock_timeout;
+    let timeout = timeout.unwrap_or(context.config.lock_timeout);
     let locked = if args.yes {
-        let timeout = args
-            .write
-            .lock_timeout
-            .unwrap_or(context.config.lock_timeout);
         context.check_place()?;
         Some(context.store.clone().lock("state repair", timeout)?)
     } else {
@@ -86,35 +78,43 @@ fn repair(context: &Context, args: &RepairArgs, printer: &mut Printer) -> Result
         }
         return Ok(Exit::Done);
     }
-    for damage in &rebuilt.damage {
-        printer.warning(damage);
+    for problem in rebuilt.damage.iter().chain(&rebuilt.notes) {
+        printer.warning(problem);
     }
-    for note in &rebuilt.notes {
-        printer.warning(note);
-    }
-    let looked = if args.no_slurm {
-        None
-    } else {
-        Some(update(context, &sources, &mut rebuilt, printer)?)
+    let looked = match args.no_slurm {
+        true => Looked::default(),
+        false => update(context, &sources, &mut rebuilt, printer)?,
     };
-    let rows = compare(&rebuilt);
-    show(&rebuilt, &rows, args.format, printer)?;
-    match locked {
-        None => {
-            printer.info("nothing has been changed; to carry out the repair: snbb-scheduler state repair --yes");
-        }
-        Some(locked) => save(
-            context,
-            &locked,
-            &mut rebuilt,
-            &rows,
-            looked.as_ref(),
-            printer,
-        )?,
+    let rows = show(&rebuilt, args.format, printer)?;
+    let Some(locked) = locked else {
+        printer.info("nothing was changed; `snbb-scheduler state repair --yes` repairs it");
+        return Ok(exit_of(&looked));
+    };
+    let now = sys::now();
+    let state = &mut rebuilt.state;
+    state.meta.project = Some(context.project(state));
+    state.meta.begun_anew = None;
+    safety::drop::restore_session_count(state);
+    safety::recheck::forget(&mut state.meta.baselines);
+    let damage = Some(rebuilt.damage.join("; ")).filter(|damage| !damage.is_empty());
+    let missing = || "rows were missing or broke a rule".to_owned();
+    let mut events = looked.events.clone();
+    events.push(Event {
+        detail: Some(damage.unwrap_or_else(missing)),
+        extra: vec![("rows", rows.into())],
+        ..Event::new(now, EventKind::Repaired)
+    });
+    context.open_audit()?.append(&events)?;
+    let stamp = now.format("%Y%m%dT%H%M%SZ").to_string();
+    for path in locked.save_rebuilt(state, &rebuilt.files, &stamp)? {
+        printer.note(&format!("the damaged file was kept as {}", path.display()));
     }
-    let unreachable = looked
-        .is_some_and(|looked| looked.queue_failed.is_some() || looked.accounting_failed.is_some());
-    Ok(Exit::Done.unless(unreachable, Exit::Unreachable))
+    printer.info(&format!(
+        "repaired: {} contains {}",
+        context.store.paths.state.display(),
+        plural(state.len(), "row")
+    ));
+    Ok(exit_of(&looked))
 }
 
 /// Updates the rows as `monitor` does, and adopts running jobs without a row.
@@ -129,28 +129,17 @@ fn update(
     state.meta.project = Some(context.project(state));
     // Read-only even with `--yes`: a repair must not start local jobs.
     let mut executor = context.executor(Access::ReadOnly, state)?;
-    let mut looked = pass::look(
-        &context.config,
-        state,
-        executor.as_mut(),
-        outputs.as_ref(),
-        &sys::now,
-    );
-    report_queue(&looked, printer);
-    let mut touched: Vec<TaskKey> = looked
-        .changed
-        .iter()
-        .map(|(_, row)| row.key.clone())
-        .collect();
+    let (config, executor) = (&context.config, executor.as_mut());
+    let mut looked = pass::look(config, state, executor, outputs.as_ref(), &sys::now);
+    report_changes(&looked, printer);
+    let changed = looked.changed.iter();
+    let mut touched: Vec<TaskKey> = changed.map(|(_, row)| row.key.clone()).collect();
     if let Some(strays) = find_strays(context, state, &looked, printer) {
-        let attempts = sources
-            .attempts
-            .read()
-            .map_or(&[][..], |contents| &contents.rows);
+        let attempts = sources.attempts.read();
+        let attempts = attempts.map_or(&[][..], |contents| &contents.rows);
         let history = AttemptNumbers::new(attempts, state);
-        looked
-            .events
-            .extend(pass::adopt(state, &strays.adopt, &history, sys::now()));
+        let adopted = pass::adopt(state, &strays.adopt, &history, sys::now());
+        looked.events.extend(adopted);
         report_strays(&strays, state, context, printer);
         touched.extend(strays.adopt.into_iter().map(|(key, _)| key));
     }
@@ -172,7 +161,7 @@ fn find_strays(
         Ok(found) => found.sessions,
         Err(failure) => {
             printer.warning(&format!(
-                "{failure}; running jobs without a row are left to the next run"
+                "{failure}; jobs without a row are left to the next run"
             ));
             return None;
         }
@@ -192,107 +181,47 @@ fn find_strays(
     ))
 }
 
-/// The rows that differ from those in the state file.
-fn compare(rebuilt: &Rebuilt) -> Vec<Repaired> {
+/// Shows the rows that differ from those in the state file, and returns their number.
+fn show(rebuilt: &Rebuilt, format: Format, printer: &mut Printer) -> Result<usize> {
     let (before, after) = (&rebuilt.before, &rebuilt.state);
-    let changed = after
-        .rows()
-        .iter()
-        .filter_map(|row| match before.get(&row.key) {
-            None => Some(("+", row)),
-            Some(old) => (old != row).then_some(("~", row)),
-        });
-    let gone = before
-        .rows()
-        .iter()
-        .filter(|row| after.get(&row.key).is_none());
-    let all = changed.chain(gone.map(|row| ("-", row)));
-    let mut rows: Vec<Repaired> = all
-        .map(|(sign, row)| Repaired {
-            sign,
-            row: row.clone(),
-            origin: rebuilt
-                .origins
-                .get(&row.key)
-                .map_or(Origin::World, |o| *o)
-                .as_str(),
-        })
-        .collect();
-    rows.sort_by(|a, b| a.row.key.cmp(&b.row.key));
-    rows
-}
-
-fn show(rebuilt: &Rebuilt, rows: &[Repaired], format: Format, printer: &mut Printer) -> Result<()> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for row in rows.iter().filter(|row| row.sign != "-") {
-        *counts.entry(row.origin).or_default() += 1;
+    let all = after.rows().iter().chain(before.rows());
+    let changes = all.filter_map(|row| match (before.get(&row.key), after.get(&row.key)) {
+        (None, Some(new)) => Some(("+", new)),
+        (Some(old), None) => Some(("-", old)),
+        (Some(old), Some(new)) if old != new => Some(("~", new)),
+        _ => None,
+    });
+    let origin = |row: &TaskRow| rebuilt.origins.get(&row.key).copied();
+    let changes = changes.unique_by(|(_, row)| &row.key);
+    let changes = changes.sorted_by_key(|(_, row)| &row.key);
+    let rows =
+        changes.map(|(sign, row)| (sign, row, origin(row).unwrap_or(Origin::World).as_str()));
+    let rows: Vec<Repaired<'_>> = rows.collect();
+    let kept = || rows.iter().filter(|(sign, ..)| *sign != "-");
+    let origins = kept().counts_by(|(.., origin)| origin);
+    let removed = rows.len() - kept().count();
+    let unchanged = after.len().saturating_sub(kept().count());
+    let mut lines = vec![(unchanged, format!("unchanged from the {}", rebuilt.base))];
+    let origins = origins.into_iter().sorted();
+    lines.extend(origins.map(|(origin, count)| (count, format!("from the {origin}"))));
+    lines.extend([
+        (
+            removed,
+            "removed: cleared by retry, or never a job".to_owned(),
+        ),
+        (
+            rebuilt.past,
+            "earlier attempts, for the attempts file".to_owned(),
+        ),
+    ]);
+    printer.info(&format!("rows of the repaired state: {}", after.len()));
+    for (count, what) in lines.into_iter().filter(|(count, _)| *count > 0) {
+        printer.info(&format!("{count:>8}  {what}"));
     }
-    let changed: usize = counts.values().sum();
-    printer.info(&format!(
-        "rows of the repaired state: {}",
-        rebuilt.state.len()
-    ));
-    let mut line = |count: usize, what: &str| {
-        if count > 0 {
-            printer.info(&format!("{count:>8}  {what}"));
-        }
-    };
-    line(
-        rebuilt.state.len().saturating_sub(changed),
-        &format!("unchanged from the {}", rebuilt.base),
-    );
-    for (origin, count) in counts {
-        line(count, &format!("from the {origin}"));
-    }
-    let removed = rows.iter().filter(|row| row.sign == "-").count();
-    line(removed, "removed: cleared by retry, or never a job");
-    line(rebuilt.past, "earlier attempts, for the attempts file");
     if !rows.is_empty() || format != Format::Table {
-        printer.frame(&repair_frame(rows)?, format, &["status"], &["attempt"])?;
+        printer.frame(&repair_frame(&rows)?, format, &["status"], &["attempt"])?;
     }
-    Ok(())
-}
-
-fn save(
-    context: &Context,
-    locked: &LockedStore,
-    rebuilt: &mut Rebuilt,
-    rows: &[Repaired],
-    looked: Option<&Looked>,
-    printer: &mut Printer,
-) -> Result<()> {
-    let now = sys::now();
-    let state = &mut rebuilt.state;
-    state.meta.project = Some(context.project(state));
-    state.meta.begun_anew = None;
-    safety::drop::restore_session_count(state);
-    safety::recheck::forget(&mut state.meta.baselines);
-    let mut events = looked.map_or_else(Vec::new, |looked| looked.events.clone());
-    events.push(repaired_event(now, &rebuilt.damage, rows.len()));
-    context.open_audit()?.append(&events)?;
-    let stamp = now.format("%Y%m%dT%H%M%SZ").to_string();
-    let kept: Vec<PathBuf> = locked.save_rebuilt(state, &rebuilt.files, &stamp)?;
-    for path in kept {
-        printer.note(&format!("the damaged file was kept as {}", path.display()));
-    }
-    printer.info(&format!(
-        "repaired: {} contains {}",
-        context.store.paths.state.display(),
-        plural(state.len(), "row")
-    ));
-    Ok(())
-}
-
-fn repaired_event(at: DateTime<Utc>, damage: &[String], rows: usize) -> Event {
-    Event {
-        detail: Some(if damage.is_empty() {
-            "rows were missing or broke a rule".to_owned()
-        } else {
-            damage.join("; ")
-        }),
-        extra: vec![("rows", rows.into())],
-        ..Event::new(at, EventKind::Repaired)
-    }
+    Ok(rows.len())
 }
 
 /// Prints the paths of the state's files. Reads none of them.
@@ -305,14 +234,14 @@ fn print_paths(context: &Context, args: &PathArgs, printer: &mut Printer) -> Res
             printer.data(&line);
         }
         None => {
-            let all: Vec<(String, String)> = StateFile::value_variants()
-                .iter()
-                .filter_map(|&file| {
-                    let name = file.to_possible_value()?.get_name().to_owned();
-                    Some((name, path_of(context, file).display().to_string()))
-                })
-                .collect();
-            printer.frame(&paths_frame(&all)?, args.format, &[], &[])?;
+            let all = StateFile::value_variants().iter();
+            let name = |file: &StateFile| Some(file.to_possible_value()?.get_name().to_owned());
+            let path = |file: &StateFile| Some(path_of(context, *file).to_string_lossy());
+            let table = frame(vec![
+                texts("file", all.clone().map(name)),
+                texts("path", all.map(path)),
+            ]);
+            printer.frame(&table?, args.format, &[], &[])?;
         }
     }
     Ok(Exit::Done)
@@ -332,4 +261,35 @@ fn path_of(context: &Context, file: StateFile) -> &Path {
         StateFile::Local => &paths.local,
         StateFile::Arrays => &paths.arrays,
     }
+}
+
+/// One row per finding: `level, part, finding, todo`.
+fn findings_frame(findings: &[Finding]) -> Result<DataFrame, TableError> {
+    let text =
+        |name: &str, get: fn(&Finding) -> Option<&str>| texts(name, findings.iter().map(get));
+    frame(vec![
+        text("level", |f| Some(f.level.as_str())),
+        text("part", |f| Some(f.part)),
+        text("finding", |f| Some(&f.text)),
+        text("todo", |f| f.todo.as_deref()),
+    ])
+}
+
+/// One row per task: `change, procedure, subject, session, status, reason, attempt, job_id, from`.
+fn repair_frame(rows: &[Repaired<'_>]) -> Result<DataFrame, TableError> {
+    let text = |name: &str, get: fn(&TaskRow) -> Option<&str>| {
+        texts(name, rows.iter().map(|(_, row, _)| get(row)))
+    };
+    let attempts = rows.iter().map(|(_, row, _)| row.attempt.map(i64::from));
+    frame(vec![
+        texts("change", rows.iter().map(|(sign, ..)| Some(sign))),
+        text("procedure", |row| Some(&row.key.procedure)),
+        text("subject", |row| Some(&row.key.subject)),
+        text("session", |row| Some(&row.key.session)),
+        text("status", |row| Some(row.status.as_str())),
+        text("reason", |row| row.reason.map(|reason| reason.as_str())),
+        numbers("attempt", attempts),
+        text("job_id", |row| row.job_id.as_ref().map(|id| id.as_str())),
+        texts("from", rows.iter().map(|(.., origin)| Some(origin))),
+    ])
 }

@@ -2,23 +2,19 @@
 //!
 //! Tables are for people and may change; CSV and JSON are for scripts (`docs/output.md`).
 
-mod summary;
-
 use std::collections::HashSet;
 use std::path::Path;
 
+use itertools::Itertools as _;
 use polars::prelude::{Column, DataFrame, IntoColumn, StringChunked};
 
-use super::output::{Format, Printer};
+use super::{Format, Printer};
 use crate::base::sys;
 use crate::decide::manifest::Manifest;
 use crate::model::bids::Session;
 use crate::model::procedure::{ProcedureDag, Scope};
 use crate::model::state::{TaskRow, TaskStatus};
-use crate::show::tables;
-use crate::show::tables::{RowOrder, SessionOrder, TableError, first_word, short_cell};
-
-pub use summary::{RunSummary, print_run_summary};
+use crate::show::tables::{self, RowOrder, SessionOrder, TableError, first_word, short_cell};
 
 /// Columns of the table of rows.
 const STATUS_COLUMNS: &str = "procedure subject session status reason attempt job_id submitted_at";
@@ -30,8 +26,6 @@ const FAILURE_COLUMNS: &str = "procedure subject session reason attempt job_id f
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RowsView<'a> {
     pub log_dir: Option<&'a Path>,
-    /// Whether there are other rows, which were not selected.
-    pub is_selection: bool,
     /// Whether a selection omits procedures without rows from the counts.
     pub is_filtered: bool,
     /// Whether the time of change replaces the time of submission.
@@ -50,8 +44,6 @@ pub struct RowsView<'a> {
 pub struct SessionsView<'a> {
     /// Columns of procedures that were not selected.
     pub hidden: &'a [String],
-    /// Whether there are other sessions, which were not selected.
-    pub is_selection: bool,
     pub order: Option<SessionOrder>,
     pub is_reversed: bool,
     /// As in [`RowsView`].
@@ -71,7 +63,7 @@ pub fn print_status(
 ) -> Result<(), TableError> {
     let is_table = view.format == Format::Table;
     if is_table && rows.is_empty() {
-        printer.note(if view.is_selection {
+        printer.note(if view.is_filtered {
             "no row matches (`snbb-scheduler session-status` also shows tasks without a row)"
         } else {
             "no tasks on record (`snbb-scheduler manifest` lists the tasks that are due)"
@@ -91,9 +83,7 @@ pub fn print_status(
     };
     let frame = tables::rows_frame_of(&rows, view.log_dir, &columns, time)?;
     printer.frame(&frame, view.format, &["status"], &optional)?;
-    if let Some(cut) = cut {
-        cut.report_rows(printer);
-    }
+    Cut::report(cut, printer, "rows");
     Ok(())
 }
 
@@ -111,10 +101,7 @@ pub fn arrange(
         _ => RowOrder::Procedure,
     });
     tables::sort_rows(rows, dag, order);
-    if view.is_reversed {
-        rows.reverse();
-    }
-    rows.truncate(cut.map_or(usize::MAX, |cut| cut.shown));
+    Cut::apply(cut, rows, view.is_reversed);
     (cut, order)
 }
 
@@ -125,9 +112,8 @@ fn columns<'a>(
     is_all_failed: bool,
 ) -> (Vec<&'a str>, Vec<&'a str>) {
     if !view.columns.is_empty() {
-        let mut seen = HashSet::new();
         let columns = view.columns.iter().map(String::as_str);
-        return (columns.filter(|name| seen.insert(*name)).collect(), vec![]);
+        return (columns.unique().collect(), vec![]);
     }
     if view.format != Format::Table {
         return (tables::row_columns(), vec![]);
@@ -155,7 +141,7 @@ fn columns<'a>(
 /// The shown part of a long list.
 #[derive(Debug, Clone, Copy)]
 pub struct Cut {
-    pub shown: usize,
+    shown: usize,
     all: usize,
     /// Whether the limit was given on the command line.
     asked: bool,
@@ -176,19 +162,20 @@ impl Cut {
             .map(|shown| Self { shown, all, asked })
     }
 
-    /// Reports the number of rows of `status`.
-    pub fn report_rows(self, printer: &mut Printer) {
-        let others = "use --status, --procedure, --subject or --since to select";
-        self.report(printer, "rows", ", failed ones first", others);
+    pub fn apply<T>(cut: Option<Self>, rows: &mut Vec<T>, is_reversed: bool) {
+        if is_reversed {
+            rows.reverse();
+        }
+        rows.truncate(cut.map_or(usize::MAX, |cut| cut.shown));
     }
 
-    /// `first`: the order of a list that is shortened without being asked.
-    pub fn report(self, printer: &mut Printer, what: &str, first: &str, others: &str) {
-        let Self { shown, all, asked } = self;
-        let first = if asked { "" } else { first };
-        printer.note(&format!(
-            "{shown} of {all} {what}{first}: `--limit 0` shows all; {others}"
-        ));
+    pub fn report(cut: Option<Self>, printer: &mut Printer, what: &str) {
+        if let Some(Self { shown, all, asked }) = cut {
+            let first = if asked { "" } else { ", the most urgent first" };
+            printer.note(&format!(
+                "{shown} of {all} {what}{first}: `--limit 0` shows all"
+            ));
+        }
     }
 }
 
@@ -202,9 +189,7 @@ pub fn print_counts<'a>(
     let mut counts = with_totals(tables::status_counts(rows, dag, !is_filtered)?)?;
     // Tasks that were never submitted have no row.
     let counted = if is_filtered { "selected" } else { "on record" };
-    counts
-        .rename("total", counted.into())
-        .map_err(TableError::from)?;
+    counts.rename("total", counted.into())?;
     let statuses = TaskStatus::ALL.map(TaskStatus::as_str);
     printer.frame(&counts, Format::Table, &statuses, &[])
 }
@@ -220,11 +205,7 @@ pub fn print_session_status(
 ) -> Result<(), TableError> {
     let format = view.format;
     if format == Format::Table && sessions.is_empty() {
-        printer.note(if view.is_selection {
-            "no session matches"
-        } else {
-            "no sessions found"
-        });
+        printer.note("no sessions found");
         return Ok(());
     }
     let cut = Cut::of(sessions.len(), view.limit, format, printer);
@@ -233,10 +214,7 @@ pub fn print_session_status(
         _ => SessionOrder::Subject,
     });
     tables::sort_sessions(&mut sessions, manifest, dag, order);
-    if view.is_reversed {
-        sessions.reverse();
-    }
-    sessions.truncate(cut.map_or(usize::MAX, |cut| cut.shown));
+    Cut::apply(cut, &mut sessions, view.is_reversed);
     match format {
         Format::Json => printer.data(&tables::session_status_json(&sessions, manifest, dag)?),
         Format::Csv => {
@@ -245,52 +223,34 @@ pub fn print_session_status(
         }
         Format::Table => {
             let mut counts = tables::decision_counts(manifest, dag)?.drop_many(view.hidden);
-            counts
-                .rename("decision", "status".into())
-                .map_err(TableError::from)?;
+            counts.rename("decision", "status".into())?;
             printer.frame(&with_totals(counts)?, format, &["status"], &[])?;
             printer.line("");
-            let mut frame =
-                tables::session_status(&sessions, manifest, dag)?.drop_many(view.hidden);
-            let is_repeated = mark_subject_tasks(&mut frame, &sessions, dag)?;
-            print_sessions(printer, frame)?;
-            if is_repeated {
-                printer.line("* one task per subject, shown in each of its sessions");
-            }
+            let frame = tables::session_status(&sessions, manifest, dag)?.drop_many(view.hidden);
+            print_sessions(printer, frame, &sessions, dag)?;
         }
     }
-    if let Some(cut) = cut {
-        let others = "use --status, --procedure or --subject to select";
-        cut.report(printer, "sessions", ", attention needed first", others);
-    }
+    Cut::report(cut, printer, "sessions");
     Ok(())
 }
 
-/// Marks the columns of subject-scoped procedures, if a subject has several rows. True if there is such a column.
-fn mark_subject_tasks(
-    frame: &mut DataFrame,
+/// Marks the columns of subject-scoped procedures, if a subject has several rows, and shortens cells to the terminal.
+fn print_sessions(
+    printer: &mut Printer,
+    mut frame: DataFrame,
     sessions: &[Session],
     dag: &ProcedureDag,
-) -> Result<bool, TableError> {
+) -> Result<(), TableError> {
     let subjects: HashSet<_> = sessions.iter().map(|session| &session.subject).collect();
-    if subjects.len() == sessions.len() {
-        return Ok(false);
-    }
     let mut is_marked = false;
     for (_, procedure) in dag.iter().filter(|(_, one)| one.scope == Scope::Subject) {
         let name = &*procedure.name;
         let titles = frame.get_column_names();
-        if titles.iter().skip(LABELS).any(|title| *title == name) {
-            frame
-                .rename(name, format!("{name}*").into())
-                .map_err(TableError::from)?;
+        if subjects.len() < sessions.len() && titles.iter().skip(LABELS).any(|it| *it == name) {
+            frame.rename(name, format!("{name}*").into())?;
             is_marked = true;
         }
     }
-    Ok(is_marked)
-}
-
-fn print_sessions(printer: &mut Printer, mut frame: DataFrame) -> Result<(), TableError> {
     let names = frame.get_column_names();
     let painted: Vec<String> = names.iter().skip(LABELS).map(ToString::to_string).collect();
     let painted: Vec<&str> = painted.iter().map(String::as_str).collect();
@@ -302,7 +262,11 @@ fn print_sessions(printer: &mut Printer, mut frame: DataFrame) -> Result<(), Tab
     if !printer.fits(&frame, true) {
         frame = with_cells(&frame, without_prefix, |at| at < LABELS)?;
     }
-    printer.frame(&frame, Format::Table, &painted, &[])
+    printer.frame(&frame, Format::Table, &painted, &[])?;
+    if is_marked {
+        printer.line("* one task per subject, shown in each of its sessions");
+    }
+    Ok(())
 }
 
 /// Prints the tasks that are due.
@@ -343,11 +307,9 @@ fn with_cells(
     Ok(DataFrame::new(frame.height(), columns.collect())?)
 }
 
-/// A label without its prefix, where the column's name implies it.
+/// A label without its prefix, which the column's name implies.
 fn without_prefix(label: &str) -> &str {
-    let prefixes = ["sub-", "ses-"].into_iter();
-    let mut rests = prefixes.filter_map(|prefix| label.strip_prefix(prefix));
-    rests.next().unwrap_or(label)
+    label.split_once('-').map_or(label, |(_, label)| label)
 }
 
 /// Adds a last row with the sum of each column of numbers.

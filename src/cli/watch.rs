@@ -4,9 +4,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use super::args::MIN_INTERVAL;
-use super::error::Result;
-use super::output::Printer;
-use crate::base::exit::Exit;
+use super::{Exit, Printer, Result};
 use crate::base::sys;
 use crate::show::notify::Figures;
 use crate::show::tables::TaskState;

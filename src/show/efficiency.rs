@@ -3,13 +3,12 @@
 //! Slurm samples memory (`JobAcctGatherFrequency`, 30 s by default) and may miss a short peak. Suggestions
 //! therefore leave a margin above the measured use.
 
-mod jobs;
-mod resources;
+mod tables;
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use itertools::Itertools as _;
 use serde::Serialize;
 
 use crate::base::words::words;
@@ -18,8 +17,9 @@ use crate::model::procedure::ProcedureDag;
 use crate::model::state::{Reason, TaskRow, TaskStatus};
 use crate::show::tables::exit::{clock, size};
 
-pub use jobs::{Job, by_waste, color, jobs_frame};
-pub use resources::{Resource, TITLES, resources, resources_frame, resources_table};
+pub use tables::{
+    Job, Resource, TITLES, by_waste, color, jobs_frame, resources, resources_frame, resources_table,
+};
 
 /// Attempts that are needed for a suggestion.
 const ENOUGH: usize = 5;
@@ -111,16 +111,11 @@ pub fn efficiency<'a>(
     attempts: impl Iterator<Item = &'a TaskRow>,
     dag: &ProcedureDag,
 ) -> Vec<Efficiency> {
-    let mut groups: BTreeMap<(usize, Arc<str>), Vec<&TaskRow>> = BTreeMap::new();
-    for attempt in attempts {
-        let name = &attempt.key.procedure;
-        let rank = dag.find(name).map_or(usize::MAX, |id| id.index());
-        groups
-            .entry((rank, Arc::clone(name)))
-            .or_default()
-            .push(attempt);
-    }
-    let all = groups.into_iter().map(|((_, procedure), mut attempts)| {
+    let groups = attempts.into_group_map_by(|row| Arc::clone(&row.key.procedure));
+    let rank = |name: &str| dag.find(name).map_or(usize::MAX, |id| id.index());
+    let groups = groups.into_iter();
+    let groups = groups.sorted_by_key(|(name, _)| (rank(name), Arc::clone(name)));
+    let all = groups.map(|(procedure, mut attempts)| {
         attempts.sort_by_key(|row| Reverse(row.submitted_at));
         let waste = attempts.iter().filter_map(|row| Job::new(row)?.waste_h);
         Efficiency {
@@ -211,7 +206,7 @@ fn usage(newest_first: &[&TaskRow], resource: &Measure) -> Option<Usage> {
         .filter(|(used, asked)| asked.is_some_and(|asked| used.saturating_mul(2) < asked))
         .count();
     let n = measured.len();
-    let used = percentiles(&mut measured.iter().map(|(used, _)| *used).collect::<Vec<_>>());
+    let used = percentiles(&mut measured.iter().map(|(used, _)| *used).collect_vec());
     let asked = newest_first.iter().find_map(|row| (resource.asked)(row));
     let by_use = used
         .filter(|_| n >= ENOUGH)

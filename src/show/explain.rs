@@ -6,9 +6,6 @@
 
 mod advice;
 mod attempts;
-mod gone;
-mod next;
-mod remedy;
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -17,7 +14,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::base::sys::local_time;
-use crate::decide::manifest::{Decision, Outlook, Planned, Skip};
+use crate::decide::manifest::{Decision, Planned, Skip};
 use crate::decide::request::Batch;
 use crate::decide::safety::{SafetyStop, Trust};
 use crate::executor::{Executor, JobReport};
@@ -34,10 +31,8 @@ use crate::show::tables::{TaskState, decision_cell, decision_text, failure_text,
 use crate::store::control::Control;
 use crate::store::state_file::Store;
 
-pub use advice::awaiting;
-pub use attempts::{Attempt, Retry};
-pub use next::{Next, asks};
-pub use remedy::remedy;
+pub use advice::{awaiting, options, remedy};
+pub use attempts::{Attempt, Next, Retry, asks};
 
 /// One subject's data, rows, jobs and decisions.
 pub struct View<'a> {
@@ -74,7 +69,7 @@ pub struct Explanation {
     #[serde(flatten)]
     pub key: TaskKey,
     /// `None` if the task no longer exists.
-    #[serde(serialize_with = "gone::decision")]
+    #[serde(serialize_with = "attempts::decision")]
     pub decision: Option<TaskState>,
     /// The decision word with its reason in brackets.
     #[serde(skip)]
@@ -145,13 +140,13 @@ impl View<'_> {
         let row = self.state.get(key);
         let outputs = self.outputs.findings(planned.procedure, &planned.session);
         let chain = self.chain(planned);
-        let next = next::next_submission(self, planned, row, &outputs);
-        let job = self.live_job(planned, row);
+        let next = attempts::next_submission(self, planned, row, &outputs);
+        let job = job_of(&planned.decision).and_then(|id| self.job(id, row));
         let mut explanation = Explanation {
             decision: Some(TaskState::of(&planned.decision)),
             headline: decision_cell(&planned.decision),
             text: self.why(planned),
-            because: chain.iter().map(|link| self.link(link)).collect(),
+            because: self.because(&chain),
             todo: String::new(),
             dicom: self.dicom(planned),
             dependencies: self.dependencies(planned),
@@ -181,12 +176,8 @@ impl View<'_> {
                 outlook,
             }) if let Some(failure) = row.and_then(failure_text) => {
                 let reason = reason.map_or("reason unknown", Reason::as_str);
-                let text = format!("failed ({reason}, attempt {attempt}): {failure}");
-                match row.and_then(|row| remedy(self.config, row)) {
-                    // `todo` already has the remedy.
-                    Some(_) if *outlook == Outlook::None => text,
-                    _ => format!("{text}; {}", outlook_text(*outlook)),
-                }
+                let next = outlook_text(*outlook);
+                format!("failed ({reason}, attempt {attempt}): {failure}; {next}")
             }
             Decision::Skip(Skip::InFlight { .. }) => {
                 if let Some(text) = awaiting(self.config, row) {
@@ -210,9 +201,11 @@ impl View<'_> {
         }
     }
 
-    fn link(&self, planned: &Planned) -> String {
-        let key = &planned.key;
-        format!("{key}: {}", self.why(planned))
+    fn because(&self, chain: &[&Planned]) -> Vec<String> {
+        let links = chain.iter();
+        links
+            .map(|link| format!("{}: {}", link.key, self.why(link)))
+            .collect()
     }
 
     /// The tasks that this one waits for, down to the root.
@@ -272,16 +265,14 @@ impl View<'_> {
         let mut all = Vec::new();
         for &(id, rule) in dag.dependencies(planned.procedure) {
             let is_of_sessions = (dag.get(id).scope, scope) == (Scope::Session, Scope::Subject);
-            let tasks: Vec<&Planned> = if is_of_sessions {
+            let of_session = |session: &Session| {
+                let task = self.task(id, &session.session)?;
                 // A session without DICOM files counts only if the dependency is complete there.
-                let sessions = self.sessions.iter();
-                let tasks = sessions.filter_map(|it| Some((it, self.task(id, &it.session)?)));
-                let counting = tasks.filter(|(session, task)| {
-                    session.dicom != Dicom::Missing || self.is_ready(task)
-                });
-                counting.map(|(_, task)| task).collect()
-            } else {
-                self.task(id, &planned.session).into_iter().collect()
+                (session.dicom != Dicom::Missing || self.is_ready(task)).then_some(task)
+            };
+            let tasks: Vec<&Planned> = match is_of_sessions {
+                true => self.sessions.iter().filter_map(of_session).collect(),
+                false => self.task(id, &planned.session).into_iter().collect(),
             };
             let any_session = is_of_sessions && rule == SessionsRule::Any;
             all.extend(tasks.into_iter().map(|task| self.needed(task, any_session)));
@@ -299,9 +290,7 @@ impl View<'_> {
             ready: is_complete,
             decision: TaskState::of(&task.decision),
             text: self.why(task),
-            because: (self.chain(task).iter())
-                .map(|link| self.link(link))
-                .collect(),
+            because: self.because(&self.chain(task)),
             any_session,
         }
     }
@@ -312,13 +301,10 @@ impl View<'_> {
         matches!(state, TaskState::Complete | TaskState::NotApplicable)
     }
 
-    fn live_job(&self, planned: &Planned, row: Option<&TaskRow>) -> Option<LiveJob> {
-        let row = row.filter(|_| matches!(planned.decision, Decision::Skip(Skip::InFlight { .. })));
-        let cluster = row.and_then(|row| row.facts.cluster.as_deref());
-        self.job(job_of(&planned.decision)?, cluster)
-    }
-
-    fn job(&self, id: &JobId, cluster: Option<&str>) -> Option<LiveJob> {
+    /// A job in the queue. `row`: the task's, whose cluster counts if it has this job.
+    fn job(&self, id: &JobId, row: Option<&TaskRow>) -> Option<LiveJob> {
+        let own = row.filter(|row| row.job_id.as_ref() == Some(id));
+        let cluster = own.and_then(|row| row.facts.cluster.as_deref());
         let mut jobs = self.queue?.iter();
         let job = jobs.find(|job| {
             job.id == *id && (cluster.is_none() || job.facts.cluster.as_deref() == cluster)

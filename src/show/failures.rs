@@ -7,8 +7,7 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use crate::gather::logs;
-use crate::gather::logs::LogFiles;
+use crate::gather::logs::{self, LogFiles};
 use crate::model::config::Config;
 use crate::model::state::{Reason, TaskRow, TaskStatus};
 use crate::store::state_file::Store;
@@ -115,20 +114,13 @@ pub fn silence(row: &TaskRow, files: &LogFiles) -> Option<String> {
         _ if sizes.is_empty() && row.facts.started_at.is_none() => {
             Some("no log exists, because the job never ran".to_owned())
         }
-        Reason::ExitCode | Reason::NoOutput | Reason::OutOfMemory | Reason::Timeout
-            if sizes.is_empty() =>
-        {
-            Some(format!(
-                "no log was written: the disk of {dir} may be full, or the node cannot reach it"
-            ))
-        }
-        _ if sizes.is_empty() => Some("no log exists".to_owned()),
+        _ if sizes.is_empty() => Some(format!(
+            "no log was written: the disk of {dir} may be full, or the node cannot reach it"
+        )),
         // A killed job may not have printed anything.
-        Reason::ExitCode | Reason::NoOutput if sizes.iter().all(|size| *size == 0) => {
-            Some(format!(
-                "the logs are empty: either the job printed nothing, or the disk of {dir} was full"
-            ))
-        }
+        Reason::ExitCode | Reason::NoOutput if sizes.iter().all(|size| *size == 0) => Some(
+            format!("the logs are empty: the job printed nothing, or the disk of {dir} was full"),
+        ),
         _ => None,
     }
 }
@@ -153,7 +145,6 @@ mod tests {
         let text = |reason| silence(&ran(reason), &files);
         let starts = |reason, expected: &str| text(reason).unwrap().starts_with(expected);
         assert!(starts(Reason::Timeout, "no log was written"));
-        assert_eq!(text(Reason::Cancelled).unwrap(), "no log exists");
         let never = row("p", TaskStatus::Failed, Reason::Cancelled);
         assert_eq!(
             silence(&never, &files).unwrap(),

@@ -66,10 +66,7 @@ pub struct Backlog {
 }
 
 fn maybe_time<S: Serializer>(at: &Option<DateTime<Utc>>, serializer: S) -> Result<S::Ok, S::Error> {
-    match at {
-        Some(at) => serializer.serialize_str(&utc_time(*at)),
-        None => serializer.serialize_none(),
-    }
+    at.map(utc_time).serialize(serializer)
 }
 
 /// Sums up the events. `backlog` is the number of tasks by procedure that will run automatically.

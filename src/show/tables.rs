@@ -3,38 +3,33 @@
 //! Only [`words`] turns decisions into words. Scripts rely on the columns, which `docs/output.md` documents.
 
 pub mod exit;
-pub mod health;
-pub mod order;
-pub mod sessions;
-pub mod tally;
+pub mod rows;
 pub mod task_state;
-pub mod tasks;
 pub mod words;
 
-use std::collections::HashMap;
-use std::path::Path;
+use std::cmp::Reverse;
+use std::path::PathBuf;
 
+use itertools::Itertools as _;
 use polars::prelude::*;
 use polars_io::SerWriter;
 use polars_io::csv::write::{CsvWriter, QuoteStyle};
 use polars_io::json::{JsonFormat, JsonWriter};
 
 pub use exit::{failure_text, row_text, used_text};
-pub use order::{RowOrder, SessionOrder, sort_rows, sort_sessions};
-pub use sessions::{
-    decision_counts, in_sessions, selected, session_status, session_status_json, with_words,
+pub use rows::{
+    decision_counts, in_sessions, ordered_rows_frame, row_columns, row_json, rows_frame_of,
+    selected, session_status, session_status_json, status_counts, utc_time, with_words,
 };
-pub use tally::{Tally, count_states, tallies};
-pub use task_state::{Group, TaskState, first_word, short_cell};
-pub use tasks::{
-    failures_frame, ordered_rows_frame, row_columns, row_json, rows_frame_of, status_counts,
-    utc_time,
-};
+pub use task_state::{Group, Tally, TaskState, count_states, first_word, short_cell, tallies};
 pub use words::{decision_cell, decision_text, job_of, reason_of, reason_summary};
 
 use crate::base::parallel;
+use crate::base::words::words;
 use crate::decide::manifest::{Manifest, Planned};
+use crate::model::bids::Session;
 use crate::model::procedure::ProcedureDag;
+use crate::model::state::TaskRow;
 
 /// Why a table could not be made. No cause is the user's.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +53,7 @@ pub fn manifest_frame(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFra
 }
 
 /// One row per path of a task's outputs.
-pub fn outputs(rows: &[(&Planned, &Path)], dag: &ProcedureDag) -> Result<DataFrame, TableError> {
+pub fn outputs(rows: &[(&Planned, PathBuf)], dag: &ProcedureDag) -> Result<DataFrame, TableError> {
     let paths = rows.iter().map(|(_, path)| Some(path.to_string_lossy()));
     let mut columns = task_columns(rows.iter().map(|(task, _)| *task), dag);
     columns.push(texts("path", paths));
@@ -82,12 +77,10 @@ fn task_columns<'a>(
 pub fn to_csv(frame: &DataFrame) -> Result<Vec<u8>, TableError> {
     let mut bytes = Vec::new();
     let columns = frame.columns().iter().map(|column| match column.str() {
-        Ok(cells) => {
-            let cells = cells
-                .iter()
-                .map(|cell| cell.filter(|text| !text.is_empty()));
-            texts(column.name(), cells)
-        }
+        Ok(cells) => texts(
+            column.name(),
+            cells.iter().map(|cell| cell.filter(|it| !it.is_empty())),
+        ),
         Err(_) => column.clone(),
     });
     let mut frame = DataFrame::new(frame.height(), columns.collect())?;
@@ -108,11 +101,8 @@ pub fn to_json(frame: &DataFrame) -> Result<Vec<u8>, TableError> {
             .finish(&mut frame.clone())
     })?;
     // A line end inside a value is written as `\n`, so each line is one object.
-    Ok(json_array(
-        lines
-            .split(|&byte| byte == b'\n')
-            .filter(|line| !line.is_empty()),
-    ))
+    let lines = lines.split(|&byte| byte == b'\n');
+    Ok(json_array(lines.filter(|line| !line.is_empty())))
 }
 
 fn json_array<'a>(objects: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
@@ -143,13 +133,10 @@ fn counts<'a, R: AsRef<str>, C: AsRef<str>>(
     rows: &[R],
     columns: &[C],
 ) -> Result<DataFrame, TableError> {
-    let mut found: HashMap<(&str, &str), i64> = HashMap::new();
-    for pair in pairs {
-        *found.entry(pair).or_default() += 1;
-    }
+    let found = pairs.counts();
     let count = |row: &R, column: &C| {
         let pair = (row.as_ref(), column.as_ref());
-        found.get(&pair).copied().unwrap_or_default()
+        found.get(&pair).copied().unwrap_or_default() as i64
     };
     let total = |row: &R| columns.iter().map(|column| count(row, column)).sum();
     let mut table = vec![texts(index, rows.iter().map(Some))];
@@ -171,6 +158,90 @@ fn with_threads<T>(work: impl FnOnce() -> PolarsResult<T>) -> Result<T, TableErr
     Ok(parallel::with_threads(work).map_err(TableError::Threads)??)
 }
 
+words! {
+    /// The orders of rows.
+    #[derive(Default)]
+    pub enum RowOrder {
+        /// Procedure (the configuration's order, then others by name), subject, session.
+        #[default]
+        Procedure = "procedure",
+        /// Subject, session, procedure.
+        Subject = "subject",
+        /// Session, subject, procedure.
+        Session = "session",
+        /// Failed, running, pending, complete; within each, the latest change first.
+        Status = "status",
+        /// Latest submission first.
+        Submitted = "submitted",
+        /// Latest change first.
+        Updated = "updated",
+        /// Longest run time first.
+        Elapsed = "elapsed",
+    }
+}
+
+words! {
+    /// The orders of sessions.
+    #[derive(Default)]
+    pub enum SessionOrder {
+        /// Subject, session.
+        #[default]
+        Subject = "subject",
+        /// Session, subject.
+        Session = "session",
+        /// Most urgent first.
+        Status = "status",
+    }
+}
+
+/// Sorts rows. Rows that compare equal are sorted by [`RowOrder::Procedure`], so the result is always the same.
+pub fn sort_rows(rows: &mut [&TaskRow], dag: &ProcedureDag, order: RowOrder) {
+    rows.sort_by_cached_key(|row| {
+        let rank = dag.find(&row.key.procedure);
+        let rank = rank.map_or(usize::MAX, |id| id.index());
+        let key = &row.key;
+        (rank, &*key.procedure, &*key.subject, &*key.session)
+    });
+    match order {
+        RowOrder::Procedure => {}
+        RowOrder::Subject => rows.sort_by_key(|row| (&*row.key.subject, &*row.key.session)),
+        RowOrder::Session => rows.sort_by_key(|row| (&*row.key.session, &*row.key.subject)),
+        RowOrder::Status => {
+            let urgency = |row: &TaskRow| TaskState::of_status(row.status).style().urgency;
+            rows.sort_by_key(|row| (urgency(row), Reverse(row.updated_at)));
+        }
+        RowOrder::Submitted => rows.sort_by_key(|row| Reverse(row.submitted_at)),
+        RowOrder::Updated => rows.sort_by_key(|row| Reverse(row.updated_at)),
+        RowOrder::Elapsed => rows.sort_by_key(|row| Reverse(row.facts.elapsed_s)),
+    }
+}
+
+/// Sorts sessions, which must already be sorted by subject and session.
+pub fn sort_sessions(
+    sessions: &mut [Session],
+    manifest: &Manifest,
+    dag: &ProcedureDag,
+    order: SessionOrder,
+) {
+    match order {
+        SessionOrder::Subject => {}
+        SessionOrder::Session => sessions.sort_by(|a, b| a.session.cmp(&b.session)),
+        SessionOrder::Status => {
+            let mut ranks = vec![u8::MAX; sessions.len()];
+            for (at, task) in rows::places(sessions, manifest, dag) {
+                if let Some(least) = ranks.get_mut(at) {
+                    *least = TaskState::of(&task.decision).style().urgency.min(*least);
+                }
+            }
+            let ranked = ranks.into_iter().zip(sessions.to_vec());
+            let ranked = ranked.sorted_by_key(|(rank, _)| *rank);
+            for (place, (_, session)) in sessions.iter_mut().zip(ranked) {
+                *place = session;
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,5 +255,16 @@ mod tests {
         let frame = DataFrame::new(3, columns).unwrap();
         let csv = String::from_utf8(to_csv(&frame).unwrap()).unwrap();
         assert_eq!(csv, "a,b\nx,\"1,2\"\n,y\n,\"\"\"\"\n");
+    }
+
+    #[test]
+    fn order_names_are_parsed_back() {
+        for order in RowOrder::ALL {
+            assert_eq!(order.as_str().parse(), Ok(order));
+        }
+        for order in SessionOrder::ALL {
+            assert_eq!(order.as_str().parse(), Ok(order));
+        }
+        assert!("size".parse::<RowOrder>().is_err());
     }
 }

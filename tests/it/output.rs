@@ -11,9 +11,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use snbb_scheduler::cli::output::{Format, Printer, PrinterOptions, Verbosity};
+use snbb_scheduler::cli::run::{RunSummary, print_run_summary};
 use snbb_scheduler::cli::views::{
-    RowsView, RunSummary, SessionsView, print_manifest, print_run_summary, print_session_status,
-    print_status,
+    RowsView, SessionsView, print_manifest, print_session_status, print_status,
 };
 use snbb_scheduler::decide::manifest::{
     Blocked, Budget, Decision, Due, Limit, Manifest, Outlook, Skip,
@@ -106,8 +106,7 @@ fn a_terminal_shows_the_rows_that_matter_and_says_how_many_there_are() {
     insta::assert_snapshot!("status_long", out);
     assert_eq!(
         err,
-        "note: 50 of 120 rows, failed ones first: `--limit 0` shows all; \
-         use --status, --procedure, --subject or --since to select\n"
+        "note: 50 of 120 rows, the most urgent first: `--limit 0` shows all\n"
     );
     let first: Vec<&str> = subjects(&out)[..13].to_vec();
     assert_eq!(
@@ -239,8 +238,7 @@ fn a_terminal_shows_the_sessions_that_need_a_person() {
     assert_eq!(shown_rows[..3], ["sub-70", "sub-71", "sub-00"]);
     assert_eq!(
         err,
-        "note: 50 of 80 sessions, attention needed first: `--limit 0` shows all; \
-         use --status, --procedure or --subject to select\n"
+        "note: 50 of 80 sessions, the most urgent first: `--limit 0` shows all\n"
     );
     let (out, err) = show(PIPED, SessionsView::default());
     assert_eq!((rows(&out).len(), err.as_str()), (80, ""));
@@ -270,10 +268,7 @@ fn status_of_failures_says_what_happened() {
         .collect();
     for (name, options) in [("failed_piped", PIPED), ("failed_narrow", terminal(76))] {
         let (out, _) = shown(options, |printer| {
-            let view = RowsView {
-                is_selection: true,
-                ..RowsView::default()
-            };
+            let view = RowsView::default();
             print_status(printer, failed.iter().collect(), &pipeline(), &view).unwrap();
         });
         let rows = out.split("\n\n").nth(1).unwrap().to_owned();

@@ -267,7 +267,7 @@ fn failures_are_explained_where_they_are_shown() {
     let rows = study.rows();
     let why = rows[0]["failure"].as_str().unwrap();
     insta::assert_snapshot!(why);
-    let end = format!(", job 1001: {why}\n");
+    let end = format!(": {why}, job 1001\n");
     assert!(said.err.contains(&end), "{}", said.err);
     let table = study.ok(&["status", "--status", "failed"]).out;
     assert!(table.contains(why), "{table}");

@@ -1,17 +1,20 @@
 //! An explanation as text.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use chrono::{DateTime, Utc};
+use itertools::Itertools as _;
+use serde::Serialize;
 
 use crate::base::sys;
-use crate::base::text::{and_more, maybe, plural_of, size};
+use crate::base::text::{and_more, few, maybe, plural_of, size};
 use crate::cli::blocks::{Block, NO_BREAK};
 use crate::gather::completion::explain::{
     ANYTHING, Finding, FindingState, Findings, Match, Nearest, Verdict,
 };
 use crate::model::state::{Reason, TaskStatus};
-use crate::show::explain::{Attempt, Explanation, Next};
+use crate::show::explain::{Attempt, Explanation, Needed};
 use crate::show::tables::TaskState;
 
 /// Ready dependencies named individually.
@@ -19,20 +22,24 @@ const READY_SHOWN: usize = 3;
 
 /// Adds every detail of a task.
 pub(super) fn detailed(block: &mut Block, task: &Explanation, is_queue_known: bool) {
-    block.title(&name(task), &task.headline);
+    block.title(&task.key.to_string(), &task.headline);
     if task.text != task.headline {
         block.entry("why", &task.text);
     }
-    for link in &task.because {
-        block.entry("", &format!("because {link}"));
-    }
+    block.entries(
+        "",
+        task.because.iter().map(|link| format!("because {link}")),
+    );
     block.entry("to do", &task.todo);
     block.entries("held by", &task.held_by);
     dependencies(block, task);
-    if let Some(dicom) = &task.dicom {
-        let missing = if dicom.exists { "" } else { " (missing)" };
-        block.entry("dicom", &format!("{}{missing}", dicom.path));
-    }
+    block.entries(
+        "dicom",
+        task.dicom.as_ref().map(|dicom| match dicom.exists {
+            true => dicom.path.clone(),
+            false => format!("{} (missing)", dicom.path),
+        }),
+    );
     outputs(
         block,
         &task.outputs,
@@ -44,86 +51,75 @@ pub(super) fn detailed(block: &mut Block, task: &Explanation, is_queue_known: bo
         block.entries("attempts", task.attempts.iter().map(attempt_text));
     }
     if let Some(retry) = &task.retry {
-        let newest = task.row.as_ref().map_or(0, |row| row.attempt);
-        let since = match i64::from(newest) > i64::from(retry.attempts_used) {
-            true => " since it was last cleared",
-            false => "",
-        };
-        let allowed = match (retry.attempts_allowed, retry.infrastructure_allowed) {
-            (Some(attempts), Some(infrastructure)) => format!(
-                " (attempt {} of {attempts}{since}; {} of {infrastructure} retries after infrastructure failures)",
+        let budget = retry.attempts_allowed.zip(retry.infrastructure_allowed);
+        let budget = budget.map(|(attempts, infrastructure)| {
+            format!(
+                "attempt {} of {attempts}; {} of {infrastructure} retries after infrastructure failures",
                 retry.attempts_used, retry.infrastructure_used
-            ),
-            _ => " (the procedure has no retry rules)".to_owned(),
-        };
-        block.entry("retry", &format!("{}{allowed}", retry.text));
+            )
+        });
+        let budget = budget.unwrap_or_else(|| "the procedure has no retry rules".to_owned());
+        block.entry("retry", &format!("{} ({budget})", retry.text));
     }
     if let Some(next) = &task.next {
-        upcoming(block, next);
+        let asks = Some(next.asks.join(" ")).filter(|asks| !asks.is_empty());
+        let asks = maybe(" with ", asks, "");
+        let array = maybe(", in one job array of ", next.array_tasks, "");
+        let text = format!(
+            "its next submission is attempt {}{asks}{array}",
+            next.attempt
+        );
+        block.entry("next", &text);
+        let problem = next.script_problem.as_ref();
+        let problem = problem.map(|problem| format!("cannot be submitted: {problem}"));
+        block.entries("", next.changes.iter().chain(&next.reduced).chain(&problem));
+        block.verbatim("command", &next.command);
     }
 }
 
 /// Adds the status of a task, its cause and its remedy.
 pub(super) fn brief(block: &mut Block, task: &Explanation) {
-    block.title(&name(task), &task.text);
-    if let Some(root) = task.because.last() {
-        block.entry("because", root);
-    }
-    let missing = task.outputs.required.iter().chain(&task.outputs.forbidden);
-    if matches!(
-        task.decision,
-        Some(TaskState::Due | TaskState::Failed | TaskState::Limit | TaskState::Paused)
-    ) && let Some(finding) = missing.clone().find(|finding| is_problem(finding))
-    {
-        let base = Path::new(&task.outputs.directory);
-        block.entry("outputs", &finding_text(finding, base));
+    block.title(&task.key.to_string(), &task.text);
+    block.entries("because", task.because.last());
+    use TaskState::{Complete, Due, Failed, Limit, NotApplicable, Paused, Running};
+    if matches!(task.decision, Some(Due | Failed | Limit | Paused)) {
+        let problems = output_problems(&task.outputs);
+        block.entries("outputs", problems.first());
     }
     // The remedy for a cause is shown with the task that it is in.
-    if task.because.is_empty()
-        && !matches!(
-            task.decision,
-            Some(
-                TaskState::Complete
-                    | TaskState::NotApplicable
-                    | TaskState::Due
-                    | TaskState::Running
-            )
-        )
-    {
+    let is_fine = matches!(
+        task.decision,
+        Some(Complete | NotApplicable | Due | Running)
+    );
+    if task.because.is_empty() && !is_fine {
         block.entry("to do", &task.todo);
     }
 }
 
-fn name(task: &Explanation) -> String {
-    let key = &task.key;
-    let words = [&*key.procedure, &*key.subject, &*key.session];
-    words.join(" ").trim_end().to_owned()
-}
-
 fn dependencies(block: &mut Block, task: &Explanation) {
-    let (ready, waiting): (Vec<_>, Vec<_>) = task.dependencies.iter().partition(|d| d.ready);
-    let mut label = "needs";
-    for needed in &waiting {
+    let name = |needed: &Needed| {
         let name = format!("{} {}", needed.procedure, needed.session);
+        name.trim_end().to_owned()
+    };
+    let (ready, waiting): (Vec<_>, Vec<_>) = task.dependencies.iter().partition(|d| d.ready);
+    let mut lines = Vec::new();
+    for needed in waiting {
         let any = match needed.any_session {
             true => " (one session is enough)",
             false => "",
         };
-        block.entry(label, &format!("{}: {}{any}", name.trim_end(), needed.text));
-        label = "";
-        if let Some(root) = needed.because.last() {
-            block.entry("", &format!("  because {root}"));
-        }
+        lines.push(format!("{}: {}{any}", name(needed), needed.text));
+        let root = needed.because.last();
+        lines.extend(root.map(|root| format!("  because {root}")));
     }
-    if ready.len() <= READY_SHOWN {
-        for needed in &ready {
-            let name = format!("{} {}", needed.procedure, needed.session);
-            block.entry(label, &format!("{}: {}", name.trim_end(), needed.decision));
-            label = "";
-        }
-    } else {
-        block.entry(label, &format!("{} tasks are complete", ready.len()));
+    let ready = ready
+        .iter()
+        .map(|needed| format!("{}: {}", name(needed), needed.decision));
+    let ready = ready.collect_vec();
+    if !ready.is_empty() {
+        lines.push(few(&ready, READY_SHOWN));
     }
+    block.entries("needs", lines);
 }
 
 fn outputs(block: &mut Block, outputs: &Findings, is_in_flight: bool) {
@@ -131,73 +127,52 @@ fn outputs(block: &mut Block, outputs: &Findings, is_in_flight: bool) {
     if outputs.directory.is_empty() {
         return;
     }
-    let verdict = match outputs.verdict {
-        Verdict::Complete => "complete",
-        Verdict::Incomplete => "incomplete",
-        Verdict::NotApplicable => "not needed",
-        Verdict::Unreadable => "unreadable",
-    };
-    let caveat = if is_in_flight && outputs.verdict == Verdict::Complete {
-        ", not trusted until the job finishes"
-    } else {
-        ""
-    };
-    block.entry(
-        "outputs",
-        &format!("{verdict}{caveat}; directory: {}", outputs.directory),
-    );
+    let mut verdict = word(outputs.verdict);
+    if is_in_flight && outputs.verdict == Verdict::Complete {
+        verdict.push_str(", not trusted until the job finishes");
+    }
+    let directory = &outputs.directory;
+    block.entry("outputs", &format!("{verdict}; directory: {directory}"));
     let base = Path::new(&outputs.directory);
     let findings = outputs.required.iter().chain(&outputs.forbidden);
     block.entries("", findings.map(|finding| finding_text(finding, base)));
 }
 
+/// A verdict as in JSON, with spaces.
+fn word(verdict: impl Serialize) -> String {
+    let word = serde_json::to_value(verdict).unwrap_or_default();
+    word.as_str().unwrap_or_default().replace('_', " ")
+}
+
 /// Reasons why a task's outputs are incomplete.
 pub(crate) fn output_problems(outputs: &Findings) -> Vec<String> {
+    use FindingState::{Forbidden, Missing, Unreadable};
     let base = Path::new(&outputs.directory);
     let all = outputs.required.iter().chain(&outputs.forbidden);
-    all.filter(|finding| is_problem(finding))
+    all.filter(|finding| matches!(finding.state, Missing | Forbidden | Unreadable))
         .map(|finding| finding_text(finding, base))
         .collect()
 }
 
-fn is_problem(finding: &Finding) -> bool {
-    matches!(
-        finding.state,
-        FindingState::Missing | FindingState::Forbidden | FindingState::Unreadable
-    )
-}
-
 /// For example `missing: dwi/*_dwi.bvec: dwi contains 3 entries (a, b, c), but none that matches *_dwi.bvec`.
 fn finding_text(finding: &Finding, base: &Path) -> String {
-    let word = match finding.state {
-        FindingState::Found => "found",
-        FindingState::Missing => "missing",
-        FindingState::NotNeeded => "not needed",
-        FindingState::Forbidden => "forbidden",
-        FindingState::Absent => "absent",
-        FindingState::Unreadable => "unreadable",
-    };
     let rule = match (finding.state, finding.rule.as_str()) {
         (_, ANYTHING) => "any file".to_owned(),
         (FindingState::Absent, rule) => format!("{rule} (must not exist)"),
         (_, rule) => rule.to_owned(),
     };
-    let mut facts: Vec<String> = Vec::new();
+    let mut facts = Vec::new();
     if let Some(first) = finding.matches.first() {
         let count = finding.count.max(finding.matches.len());
         facts.push(match_text(first, base) + &and_more(count, 1));
     }
-    facts.extend(finding.note.clone());
-    if finding.note.is_none()
-        && let Some(nearest) = &finding.nearest
-    {
-        facts.push(nearest_text(nearest, base));
+    match (&finding.note, &finding.nearest) {
+        (Some(note), _) => facts.push(note.clone()),
+        (None, Some(nearest)) => facts.push(nearest_text(nearest, base)),
+        _ => {}
     }
-    if facts.is_empty() {
-        format!("{word}: {rule}")
-    } else {
-        format!("{word}: {rule}: {}", facts.join("; "))
-    }
+    let facts = Some(facts.join("; ")).filter(|facts| !facts.is_empty());
+    format!("{}: {rule}{}", word(finding.state), maybe(": ", facts, ""))
 }
 
 fn match_text(found: &Match, base: &Path) -> String {
@@ -206,95 +181,82 @@ fn match_text(found: &Match, base: &Path) -> String {
         return format!("{path} {problem}");
     }
     let size = found.size.map_or_else(|| "directory".to_owned(), size);
-    match found.modified {
-        Some(at) => format!("{path} ({size}, {})", time(at)),
-        None => format!("{path} ({size})"),
-    }
+    let at = maybe(", ", found.modified.map(time), "");
+    format!("{path} ({size}{at})")
 }
 
 fn nearest_text(nearest: &Nearest, base: &Path) -> String {
-    let dir = match below(&nearest.directory, base) {
-        dir if dir.is_empty() => "the directory".to_owned(),
-        dir => dir,
-    };
-    if nearest.entries == 0 {
-        return format!("{dir} is empty");
-    }
+    let dir = below(&nearest.directory, base);
+    let dir = Some(&*dir).filter(|dir| !dir.is_empty());
+    let dir = dir.unwrap_or("the directory");
     let wanted = Some(&nearest.fails_at).filter(|wanted| !wanted.is_empty());
-    let is_pattern = nearest.fails_at.contains(['*', '?', '[']);
-    let none = if is_pattern {
-        ", but none that matches "
-    } else {
-        ", but no "
-    };
     let more = if nearest.entries > nearest.names.len() {
         ", ..."
     } else {
         ""
     };
-    let names = nearest.names.join(", ");
-    let holds = plural_of(nearest.entries, "entry", "entries");
-    format!(
-        "{dir} contains {holds} ({names}{more}){}",
-        maybe(none, wanted, "")
-    )
-}
-
-fn below(path: &str, base: &Path) -> String {
-    match Path::new(path).strip_prefix(base) {
-        Ok(rest) => rest.to_string_lossy().into_owned(),
-        Err(_) => path.to_owned(),
+    match nearest.entries {
+        0 => format!("{dir} is empty"),
+        entries => format!(
+            "{dir} contains {} ({}{more}){}",
+            plural_of(entries, "entry", "entries"),
+            nearest.names.join(", "),
+            maybe(", but nothing that matches ", wanted, "")
+        ),
     }
 }
 
+fn below<'a>(path: &'a str, base: &Path) -> Cow<'a, str> {
+    let path = Path::new(path);
+    path.strip_prefix(base).unwrap_or(path).to_string_lossy()
+}
+
 fn on_record(block: &mut Block, task: &Explanation, is_queue_known: bool) {
-    let Some(row) = &task.row else {
-        let text = if task.attempts.is_empty() {
-            "none: it was never submitted"
+    let Some(Attempt {
+        attempt,
+        used,
+        log_path,
+        row,
+        ..
+    }) = &task.row
+    else {
+        let never = task.attempts.is_empty();
+        let why = if never {
+            "it was never submitted"
         } else {
-            "none: the earlier one was cleared"
+            "the earlier one was cleared"
         };
-        block.entry("record", text);
+        block.entry("record", &format!("none: {why}"));
         return;
     };
-    let (attempt, log) = (row.attempt, row.log_path.as_deref());
-    let used = row.used.as_deref();
-    let row = &row.row;
-    let is_running = row.status == TaskStatus::Running;
-    let started = row.facts.started_at.filter(|_| is_running);
+    let started = (row.facts.started_at).filter(|_| row.status == TaskStatus::Running);
     let since = row.facts.ended_at.or(started);
     let since = since.or(row.submitted_at).or(row.updated_at);
     let since = maybe(", since ", since.map(time), "");
     let reason = row.reason.filter(|reason| *reason != Reason::Running);
     let reason = maybe(" (", reason, ")");
     let job = maybe(", job ", row.job_id.as_ref(), "");
+    let status = row.status;
     block.entry(
         "record",
-        &format!("{}{reason}, attempt {attempt}{job}{since}", row.status),
+        &format!("{status}{reason}, attempt {attempt}{job}{since}"),
     );
-    if let Some(used) = used {
-        block.entry("", used);
-    }
-    if let Some(log) = log {
+    block.entries("", used);
+    if let Some(log) = log_path {
         block.verbatim("log", log);
     }
-    if let Some(silence) = &task.silence {
-        block.entry("", silence);
-    }
-    if !row.is_in_flight() && task.job.is_none() {
-        return;
-    }
-    let text = match (&task.job, &row.job_id) {
-        (Some(job), _) => {
+    block.entries("", &task.silence);
+    let text = match &task.job {
+        Some(job) => {
             let reason = maybe(" (", job.pending_reason.as_deref(), ")");
             let node = job.node_list.as_deref().filter(|node| !node.is_empty());
             let node = maybe(" on ", node, "");
             let cluster = maybe(" of cluster ", job.cluster.as_deref(), "");
             format!("job {}{cluster} is {}{reason}{node}", job.job_id, job.state)
         }
-        (None, Some(id)) if is_queue_known => format!("job {id} is not in the queue"),
-        (None, None) if is_queue_known => "no job with its tag is in the queue".to_owned(),
-        (None, _) => "not responding".to_owned(),
+        None if !row.is_in_flight() => return,
+        None if is_queue_known => "its job is not in the queue".to_owned(),
+        None => "not responding".to_owned(),
     };
     block.entry("queue", &text);
 }
@@ -304,22 +266,6 @@ fn attempt_text(attempt: &Attempt) -> String {
     let at = maybe(" submitted ", attempt.row.submitted_at.map(time), ",");
     let used = maybe("; ", attempt.used.as_deref(), "");
     format!("#{}:{job}{at} {}{used}", attempt.attempt, attempt.text)
-}
-
-fn upcoming(block: &mut Block, next: &Next) {
-    let mut text = format!("its next submission is attempt {}", next.attempt);
-    if !next.asks.is_empty() {
-        text.push_str(&format!(" with {}", next.asks.join(" ")));
-    }
-    if let Some(count) = next.array_tasks {
-        text.push_str(&format!(", in one job array of {count}"));
-    }
-    block.entry("next", &text);
-    block.entries("", next.changes.iter().chain(&next.reduced));
-    if let Some(problem) = &next.script_problem {
-        block.entry("", &format!("cannot be submitted: {problem}"));
-    }
-    block.verbatim("command", &next.command);
 }
 
 /// A time without line breaks.

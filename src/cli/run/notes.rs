@@ -1,17 +1,24 @@
-//! Notes of a run before it submits: stray jobs, abandoned rows, reduced requests, missing scripts.
+//! What a run shows before it submits: stray jobs, abandoned rows, reduced requests, missing scripts, and the preview of
+//! a dry run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use polars::prelude::DataFrame;
+
+use super::report::RunSummary;
 use crate::act::pass::MissingScripts;
-use crate::base::text::{few, maybe, plural, plural_of};
-use crate::cli::views::RunSummary;
-use crate::cli::{Context, Printer};
+use crate::base::shell;
+use crate::base::text::{few, maybe, plural};
+use crate::cli::{Context, Format, Printer, Result, Verbosity};
 use crate::decide::reconcile::strays::Strays;
-use crate::decide::request::Prepared;
-use crate::executor::ExecutorError;
+use crate::decide::request::{Batch, Prepared};
+use crate::executor::{Executor, JobRequest};
 use crate::gather::sessions::discover::Discovery;
+use crate::model::job::ExecutorKind;
 use crate::model::state::State;
 use crate::setup::check::state::removed_procedures;
+use crate::show::explain::asks;
+use crate::show::tables::{TableError, frame, numbers, texts};
 
 pub(crate) fn report_strays(
     strays: &Strays,
@@ -33,21 +40,12 @@ pub(crate) fn report_strays(
     }
     let without_row: BTreeMap<_, _> = strays.without_row.iter().collect();
     for (key, id) in without_row {
-        let owner = state
-            .rows()
-            .iter()
-            .find(|row| row.job_id.as_ref() == Some(id));
-        printer.warning(&match owner {
-            Some(row) => format!(
-                "{key}: job {id} was submitted for this task but is recorded in the row of {} (was the state edited?); \
-                 the task waits until it ends",
-                row.key
-            ),
-            None => format!(
-                "{key}: job {id} has this task's name but was not submitted by this study; \
-                 the task waits until it ends"
-            ),
-        });
+        let mut rows = state.rows().iter();
+        let owner = rows.find(|row| row.job_id.as_ref() == Some(id));
+        let owner = maybe(", or is in the row of ", owner.map(|row| &row.key), "");
+        printer.warning(&format!(
+            "{key}: job {id} has this task's name but was not submitted by this study{owner}; the task waits until it ends"
+        ));
     }
     if let Some(project) = &strays.other_project {
         printer.hint(&format!(
@@ -75,14 +73,11 @@ pub(crate) fn report_strays(
         });
     }
     for (name, job) in &strays.orphans {
+        let file = context.config.file.as_deref().map(|file| file.display());
         printer.warning(&format!(
-            "job {} ({name}) was submitted for a task that no longer exists in {}; to cancel it: {}",
+            "job {} ({name}) was submitted for a task that no longer exists in the configuration{}; to cancel it: {}",
             job.id,
-            context
-                .config
-                .file
-                .as_deref()
-                .map_or_else(|| "the configuration".to_owned(), |file| file.display().to_string()),
+            maybe(" ", file, ""),
             job.scancel_line()
         ));
     }
@@ -103,10 +98,6 @@ pub(super) fn note_abandoned_rows(
             removed.join(", ")
         ));
     }
-    // They may be in what could not be read.
-    if !found.unreadable.is_empty() {
-        return;
-    }
     let keys = state.rows().iter().map(|row| &row.key);
     let mut sessions: BTreeSet<(&str, &str)> = keys
         .filter(|key| config.procedures.find(&key.procedure).is_some())
@@ -117,22 +108,18 @@ pub(super) fn note_abandoned_rows(
         // The row of a subject-scoped task.
         sessions.remove(&(session.subject.as_str(), ""));
     }
-    let names: Vec<String> = sessions
+    let names = sessions
         .iter()
-        .map(|(subject, session)| format!("{subject} {session}").trim_end().to_owned())
-        .collect();
-    if names.is_empty() {
-        return;
+        .map(|(subject, session)| format!("{subject} {session}"));
+    let names: Vec<String> = names.map(|name| name.trim_end().to_owned()).collect();
+    // They may be in what could not be read.
+    if !names.is_empty() && found.unreadable.is_empty() {
+        printer.note(&format!(
+            "{} on record missing from the data: {} (renamed?)",
+            plural(names.len(), "session"),
+            few(&names, 3)
+        ));
     }
-    let are = plural_of(
-        names.len(),
-        "session on record is missing",
-        "sessions on record are missing",
-    );
-    printer.note(&format!(
-        "{are} from the data: {} (renamed?)",
-        few(&names, 3)
-    ));
 }
 
 /// Notes requests above the site's limits, in one line per procedure and kind.
@@ -143,9 +130,8 @@ pub(super) fn note_reduced_requests<'a>(
     let mut groups: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for task in tasks {
         for reduced in &task.notes.reduced {
-            *groups
-                .entry((&task.intent.key.procedure, reduced))
-                .or_default() += 1;
+            let procedure = &*task.intent.key.procedure;
+            *groups.entry((procedure, reduced)).or_default() += 1;
         }
     }
     for ((procedure, reduced), count) in groups {
@@ -160,32 +146,123 @@ pub(super) fn warn_missing_scripts(
     summary: &mut RunSummary,
     printer: &mut Printer,
 ) -> bool {
-    let mut refused = false;
     let mut hints = BTreeSet::new();
     for (procedure, (error, count)) in missing {
-        let due = if *count == 0 {
-            "; this holds up nothing now, because none of its tasks is due"
-        } else {
-            ""
-        };
-        printer.warning(&format!("{procedure}: {error}{due}"));
-        if let Some(hint) = error.hint()
-            && hints.insert(hint.clone())
-        {
-            printer.hint(&hint);
-        }
+        printer.warning(&format!("{procedure}: {error}"));
+        printer.hints(error.hint().filter(|hint| hints.insert(hint.clone())));
         if *count > 0 {
-            refused = true;
-            let what = match error {
-                ExecutorError::ScriptUnfit { option, .. } => {
-                    format!("script with '#SBATCH {option}'")
-                }
-                _ => "script not found".to_owned(),
-            };
-            summary
-                .refused
-                .push((format!("{procedure}: {what}"), *count));
+            summary.refuse(format!("{procedure}: script missing or unsuitable"), *count);
         }
     }
-    refused
+    !summary.refused.is_empty()
+}
+
+/// The preview of a dry run: a table, with `-v` the exact commands, rows for scripts.
+pub(super) fn print_preview(
+    batches: &[Batch],
+    (executor, kind): (&dyn Executor, ExecutorKind),
+    format: Format,
+    printer: &mut Printer,
+) -> Result<()> {
+    let resources = |task: &Prepared| match kind.has_cluster() {
+        true => asks(&task.request.resources).join(" "),
+        false => String::new(),
+    };
+    match format {
+        Format::Table if batches.is_empty() => {}
+        Format::Table if printer.verbosity() >= Verbosity::Verbose => {
+            for batch in batches {
+                print_commands(batch, executor, printer);
+            }
+        }
+        Format::Table => printer.frame(&overview(batches, resources)?, format, &[], &["jobs"])?,
+        _ => printer.frame(&rows(batches, executor, resources)?, format, &[], &[])?,
+    }
+    Ok(())
+}
+
+/// One row per procedure and requested resources.
+fn overview(
+    batches: &[Batch],
+    resources: impl Fn(&Prepared) -> String,
+) -> Result<DataFrame, TableError> {
+    let mut groups: Vec<(&str, String, i64, Vec<String>)> = Vec::new();
+    for Batch { tasks, array } in batches {
+        for (at, task) in tasks.iter().enumerate() {
+            let (key, asked) = (&task.intent.key, resources(task));
+            let jobs = i64::from(array.is_none() || at == 0);
+            let mut known = groups.iter_mut();
+            match known.find(|group| group.0 == &*key.procedure && group.1 == asked) {
+                Some((_, _, all_jobs, labels)) => {
+                    *all_jobs += jobs;
+                    labels.push(key.labels_text());
+                }
+                None => groups.push((&key.procedure, asked, jobs, vec![key.labels_text()])),
+            }
+        }
+    }
+    let groups = || groups.iter();
+    frame(vec![
+        texts("procedure", groups().map(|group| Some(group.0))),
+        numbers("tasks", groups().map(|group| Some(group.3.len() as i64))),
+        numbers("jobs", groups().map(|group| Some(group.2))),
+        texts("resources", groups().map(|group| Some(&group.1))),
+        texts(
+            "sessions or subjects",
+            groups().map(|group| Some(few(&group.3, 3))),
+        ),
+    ])
+}
+
+/// One row per task, with the command of its job.
+fn rows(
+    batches: &[Batch],
+    executor: &dyn Executor,
+    resources: impl Fn(&Prepared) -> String,
+) -> Result<DataFrame, TableError> {
+    let mut tasks: Vec<(&Prepared, Option<i64>, String)> = Vec::new();
+    for batch in batches {
+        let command = command_of(batch, executor);
+        for (at, task) in batch.tasks.iter().enumerate() {
+            let index = batch.array.is_some().then_some(at as i64);
+            tasks.push((task, index, command.clone()));
+        }
+    }
+    let tasks = || tasks.iter();
+    let text = |name: &str, get: fn(&Prepared) -> &str| {
+        texts(name, tasks().map(|(task, ..)| Some(get(task))))
+    };
+    let attempts = tasks().map(|(task, ..)| Some(task.intent.attempt.into()));
+    let asked = tasks().map(|(task, ..)| Some(resources(task)));
+    frame(vec![
+        text("subject", |task| &task.intent.key.subject),
+        text("session", |task| &task.intent.key.session),
+        text("procedure", |task| &task.intent.key.procedure),
+        numbers("attempt", attempts),
+        text("job_name", |task| &task.request.job_name),
+        numbers("array_index", tasks().map(|(_, index, _)| *index)),
+        texts("resources", asked),
+        texts("command", tasks().map(|(.., command)| Some(command))),
+    ])
+}
+
+/// The command line of a job or of a job array.
+fn command_of(batch: &Batch, executor: &dyn Executor) -> String {
+    let requests: Vec<&JobRequest> = batch.tasks.iter().map(|task| &task.request).collect();
+    shell::join(&executor.command_line(&requests, batch.array.as_ref()))
+}
+
+/// The commands that would be run. An array's is followed by its tasks as comments.
+fn print_commands(batch: &Batch, executor: &dyn Executor, printer: &mut Printer) {
+    for task in &batch.tasks {
+        if let Some(text) = task.notes.retry_text(task.intent.attempt) {
+            printer.line(&format!("# {}: {text}", task.intent.key));
+        }
+    }
+    printer.line(&command_of(batch, executor));
+    let tasks = batch.tasks.iter().enumerate();
+    for (index, Prepared { request, .. }) in tasks.filter(|_| batch.array.is_some()) {
+        let arguments = shell::join(&request.arguments).replace('\n', "\\n");
+        printer.line(&format!("#   {index}: {} {arguments}", request.script));
+    }
 }

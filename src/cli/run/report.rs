@@ -2,46 +2,231 @@
 
 use std::collections::HashMap;
 
-use crate::act::submit::{Halt, HeldBack, HeldBy, Submitted};
-use crate::base::exit::Exit;
-use crate::base::text::{and_more, few, plural_of};
-use crate::cli::Printer;
-use crate::cli::views::RunSummary;
-use crate::decide::manifest::Due;
-use crate::decide::request::Prepared;
+use crate::act::pass::Decided;
+use crate::act::submit::{Halt, HeldBy, Submitted};
+use crate::base::text::{and_more, few, plural};
+use crate::cli::{Exit, Printer};
+use crate::decide::manifest::{Decision, Due, Manifest, Skip};
 use crate::model::state::TaskKey;
 use crate::setup::check::slurm::remedy;
+use crate::show::tables;
 use crate::store::state_file::StateError;
 
-pub(super) fn report<'a>(
+/// The numbers of a `run`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunSummary {
+    pub sessions: usize,
+    pub tasks: usize,
+    pub complete: usize,
+    /// Complete tasks with newer sessions or input files.
+    pub stale: usize,
+    /// Includes tasks held back by limits and pauses.
+    pub due: usize,
+    /// With `dry_run`, the number that would be.
+    pub submitted: usize,
+    /// Submissions that were certainly not accepted, by cause.
+    pub refused: Vec<(String, usize)>,
+    /// Submissions that may have been accepted; the next pass looks for them.
+    pub in_doubt: usize,
+    /// Tasks neither complete nor submitted, by reason.
+    pub held_back: Vec<(String, usize)>,
+    pub dry_run: bool,
+}
+
+impl RunSummary {
+    /// The numbers of a manifest; submissions are added later.
+    pub fn of(sessions: usize, manifest: &Manifest) -> Self {
+        let mut numbers = Self {
+            sessions,
+            held_back: tables::reason_summary(manifest),
+            ..Self::default()
+        };
+        for task in &manifest.tasks {
+            numbers.tasks += 1;
+            match &task.decision {
+                Decision::Skip(Skip::NotSelected) => numbers.tasks -= 1,
+                Decision::Skip(Skip::Complete) => numbers.complete += 1,
+                Decision::Skip(Skip::Stale(_) | Skip::LateInput) => {
+                    numbers.complete += 1;
+                    numbers.stale += 1;
+                }
+                Decision::Submit(_) | Decision::Skip(Skip::OverLimit(_) | Skip::Paused(_)) => {
+                    numbers.due += 1;
+                }
+                Decision::Skip(_) => {}
+            }
+        }
+        numbers
+    }
+
+    /// Adds tasks that Slurm refuses, or whose script is missing.
+    pub(super) fn refuse(&mut self, cause: String, count: usize) {
+        self.refused.push((cause, count));
+    }
+
+    /// Adds tasks held back for a reason.
+    fn hold_back(&mut self, why: &str, count: usize) {
+        match self.held_back.iter_mut().find(|(known, _)| known == why) {
+            Some((_, known)) => *known += count,
+            None if count > 0 => self.held_back.push((why.to_owned(), count)),
+            None => {}
+        }
+    }
+}
+
+/// Prints the numbers of a run. With `-q`, only if there were problems.
+pub fn print_run_summary(printer: &mut Printer, summary: &RunSummary) {
+    let total = |counts: &[(String, usize)]| counts.iter().map(|(_, count)| count).sum::<usize>();
+    let refused = total(&summary.refused);
+    let mut head = format!(
+        "{}, {}: {} complete, {} due, {} {}",
+        plural(summary.sessions, "session"),
+        plural(summary.tasks, "task"),
+        summary.complete,
+        summary.due,
+        summary.submitted,
+        match summary.dry_run {
+            true => "would be submitted",
+            false => "submitted",
+        },
+    );
+    for (count, what) in [(refused, "refused"), (summary.in_doubt, "in doubt")] {
+        if count > 0 {
+            head.push_str(&format!(", {count} {what}"));
+        }
+    }
+    if printer.is_quiet() && refused + summary.in_doubt > 0 {
+        printer.warning(&head);
+    }
+    printer.info(&head);
+    if summary.stale > 0 {
+        printer.note(&format!(
+            "{} complete but stale: new sessions or input files arrived after it ran (`session-status` shows where; \
+             `rerun_when_stale` runs such tasks again)",
+            plural(summary.stale, "task")
+        ));
+    }
+    for (name, counts) in [
+        ("refused", &summary.refused),
+        ("not submitted", &summary.held_back),
+    ] {
+        if !counts.is_empty() {
+            printer.info(&format!("{name}: {}", total(counts)));
+        }
+        for (reason, count) in counts {
+            printer.info(&format!("{count:>8}  {reason}"));
+        }
+    }
+}
+
+pub(super) fn report(
     submitted: &Submitted,
-    tasks: impl Iterator<Item = &'a Prepared>,
+    decided: &Decided,
     summary: &mut RunSummary,
     printer: &mut Printer,
     mut exit: Exit,
 ) -> Exit {
     summary.submitted = submitted.accepted.len();
     summary.in_doubt = submitted.in_doubt.len();
+    for task in decided.tasks() {
+        if let Some(text) = task.notes.retry_text(task.intent.attempt) {
+            printer.detail(&format!("{}: {text}", task.intent.key));
+        }
+    }
     for (key, job) in &submitted.accepted {
         printer.detail(&format!("{key}: submitted as job {job}"));
     }
-    note_resubmitted(submitted, tasks, printer);
-    let (refused, held): (Vec<&HeldBack>, Vec<&HeldBack>) =
-        (submitted.held_back.iter()).partition(|held| held.by.is_refusal());
-    for held in refused {
-        exit = report_held_back(held, summary, printer, exit);
+    note_resubmitted(submitted, decided, printer);
+    let alike = |(a, message): &(TaskKey, String), (b, other): &(TaskKey, String)| {
+        a.procedure == b.procedure && message == other
+    };
+    for in_doubt in submitted.in_doubt.chunk_by(alike) {
+        let keys: Vec<String> = in_doubt.iter().map(|(key, _)| key.to_string()).collect();
+        let message = in_doubt.first().map_or("", |(_, message)| message);
+        printer.warning(&format!(
+            "{}: it is not yet known whether Slurm accepted its job ({message}); the next runs will look for it",
+            few(&keys, 3)
+        ));
     }
-    for in_doubt in submitted
-        .in_doubt
-        .chunk_by(|(a, message), (b, other)| a.procedure == b.procedure && message == other)
-    {
-        warn_in_doubt(in_doubt, printer);
-    }
-    for held in held {
-        exit = report_held_back(held, summary, printer, exit);
+    for held in &submitted.held_back {
+        let (procedure, message, count) = (&held.key.procedure, &held.message, held.count);
+        match held.by {
+            HeldBy::Refusal => {
+                exit = Exit::Refused;
+                printer.warning(&format!("{procedure}: refused: {message}"));
+                if let Some(remedy) = remedy(message) {
+                    printer.hint(remedy);
+                }
+                summary.refuse(format!("{procedure}: {message}"), count);
+            }
+            HeldBy::RefusedRetry(_) => {
+                exit = Exit::Refused;
+                let more = and_more(count, 1);
+                printer.warning(&format!(
+                    "{}{more}: the next attempt was refused: {message}",
+                    held.key
+                ));
+                printer
+                    .hint("the retry rules set its resources; `retry` starts again without them");
+                summary.refuse(format!("{procedure}, next attempt: {message}"), count);
+            }
+            HeldBy::Limit => {
+                printer.note(&format!(
+                    "{procedure}: Slurm accepts no more of its jobs now: {message}; the remaining tasks wait for the next run"
+                ));
+                summary.hold_back("a limit in Slurm", count);
+            }
+            HeldBy::Doubts => {
+                exit = Exit::Unreachable;
+                printer.warning(&format!(
+                    "{procedure}: several consecutive submissions got no answer ({message}), so no more of its jobs were submitted; \
+                     the next runs look for these jobs first"
+                ));
+                summary.hold_back("submissions without an answer", count);
+            }
+        }
     }
     if let Some((stop, left)) = &submitted.stopped {
-        exit = report_stop(stop, *left, summary, printer, exit);
+        let (why, ends_with) = match stop {
+            Halt::Limit(message) => {
+                printer.note(&format!(
+                    "Slurm accepts no more jobs now: {message}; the rest waits"
+                ));
+                ("a limit in Slurm", exit)
+            }
+            Halt::Transient(message) => {
+                printer.warning(&format!(
+                    "Slurm cannot accept jobs now: {message}; the next run retries"
+                ));
+                ("Slurm could not be reached", Exit::Unreachable)
+            }
+            Halt::NoAnswers(message) => {
+                printer.warning(&format!(
+                "stopped submitting: several consecutive submissions got no answer ({message}), and the queue is not responding \
+                 either; the next runs look for these jobs first"
+            ));
+                ("Slurm did not answer", Exit::Unreachable)
+            }
+            Halt::Deadline => {
+                printer.note(
+                    "the run reached its deadline; the remaining tasks wait for the next run",
+                );
+                ("the deadline of a run", exit)
+            }
+            Halt::Journal(error) => {
+                printer.error(&error.to_string());
+                printer.hints(error.hint());
+                ("the journal could not be written", Exit::Error)
+            }
+            // The cause is reported with the rows that could not be saved.
+            Halt::Unsaved => ("the rows could not be saved", Exit::Error),
+            Halt::Lock(error) => {
+                printer.error(&format!("{error}; nothing more was submitted"));
+                ("the lock was lost", Exit::Locked)
+            }
+        };
+        summary.hold_back(why, *left);
+        exit = ends_with;
     }
     if let Some(error) = &submitted.audit_error {
         printer.warning(&format!("the audit log is incomplete: {error}"));
@@ -63,23 +248,15 @@ pub(super) fn report<'a>(
 
 /// Lists tasks that were submitted although they are recorded as complete, even with `-q`: this is the only sign of
 /// the second run.
-fn note_resubmitted<'a>(
-    submitted: &Submitted,
-    tasks: impl Iterator<Item = &'a Prepared>,
-    printer: &mut Printer,
-) {
-    let due: HashMap<&TaskKey, Option<Due>> = tasks
-        .map(|task| (&task.intent.key, task.notes.due))
-        .collect();
-    for (cause, one, several) in [
-        (
-            Due::OutputsGone,
-            "complete task has lost its outputs",
-            "complete tasks have lost their outputs",
-        ),
+fn note_resubmitted(submitted: &Submitted, decided: &Decided, printer: &mut Printer) {
+    let tasks = decided
+        .tasks()
+        .map(|task| (&task.intent.key, task.notes.due));
+    let due: HashMap<&TaskKey, Option<Due>> = tasks.collect();
+    for (cause, what) in [
+        (Due::OutputsGone, "complete tasks have lost their outputs"),
         (
             Due::NeverVerified,
-            "task was recorded as complete by another program but has no outputs",
             "tasks were recorded as complete by another program but have no outputs",
         ),
     ] {
@@ -89,123 +266,7 @@ fn note_resubmitted<'a>(
             .map(|(key, _)| key.to_string())
             .collect();
         if !again.is_empty() {
-            let tasks = plural_of(again.len(), one, several);
-            printer.new_warning(&format!("{tasks}: submitted again ({})", few(&again, 3)));
+            printer.new_warning(&format!("{what}: submitted again ({})", few(&again, 3)));
         }
     }
-}
-
-/// Warns of submissions in doubt that ended the same way, of an array's in one line.
-fn warn_in_doubt(in_doubt: &[(TaskKey, String)], printer: &mut Printer) {
-    match in_doubt {
-        [(key, message), _, _, _, ..] => printer.warning(&format!(
-            "{} tasks of {}: it is not yet known whether Slurm accepted their jobs ({message}); the next runs will look for them",
-            in_doubt.len(),
-            key.procedure
-        )),
-        few => {
-            for (key, message) in few {
-                printer.warning(&format!(
-                    "{key}: it is not yet known whether Slurm accepted its job ({message}); the next runs will look for it"
-                ));
-            }
-        }
-    }
-}
-
-fn report_held_back(
-    held: &HeldBack,
-    summary: &mut RunSummary,
-    printer: &mut Printer,
-    exit: Exit,
-) -> Exit {
-    let (procedure, message, count) = (&held.key.procedure, &held.message, held.count);
-    match held.by {
-        HeldBy::Refusal => {
-            printer.warning(&format!("{procedure}: refused: {message}"));
-            if let Some(remedy) = remedy(message) {
-                printer.hint(remedy);
-            }
-            let cause = format!("{procedure}: {message}");
-            summary.refused.push((cause, count));
-            Exit::Refused
-        }
-        HeldBy::RefusedRetry(_) => {
-            let more = and_more(count, 1);
-            printer.warning(&format!(
-                "{}{more}: the next attempt was refused: {message}",
-                held.key
-            ));
-            printer.hint(
-                "the retry rules set its resources (`run --dry-run` shows them); `retry` starts again without those rules",
-            );
-            let cause = format!("{procedure}, next attempt: {message}");
-            summary.refused.push((cause, count));
-            Exit::Refused
-        }
-        HeldBy::Limit => {
-            printer.note(&format!(
-                "{procedure}: Slurm accepts no more of its jobs now: {message}; the remaining tasks wait for the next run"
-            ));
-            summary.hold_back("a limit in Slurm", count);
-            exit
-        }
-        HeldBy::Doubts => {
-            printer.warning(&format!(
-                "{procedure}: several consecutive submissions got no answer ({message}), so no more of its jobs were submitted; \
-                 the next runs look for these jobs first"
-            ));
-            if count > 0 {
-                summary.hold_back("submissions without an answer", count);
-            }
-            Exit::Unreachable
-        }
-    }
-}
-
-fn report_stop(
-    stop: &Halt,
-    left: usize,
-    summary: &mut RunSummary,
-    printer: &mut Printer,
-    exit: Exit,
-) -> Exit {
-    let (why, exit) = match stop {
-        Halt::Limit(message) => {
-            printer.note(&format!(
-                "Slurm accepts no more jobs now: {message}; the remaining tasks wait for the next run"
-            ));
-            ("a limit in Slurm", exit)
-        }
-        Halt::Transient(message) => {
-            printer.warning(&format!(
-                "Slurm cannot accept jobs now: {message}; the next run tries again"
-            ));
-            ("Slurm could not be reached", Exit::Unreachable)
-        }
-        Halt::NoAnswers(message) => {
-            printer.warning(&format!(
-                "stopped submitting: several consecutive submissions got no answer ({message}), and the queue is not responding \
-                 either; the next runs look for these jobs first"
-            ));
-            ("Slurm did not answer", Exit::Unreachable)
-        }
-        Halt::Deadline => {
-            printer.note("the run reached its deadline; the remaining tasks wait for the next run");
-            ("the deadline of a run", exit)
-        }
-        Halt::Journal(error) => {
-            printer.error(&error.to_string());
-            printer.hints(error.hint());
-            ("the journal could not be written", Exit::Error)
-        }
-        // The cause is reported with the rows that could not be saved.
-        Halt::Unsaved => ("the rows could not be saved", Exit::Error),
-        Halt::Lock(error) => {
-            printer.error(&format!("{error}; nothing more was submitted"));
-            ("the lock was lost", Exit::Locked)
-        }
-    };
-    summary.hold_back(why, left);
-    exit
 }

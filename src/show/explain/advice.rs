@@ -5,16 +5,18 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::{Explanation, View, remedy};
+use super::{Explanation, View};
 use crate::base::sys::local_time;
 use crate::base::text::maybe;
 use crate::config::duration;
+use crate::decide::manifest::retry::{asked_mem, asked_time};
 use crate::decide::manifest::{Blocked, Decision, Limit, Outlook, Planned, Skip};
 use crate::decide::safety::hints;
 use crate::executor::OtherExecutor;
 use crate::gather::completion::explain::Verdict;
 use crate::model::config::Config;
-use crate::model::state::{Reason, TaskKey, TaskRow};
+use crate::model::procedure::{MemSize, TimeLimit, options as requests};
+use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
 use crate::show::tables::words::outlook_text;
 
 const UNKNOWN: &str = "Slurm is not responding, so the job's state is unknown; \
@@ -32,25 +34,18 @@ pub(super) fn todo(
     about: &Explanation,
 ) -> String {
     let Some(root) = chain.last() else {
-        let is_complete = about.outputs.verdict == Verdict::Complete;
-        return of_task(view, planned, is_complete, Some(about));
+        return of_task(view, planned, Some(about));
     };
-    let key = &root.key;
-    let outputs = view.outputs.findings(root.procedure, &root.session);
-    let is_complete = outputs.verdict == Verdict::Complete;
-    let advice = of_task(view, root, is_complete, None);
+    let (key, advice) = (&root.key, of_task(view, root, None));
     match advice.strip_prefix("nothing; ") {
         Some(why) => format!("nothing; {key} must be complete first: {why}"),
         None => format!("{key} must be complete first: {advice}"),
     }
 }
 
-fn of_task(
-    view: &View<'_>,
-    planned: &Planned,
-    is_complete: bool,
-    about: Option<&Explanation>,
-) -> String {
+fn of_task(view: &View<'_>, planned: &Planned, about: Option<&Explanation>) -> String {
+    let outputs = view.outputs.findings(planned.procedure, &planned.session);
+    let is_complete = outputs.verdict == Verdict::Complete;
     let script_problem = about.and_then(|about| about.next.as_ref()?.script_problem.as_deref());
     let pending_reason = about.and_then(|about| about.job.as_ref()?.pending_reason.as_deref());
     let key = &planned.key;
@@ -79,9 +74,6 @@ fn of_task(
              `rerun_when_stale` for the procedure",
             options(key)
         ),
-        Skip::TooFewSessions { needed, .. } => {
-            format!("at least {needed} sessions must be ready (min_sessions)")
-        }
         Skip::Excluded => {
             "nothing; to include it, change `include` or `exclude` in the configuration".to_owned()
         }
@@ -97,16 +89,10 @@ fn of_task(
         Skip::Renamed(removed) if removed.job_id.is_none() => IN_DOUBT.to_owned(),
         Skip::Renamed(removed) => {
             let old = TaskKey::new(&key.subject, &removed.session, &removed.procedure);
-            let (new, options) = (&key.procedure, options(&old));
-            let text = "that job must end first, even with --force.";
-            match removed.is_old_scope {
-                true => format!("nothing; {text} To cancel it: snbb-scheduler cancel{options}"),
-                false => format!(
-                    "nothing if {new} is the new name of {}: {text} \
-                     Otherwise wait for the job, or cancel it: snbb-scheduler cancel{options}",
-                    removed.procedure
-                ),
-            }
+            format!(
+                "nothing; that job must end first, even with --force. To cancel it: snbb-scheduler cancel{}",
+                options(&old)
+            )
         }
         Skip::NoDicom => match (view.dicom(planned), view.sessions_file()) {
             (Some(place), _) => format!("copy its DICOM files to {}", place.path),
@@ -115,10 +101,6 @@ fn of_task(
             }
             (None, None) => "the subject needs a session with DICOM files".to_owned(),
         },
-        Skip::Settling { until } => format!(
-            "nothing; if no more files arrive, the first `run` after {} will submit it",
-            local_time(*until)
-        ),
         Skip::TooFewFiles { .. } => format!(
             "copy the missing DICOM files{}, or lower dicom_min_files (audit)",
             maybe(" to ", view.dicom(planned).map(|place| place.path), "")
@@ -133,7 +115,13 @@ fn of_task(
             "make {} readable for the user who runs this; nothing is submitted until then",
             what.path.display()
         ),
-        Skip::OverLimit(limit) => over_limit(limit, key),
+        Skip::OverLimit(Limit::Warmup { .. }) => format!(
+            "the first jobs of {0} must succeed; those that failed: snbb-scheduler status --failed --procedure {0}",
+            key.procedure
+        ),
+        Skip::OverLimit(_) | Skip::Settling { .. } | Skip::TooFewSessions { .. } => {
+            "nothing; a later `run` will submit it, when this has changed".to_owned()
+        }
         Skip::Paused(_) => {
             let own = Some(&key.procedure).filter(|_| view.control.study.paused.is_none());
             let own = maybe(" --procedure ", own, "");
@@ -149,12 +137,12 @@ pub(super) fn of_removed_task(view: &View<'_>, row: &TaskRow) -> String {
         return format!("{other}; {}", other.remedy());
     }
     let text = in_flight(view, Some(row), None);
-    match text.starts_with("nothing; its job") {
-        true => format!(
-            "nothing; `run` will track its job until it ends. To cancel it: snbb-scheduler cancel{}",
+    match row.job_id {
+        Some(_) => format!(
+            "{text}; to cancel it: snbb-scheduler cancel{}",
             options(&row.key)
         ),
-        false => text,
+        None => text,
     }
 }
 
@@ -171,45 +159,17 @@ fn in_flight(view: &View<'_>, row: Option<&TaskRow>, pending_reason: Option<&str
     match row.and_then(|row| row.reason) {
         Some(Reason::Submitting) => IN_DOUBT.to_owned(),
         _ if view.queue.is_none() => UNKNOWN.to_owned(),
-        Some(Reason::Held) => match pending_reason {
-            Some("JobHeldAdmin") => format!(
-                "an administrator must release the job: scontrol release {job}"
-            ),
-            Some("DependencyNeverSatisfied" | "BadConstraints" | "PartitionTimeLimit") => format!(
-                "the job can never start: cancel it with `scancel {job}`, and correct its resource request"
-            ),
-            _ => format!("release the job: scontrol release {job}"),
-        },
+        Some(Reason::Held) => format!(
+            "the job does not start by itself{}: release it (scontrol release {job}; an administrator, if one holds it), or \
+             cancel it (scancel {job}) and correct its resource request",
+            maybe(" (", pending_reason, ")")
+        ),
         Some(Reason::Suspended) => "nothing; Slurm has suspended its job".to_owned(),
         Some(Reason::Unaccounted) => {
             "nothing yet; Slurm has not reported how its job ended. After lost_grace, its outputs decide".to_owned()
         }
         Some(Reason::Running) => "nothing; its job is running".to_owned(),
-        _ => match pending_reason {
-            Some(reason) => format!("nothing; its job is waiting{} ({reason})", pending(reason)),
-            None => "nothing; its job is in the queue".to_owned(),
-        },
-    }
-}
-
-/// Slurm's reason for a pending job in words. Source: squeue(1), "Job reason codes".
-fn pending(reason: &str) -> &'static str {
-    match reason {
-        "Resources" => " until resources are free",
-        "Priority" => " behind jobs with higher priority",
-        "Dependency" => " for another job to end",
-        "BeginTime" => " for its begin time",
-        "Licenses" => " for a license",
-        "NodeDown" => " because its nodes are down or reserved",
-        "Reservation" => " for its reservation",
-        _ if reason.starts_with("ReqNodeNotAvail") => " because its nodes are down or reserved",
-        _ if reason.starts_with("QOS") || reason.starts_with("Assoc") => {
-            " because of a limit of the account or QOS"
-        }
-        _ if reason.starts_with("Partition") => {
-            " because its partition does not accept its request"
-        }
-        _ => " in the queue",
+        _ => format!("nothing; its job is in the queue{}", maybe(" (", pending_reason, ")")),
     }
 }
 
@@ -241,24 +201,6 @@ fn failed(
         text.push_str("; because of resubmit_failed, the next `run` will retry it automatically");
     }
     text
-}
-
-fn over_limit(limit: &Limit, key: &TaskKey) -> String {
-    match limit {
-        Limit::Warmup { failed: 1.., .. } => format!(
-            "the first jobs of {0} must succeed; see its failures: snbb-scheduler status --failed --procedure {0}",
-            key.procedure
-        ),
-        Limit::Warmup { .. } => {
-            format!("the first jobs of {} must succeed", key.procedure)
-        }
-        Limit::MaxJobs(_) | Limit::MaxSubmitPerRun(_) => {
-            "nothing; a later `run` will submit it, in the order of the configuration".to_owned()
-        }
-        Limit::MaxInFlight(_) | Limit::ProcedureMaxInFlight(_) | Limit::QueuedUserJobs(_) => {
-            "nothing; a later `run` will submit it, when jobs in flight have ended".to_owned()
-        }
-    }
 }
 
 /// A sentence about the wait for the outputs of these rows. `None` if none is waiting.
@@ -298,14 +240,115 @@ fn until(config: &Config, row: &TaskRow) -> Option<(DateTime<Utc>, Duration)> {
 }
 
 /// The options that select a task, each after a space.
-pub(super) fn options(key: &TaskKey) -> String {
+pub fn options(key: &TaskKey) -> String {
     let options = [
         (" --subject ", &key.subject),
         (" --session ", &key.session),
         (" --procedure ", &key.procedure),
     ];
-    let given = options.map(|(option, value)| (option, Some(value).filter(|v| !v.is_empty())));
+    let given = options.into_iter().filter(|(_, value)| !value.is_empty());
     given
-        .map(|(option, value)| maybe(option, value, ""))
-        .concat()
+        .map(|(option, value)| format!("{option}{value}"))
+        .collect()
+}
+
+/// The remedy for a failed row with too little memory or time. `None` if it failed for another reason, its
+/// procedure was removed, or the configuration already requests more.
+pub fn remedy(config: &Config, row: &TaskRow) -> Option<String> {
+    if row.status != TaskStatus::Failed {
+        return None;
+    }
+    let procedure = config
+        .procedures
+        .get(config.procedures.find(&row.key.procedure)?);
+    let resources = &procedure.resources;
+    let (key, factor, asked, configured, text): (_, _, _, _, fn(u64) -> String) = match row.reason?
+    {
+        Reason::OutOfMemory => (
+            "mem",
+            "mem_factor",
+            asked_mem(row, resources),
+            requests::mem(resources).and_then(|mem| mem.bound()),
+            |mb| MemSize::of_megabytes(mb).to_string(),
+        ),
+        Reason::Timeout => (
+            "time",
+            "time_factor",
+            asked_time(row, resources),
+            requests::time(resources).and_then(|time| time.bound()),
+            |seconds| TimeLimit::of_seconds(seconds).to_string(),
+        ),
+        _ => return None,
+    };
+    // The configuration already requests more.
+    if asked.is_some() && configured > asked {
+        return None;
+    }
+    let now = maybe(" (was ", asked.map(text), ")");
+    let place = config.file.as_deref().and_then(|file| file.file_name());
+    let place = place.map_or("the configuration".into(), |name| name.to_string_lossy());
+    let has_rule = (procedure.rules.retry.as_ref())
+        .and_then(|retry| retry.on.get(&row.reason?))
+        .is_some_and(|rule| match key {
+            "mem" => rule.mem_factor.is_some(),
+            _ => rule.time_factor.is_some(),
+        });
+    let factor = Some(factor).filter(|_| !has_rule);
+    let rule = maybe(", or add a `retry` rule with `", factor, "`");
+    Some(format!(
+        "increase `{key}` of {} in {place}{now}{rule}: an unchanged retry would fail again",
+        row.key.procedure
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::Overrides;
+    use crate::config::load::interpret;
+    use crate::model::state::testing::row;
+
+    fn config(rest: &str) -> Config {
+        let text = format!(
+            "procedures:\n  - {{name: p, output_dir: p, script: p.sh, completion_marker: x, {rest}}}\n"
+        );
+        let file = Some(Path::new("/study/c.yaml"));
+        let none = |_: &str| None;
+        let set = Overrides::default();
+        interpret(text.as_bytes(), file, false, &none, &set, Path::new("/")).unwrap()
+    }
+
+    fn killed(reason: Reason) -> TaskRow {
+        let mut row = row("p", TaskStatus::Failed, reason);
+        row.facts.req_mem_mb = Some(100);
+        row.facts.time_limit_s = Some(120);
+        row
+    }
+
+    #[test]
+    fn the_remedy_names_the_key_and_its_last_value() {
+        let config = config("mem: 100M, time: '00:02:00'");
+        assert_eq!(
+            remedy(&config, &killed(Reason::OutOfMemory)).unwrap(),
+            "increase `mem` of p in c.yaml (was 100M), or add a `retry` rule with `mem_factor`: an \
+             unchanged retry would fail again"
+        );
+        let time = remedy(&config, &killed(Reason::Timeout)).unwrap();
+        assert!(
+            time.contains("`time`") && time.contains("`time_factor`"),
+            "{time}"
+        );
+        assert_eq!(remedy(&config, &killed(Reason::ExitCode)), None);
+    }
+
+    #[test]
+    fn an_existing_rule_is_not_proposed_and_an_increased_value_needs_no_remedy() {
+        let ruled = config("mem: 100M, retry: {on: {out_of_memory: {mem_factor: 1.5}}}");
+        let text = remedy(&ruled, &killed(Reason::OutOfMemory)).unwrap();
+        assert!(!text.contains("mem_factor"), "{text}");
+        let increased = config("mem: 200M");
+        assert_eq!(remedy(&increased, &killed(Reason::OutOfMemory)), None);
+    }
 }

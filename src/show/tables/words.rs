@@ -1,18 +1,20 @@
 //! Decisions in words: stable words for scripts, sentences for people. All matches are exhaustive.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+
+use itertools::Itertools as _;
 
 use super::TaskState;
 use crate::base::sys::local_time;
 use crate::base::text::{few, maybe, plural};
 use crate::decide::manifest::{
-    Blocked, Decision, Due, Limit, Manifest, Outlook, RemovedProcedure, Skip, Waiting,
+    Blocked, Decision, Due, Limit, Manifest, Outlook, Planned, RemovedProcedure, Skip, Waiting,
 };
 use crate::model::bids::SessionLabel;
 use crate::model::job::JobId;
 use crate::model::state::{Reason, TaskStatus};
 use crate::store::control::{Pause, PauseCause};
+
 impl TaskState {
     pub fn of(decision: &Decision) -> Self {
         match decision {
@@ -69,7 +71,11 @@ pub fn decision_text(decision: &Decision) -> String {
 fn skip_text(skip: &Skip) -> String {
     match skip {
         Skip::Complete => "complete".to_owned(),
-        Skip::Stale(sessions) => stale_text(sessions),
+        Skip::Stale(sessions) => {
+            let names: Vec<&str> = sessions.iter().map(SessionLabel::as_str).collect();
+            let new = few(&names, 3);
+            format!("complete, but stale: {new} arrived after it ran")
+        }
         Skip::LateInput => "complete, but stale: input files changed after it ran".to_owned(),
         Skip::NotApplicable => "not applicable: the session lacks the input".to_owned(),
         Skip::InFlight {
@@ -77,11 +83,13 @@ fn skip_text(skip: &Skip) -> String {
             status,
             reason,
         } => {
-            let progress = progress(*status, *reason);
-            format!(
-                "in flight ({}{progress})",
-                maybe("job ", job_id.as_ref(), ", ")
-            )
+            let progress: Cow<'_, str> = match reason {
+                None | Some(Reason::Running) => status.as_str().into(),
+                Some(Reason::Submitting) => "submission in doubt".into(),
+                Some(reason) => format!("{status}: {reason}").into(),
+            };
+            let job = maybe("job ", job_id.as_ref(), ", ");
+            format!("in flight ({job}{progress})")
         }
         Skip::Failed {
             reason,
@@ -89,7 +97,8 @@ fn skip_text(skip: &Skip) -> String {
             outlook,
         } => format!(
             "failed ({}, attempt {attempt}); {}",
-            reason_word(*reason),
+            // Rows of the Python program have no reason.
+            reason.map_or("reason unknown", Reason::as_str),
             outlook_text(*outlook)
         ),
         Skip::JobWithoutRow(id) => {
@@ -141,75 +150,43 @@ pub fn job_of(decision: &Decision) -> Option<&JobId> {
 /// Counts of skipped tasks by reason, in the order of [`TaskState`]. Complete, due and unselected tasks are
 /// not included.
 pub fn reason_summary(manifest: &Manifest) -> Vec<(String, usize)> {
-    let mut groups: BTreeMap<(TaskState, String), usize> = BTreeMap::new();
-    for task in &manifest.tasks {
-        let state = TaskState::of(&task.decision);
-        let is_shown = !matches!(state, TaskState::Complete | TaskState::NotSelected);
-        if let Decision::Skip(skip) = &task.decision
-            && is_shown
-        {
-            *groups.entry((state, group(skip))).or_default() += 1;
-        }
-    }
-    let groups = groups.into_iter();
+    let skipped = manifest.tasks.iter().filter(|task| match &task.decision {
+        Decision::Submit(_) => false,
+        skip => !matches!(
+            TaskState::of(skip),
+            TaskState::Complete | TaskState::NotSelected
+        ),
+    });
+    let group = |task: &Planned| (TaskState::of(&task.decision), group(&task.decision));
+    let groups = skipped.counts_by(group).into_iter().sorted();
     groups.map(|((_, text), count)| (text, count)).collect()
 }
 
-/// The part of a sentence that several tasks share, without job ids, sessions and paths.
-fn group(skip: &Skip) -> String {
-    match skip {
-        Skip::InFlight { status, reason, .. } => {
-            format!("in flight ({})", progress(*status, *reason))
-        }
-        Skip::Failed {
-            reason, outlook, ..
-        } => {
-            let reason = reason_word(*reason);
-            match outlook {
-                Outlook::None => format!("failed ({reason})"),
-                Outlook::Now | Outlook::At(_) => format!("failed ({reason}), will be retried"),
-                Outlook::Spent(_) => format!("failed ({reason}), no attempts left"),
-            }
-        }
-        Skip::JobWithoutRow(_) => "a job without a row may belong to this task".to_owned(),
-        Skip::Renamed(removed) => {
-            let why = match removed.is_old_scope {
-                true => "submitted before its scope was changed",
-                false => "which is no longer in the configuration",
-            };
-            format!("waiting for jobs of {}, {why}", removed.procedure)
-        }
-        Skip::Settling { .. } => "files are still arriving".to_owned(),
-        Skip::TooFewFiles { .. } => "too few DICOM files".to_owned(),
-        Skip::WaitingFor(waiting) => {
-            let procedure = &waiting.procedure;
-            match &waiting.blocked {
-                None => format!("waiting for {procedure}"),
-                Some(Blocked::Failed(_)) => format!("blocked: {procedure} failed"),
-                Some(Blocked::Unreadable(_)) => format!("blocked: {procedure} cannot be read"),
-                Some(Blocked::NotApplicable) => {
-                    format!("blocked: {procedure} applies to no session")
-                }
-            }
-        }
-        Skip::TooFewSessions { needed, .. } => format!("waiting for {needed} sessions"),
-        Skip::Unreadable(_) => "unreadable".to_owned(),
-        Skip::Paused(_) => "paused".to_owned(),
-        other => skip_text(other),
+/// What several tasks share: the cell of the session table, or the procedure or limit that they wait for.
+fn group(decision: &Decision) -> String {
+    match decision {
+        Decision::Skip(Skip::WaitingFor(waiting)) => match waiting.blocked {
+            None => format!("waiting for {}", waiting.procedure),
+            Some(_) => format!("blocked by {}", waiting.procedure),
+        },
+        Decision::Skip(Skip::Renamed(removed)) => format!("waiting for {}", removed.procedure),
+        Decision::Skip(Skip::OverLimit(limit)) => limit_text(limit),
+        _ => decision_cell(decision).into_owned(),
     }
 }
 
 fn due_text(due: Due) -> String {
-    let replaced = |complete| match complete {
-        true => "; its outputs will be replaced",
-        false => "",
+    let replaced = |complete| {
+        if complete {
+            "; its outputs will be replaced"
+        } else {
+            ""
+        }
     };
     match due {
         Due::New => "due".to_owned(),
-        Due::OutputsGone => "due: was complete, but its outputs are missing".to_owned(),
-        Due::NeverVerified => {
-            "due: an earlier program recorded it as complete, but its outputs are missing"
-                .to_owned()
+        Due::OutputsGone | Due::NeverVerified => {
+            "due: recorded as complete, but its outputs are missing".to_owned()
         }
         Due::FailedBefore { complete } => format!("due: failed before{}", replaced(complete)),
         Due::Retry { reason, complete } => {
@@ -219,20 +196,6 @@ fn due_text(due: Due) -> String {
         Due::LateInput => "due: complete, but input files changed after it ran".to_owned(),
         Due::Forced { complete } => format!("due: forced{}", replaced(complete)),
     }
-}
-
-/// The state of a job: `running`, `pending: held`.
-fn progress(status: TaskStatus, reason: Option<Reason>) -> Cow<'static, str> {
-    match reason {
-        None | Some(Reason::Running) => status.as_str().into(),
-        Some(Reason::Submitting) => "submission in doubt".into(),
-        Some(reason) => format!("{status}: {reason}").into(),
-    }
-}
-
-fn reason_word(reason: Option<Reason>) -> &'static str {
-    // Rows of the Python program have no reason.
-    reason.map_or("reason unknown", Reason::as_str)
 }
 
 fn waiting_text(waiting: &Waiting) -> String {
@@ -245,15 +208,13 @@ fn waiting_text(waiting: &Waiting) -> String {
             " (not applicable to any session, so it will never be complete)".to_owned()
         }
     };
-    let more = match waiting.sessions_missing.saturating_sub(1) {
-        0 => String::new(),
-        more => format!(" and {}", plural(more, "more session")),
-    };
+    let more = waiting.sessions_missing.saturating_sub(1);
+    let more = (more > 0).then(|| plural(more, "more session"));
+    let more = maybe(" and ", more, "");
     let session = maybe(" ", session, "");
-    let verb = if waiting.blocked.is_some() {
-        "blocked by"
-    } else {
-        "waiting for"
+    let verb = match waiting.blocked {
+        Some(_) => "blocked by",
+        None => "waiting for",
     };
     format!("{verb} {}{session}{why}{more}", waiting.procedure)
 }
@@ -286,36 +247,23 @@ fn limit_text(limit: &Limit) -> String {
             succeeded,
             failed,
         } => {
-            let text = match needed {
-                1 => "warm-up: waiting for the first job to succeed".to_owned(),
-                _ => format!(
-                    "warm-up: waiting for the first {needed} jobs to succeed, {succeeded} so far"
-                ),
-            };
             let failed = Some(failed).filter(|failed| **failed > 0);
-            return text + &maybe("; ", failed, " failed (use `retry` or --force)");
+            return format!(
+                "warm-up: waiting for the first {} to succeed, {succeeded} so far{}",
+                plural(*needed, "job"),
+                maybe("; ", failed, " failed (use `retry` or --force)")
+            );
         }
     };
     format!("limit reached ({option} {n})")
-}
-
-/// Lists the sessions that arrived after a subject's task was complete.
-fn stale_text(sessions: &[SessionLabel]) -> String {
-    let names: Vec<&str> = sessions.iter().map(SessionLabel::as_str).collect();
-    format!(
-        "complete, but stale: {} arrived after it ran",
-        few(&names, 3)
-    )
 }
 
 pub fn pause_text(pause: &Pause) -> String {
     let since = local_time(pause.since);
     match &pause.cause {
         PauseCause::Person { by, note } => {
-            format!(
-                "paused by {by} since {since}{}",
-                maybe(": ", note.as_ref(), "")
-            )
+            let note = maybe(": ", note.as_ref(), "");
+            format!("paused by {by} since {since}{note}")
         }
         PauseCause::Failures { count } => {
             format!(

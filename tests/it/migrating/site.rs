@@ -136,7 +136,7 @@ fn c5_a_task_that_is_complete_by_slurms_word_alone_is_due_with_a_note() {
     let (study, _) = site("pandas-2.2.parquet");
     fs::remove_dir_all(study.at("bids/sub-0001/ses-01/func")).unwrap();
     let said = study.ok(&["run"]);
-    let note = "1 task was recorded as complete by another program but has no outputs: submitted again \
+    let note = "tasks were recorded as complete by another program but have no outputs: submitted again \
                 (bids sub-0001 ses-01)";
     assert!(said.err.contains(note), "{}", said.err);
 }

@@ -313,7 +313,7 @@ fn results_that_have_gone_are_named_before_they_are_made_again() {
         study
             .ok(&["history", "02", "01", "prep"])
             .out
-            .contains("--force")
+            .contains("forced")
     );
 }
 
