@@ -74,7 +74,8 @@ impl Holder {
             && self.boot_id == me.boot_id
             && self.namespaces.is_some()
             && self.namespaces == me.namespaces;
-        let pid = Pid::from_raw(self.pid).filter(|_| comparable && self.pid > 0);
+        // A damaged file may hold a negative number, which `from_raw` does not accept.
+        let pid = Pid::from_raw(self.pid.max(0)).filter(|_| comparable);
         let Some(pid) = pid else {
             return Life::Unknown;
         };
