@@ -234,7 +234,7 @@ pub(super) fn wait(context: &Context, args: &WaitArgs, printer: &mut Printer) ->
                 printer.warning(&format!(
                     "{} still in flight after {} s",
                     plural_of(counts.in_flight, "task is", "tasks are"),
-                    waited.as_secs()
+                    timeout.as_secs()
                 ));
                 return Ok(ControlFlow::Break(Exit::TimeOut));
             }

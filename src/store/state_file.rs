@@ -328,8 +328,12 @@ pub fn check_original(store: &Store, meta: &Metadata) -> Result<(), StateError> 
             let original = original.display();
             let files = [&paths.state, &paths.backup, &paths.journal];
             let [state, backup, journal] = files.map(|path| path.display());
+            let copied = match paths.state.symlink_metadata() {
+                Ok(_) => &state,
+                Err(_) => &journal,
+            };
             Err(StateError::refused(
-                format!("{state} is a copy of {original}, and its jobs belong to the study there"),
+                format!("{copied} is a copy of {original}, and its jobs belong to the study there"),
                 format!(
                     "to continue that study here, move {original} away; to start a new study here, remove {state}, \
                      {backup}, {journal}"

@@ -44,7 +44,7 @@ fn a_configuration_that_is_not_there() {
     insta::assert_snapshot!(shown(&study, &said), @r"
     exit code 2
     error: STUDY/nope.yaml: cannot read the configuration: the file does not exist
-    hint: check the path that --config or SNBB_CONFIG gives
+    hint: pass a readable YAML file with --config PATH or SNBB_CONFIG
     ");
 }
 

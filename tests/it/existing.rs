@@ -298,7 +298,7 @@ fn placeholders_that_cannot_be_meant_are_refused() {
         ),
         (
             "output_dir: 'fs/{subject}', scope: subject, check: freesurfer",
-            "does not support placeholders",
+            "do not support placeholders",
         ),
     ] {
         let (study, _slurm) = adopting(&format!("  - {{name: a, script: job.sh, {text}}}\n"));

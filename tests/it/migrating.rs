@@ -49,7 +49,7 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
     (
         "sessions-without-files",
         &[(
-            "src/gather/sessions/dicom.rs",
+            "src/gather/sessions/dicom/tests.rs",
             "b4_a_directory_without_a_real_file_is_held_without_any_gate",
         )],
     ),
