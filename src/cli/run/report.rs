@@ -196,7 +196,7 @@ pub(super) fn report(
             }
             Halt::Transient(message) => {
                 printer.warning(&format!(
-                    "Slurm cannot accept jobs now: {message}; the next run retries"
+                    "Slurm cannot accept jobs now: {message}; the next run tries again"
                 ));
                 ("Slurm could not be reached", Exit::Unreachable)
             }
