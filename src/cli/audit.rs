@@ -7,19 +7,16 @@ use itertools::Itertools as _;
 
 use super::args::{AuditArgs, AuditFormat, SelectArgs};
 use super::context::refuse_data;
-use super::{Access, Context, Exit, Failure, Printer, Result};
+use super::{Access, Context, Exit, Failure, Printer, Result, Selection, TableError, sys};
 use crate::base::shell::quote;
-use crate::base::sys;
-use crate::decide::manifest::{Manifest, Selection};
+use crate::decide::manifest::Manifest;
 use crate::executor::{Answer, Question};
 use crate::gather::sessions::discover::Discovery;
-use crate::show::audit::Report;
 use crate::show::audit::collect::{Input, collect};
 use crate::show::audit::trend::{Snapshot, earlier, replace, save, trend};
-use crate::show::audit::{Part, UnreadableItem, html, text};
+use crate::show::audit::{Part, Report, UnreadableItem, html, text};
 use crate::show::failures::patterns::Patterns;
 use crate::show::mail::{self, Message};
-use crate::show::tables::TableError;
 
 pub(super) fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<Exit> {
     let report_dir = report_dir(context, args, printer)?;

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use super::args::CancelArgs;
 use super::monitor::update_or_read;
-use super::{Access, Context, Exit, Failure, Printer, Result};
+use super::{
+    Access, Context, Exit, Failure, Printer, Reason, Result, Selection, State, TaskRow, TaskStatus,
+    maybe, plural, sys,
+};
 use crate::act::pass::{Looked, queue_question};
-use crate::base::sys;
-use crate::base::text::{maybe, plural};
-use crate::decide::manifest::Selection;
 use crate::decide::reconcile::{complete_tags, jobs_to_end};
 use crate::executor::{Answer, ExecutorError, OtherExecutor};
 use crate::model::job::JobRef;
+use crate::model::state::JobFacts;
 use crate::model::state::transition::{Cause, Change};
-use crate::model::state::{JobFacts, Reason, State, TaskRow, TaskStatus};
 use crate::store::audit_log::{Event, EventKind};
 
 /// Number of checks whether the jobs have ended, and the pause between them. Later ends are left to `monitor`.

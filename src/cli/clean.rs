@@ -6,15 +6,13 @@
 use chrono::{DateTime, Utc};
 
 use super::args::CleanArgs;
-use super::{Context, Exit, Failure, Printer, Result};
+use super::{Context, Exit, Failure, Printer, Result, State, TaskRow, maybe, plural, sys};
 use crate::act::clean::{LogsError, OldLogs, find_logs, log_names, obsolete_rows};
-use crate::base::sys;
-use crate::base::text::{maybe, plural, size};
+use crate::base::text::size;
 use crate::config::duration;
 use crate::decide::safety::{self, Counts, drop, roots};
 use crate::gather::sessions::lists;
 use crate::model::bids::SubjectLabel;
-use crate::model::state::{State, TaskRow};
 use crate::store::audit_log::archive::{Archived, OldEvents};
 use crate::store::audit_log::{Event, EventKind};
 use crate::store::purge::{Purge, SubjectData};

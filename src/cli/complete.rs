@@ -14,14 +14,10 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
 
 use super::args::{Cli, CompletionsArgs};
-use super::error::Result;
-use super::output::Printer;
-use crate::base::exit::Exit;
-use crate::base::sys;
+use super::{Config, Exit, Printer, Result, sys};
 use crate::config::{self, Overrides, Source, paths};
 use crate::gather::sessions::discover::discover;
 use crate::model::bids::{SessionLabel, SubjectLabel};
-use crate::model::config::Config;
 use crate::setup::catalogue;
 use crate::store::state_file::Store;
 

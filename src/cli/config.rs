@@ -7,16 +7,11 @@ use serde_json::{Value as Json, json};
 
 use super::args::{ConfigArgs, ConfigCommand, Global, TextFormat};
 use super::context::config_source;
-use super::error::Result;
-use super::output::{Format, Printer};
-use crate::base::exit::Exit;
-use crate::base::sys;
-use crate::base::text::maybe;
+use super::{Exit, Format, Printer, Result, Selection, TableError, maybe, sys};
 use crate::config::keys::Fallback;
 use crate::config::load::FILE_VARIABLE;
 use crate::config::{Origin, Setting, load_settings};
-use crate::decide::manifest::Selection;
-use crate::show::tables::{TableError, frame, texts};
+use crate::show::tables::{frame, texts};
 
 pub(super) fn run(global: &Global, args: &ConfigArgs, printer: &mut Printer) -> Result<Exit> {
     let ConfigCommand::Show(args) = &args.command;

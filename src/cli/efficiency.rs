@@ -3,12 +3,11 @@
 use super::args::{By, EfficiencyArgs};
 use super::context::all_attempts;
 use super::views::Cut;
-use super::{Context, Exit, Format, Printer, Result};
+use super::{Context, Exit, Format, Printer, Result, TableError};
 use crate::show::efficiency::{
     Job, Resource, by_waste, efficiency, jobs_frame, no_measurement, resources, resources_frame,
     resources_table,
 };
-use crate::show::tables::TableError;
 
 /// Columns of the table of jobs.
 const COLUMNS: &str = "procedure subject session job_id status reason queue_wait_s elapsed_s time_pct cpu_pct mem_pct waste_h";

@@ -3,28 +3,25 @@
 
 mod text;
 
-pub(super) use text::output_problems;
-
 use itertools::Itertools as _;
+pub(super) use text::output_problems;
 
 use super::args::{ExplainArgs, TextFormat};
 use super::blocks::Block;
 use super::context::{exit_of, warn_silence, warn_stops};
 use super::naming::{Known, Named};
-use super::{Access, Context, Exit, Failure, Printer, Result, Verbosity};
+use super::{
+    Access, Config, Context, Exit, Failure, Printer, Result, Selection, State, TableError,
+    TaskState, Verbosity, sys,
+};
 use crate::act::pass::RunOptions;
-use crate::base::sys;
-use crate::decide::manifest::{Planned, Selection};
-use crate::decide::safety::{self, recheck};
-use crate::decide::safety::{Counts, roots};
+use crate::decide::manifest::Planned;
+use crate::decide::safety::{self, Counts, recheck, roots};
 use crate::executor::Answer;
 use crate::gather::sessions::discover::Discovery;
 use crate::model::bids::{Session, SubjectLabel};
-use crate::model::config::Config;
 use crate::model::procedure::{ArrayMode, Procedure};
-use crate::model::state::State;
 use crate::show::explain::{Explanation, View};
-use crate::show::tables::{TableError, TaskState};
 
 pub(super) fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Result<Exit> {
     let mut state = context.read_state(printer)?;

@@ -8,20 +8,21 @@ use polars::prelude::DataFrame;
 use super::blocks::{Block, NO_BREAK};
 use super::explain::output_problems;
 use super::views::{self, Cut, RowsView};
-use super::{Context, Failure, Format, Printer, Result, Verbosity};
-use crate::base::text::{few, maybe, plural};
-use crate::base::{parallel, sys};
+use super::{
+    Context, Failure, Format, Printer, Reason, Result, State, TableError, TaskRow, TaskStatus,
+    Verbosity, few, maybe, plural, sys,
+};
+use crate::base::parallel;
 use crate::decide::manifest::retry;
 use crate::gather::completion::explain::Verdict;
 use crate::gather::completion::probe::Probe;
 use crate::gather::logs;
-use crate::model::state::{Reason, State, TaskRow, TaskStatus};
 use crate::show::explain::remedy;
 use crate::show::failures::patterns::Patterns;
 use crate::show::failures::{Likeness, alike, excerpt, shared, silence};
 use crate::show::notify::events::is_retried;
 use crate::show::tables::words::outlook_text;
-use crate::show::tables::{TableError, failure_text, ordered_rows_frame, texts, used_text};
+use crate::show::tables::{failure_text, ordered_rows_frame, texts, used_text};
 
 /// Missing outputs named per task.
 const MISSING_SHOWN: usize = 3;

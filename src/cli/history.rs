@@ -7,12 +7,13 @@ use serde_json::{Map, Value};
 
 use super::args::HistoryArgs;
 use super::context::all_attempts;
-use super::{Context, Exit, Failure, Format, Printer, Result};
-use crate::base::sys;
-use crate::base::text::{maybe, plural};
+use super::{
+    Context, Exit, Failure, Format, Printer, Reason, Result, TableError, TaskRow, TaskStatus,
+    maybe, plural, sys,
+};
 use crate::model::job::JobId;
-use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
-use crate::show::tables::{TableError, failure_text, frame, numbers, texts, used_text, utc_time};
+use crate::model::state::TaskKey;
+use crate::show::tables::{failure_text, frame, numbers, texts, used_text, utc_time};
 use crate::store::audit_log::{self, EventKind, Record, fill};
 
 /// Columns of the table. The task's name is shown only if there are several.

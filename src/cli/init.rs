@@ -8,14 +8,11 @@ mod gather;
 use std::path::{Path, PathBuf};
 
 use super::args::{Global, InitArgs};
-use super::error::{Failure, Result};
-use super::output::Printer;
-use crate::base::exit::Exit;
-use crate::base::{durable, regular, shell, sys};
+use super::{Config, Exit, Failure, Printer, Result, sys};
+use crate::base::{durable, regular, shell};
 use crate::config::load::interpret;
 use crate::config::{Overrides, Source, paths};
 use crate::gather::sessions::discover::discover;
-use crate::model::config::Config;
 use crate::setup::catalogue::App;
 use crate::setup::init::existing::Existing;
 use crate::setup::init::{self, InitError, NewFile, shown, template, write};

@@ -6,16 +6,16 @@ use itertools::Itertools as _;
 
 use super::args::LogsArgs;
 use super::context::all_attempts;
-use super::failed;
 use super::naming::Named;
-use super::{Access, Context, Exit, Failure, Printer, Result, Verbosity};
+use super::{
+    Access, Context, Exit, Failure, Printer, Result, Selection, State, TaskRow, TaskStatus,
+    Verbosity, failed, few, maybe, plural,
+};
 use crate::act::pass::queue_question;
-use crate::base::text::{few, maybe, plural, size};
-use crate::decide::manifest::Selection;
+use crate::base::text::size;
 use crate::executor::Answer;
 use crate::gather::logs::{self, Follower, LogFiles};
 use crate::model::job::JobId;
-use crate::model::state::{State, TaskRow, TaskStatus};
 use crate::show::tables::row_text;
 
 /// Interval at which followed logs are read.

@@ -4,11 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::args::{GraphArgs, ManifestArgs};
-use super::context::Context;
-use super::error::Result;
-use super::output::Printer;
-use super::views;
-use crate::base::exit::Exit;
+use super::{Context, Exit, Printer, Result, views};
 use crate::decide::manifest::{Decision, Manifest, Skip};
 use crate::gather::sessions::discover::Discovery;
 use crate::show::graph::Graph;

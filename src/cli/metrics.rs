@@ -1,12 +1,10 @@
 //! `metrics`: metrics for Prometheus, printed or written to a file.
 
 use super::args::MetricsArgs;
-use super::context::{Context, refuse_data, refuse_foreign};
-use super::error::{Failure, Result};
+use super::context::{refuse_data, refuse_foreign};
 use super::notify::records_runs;
-use super::output::Printer;
+use super::{Context, Exit, Failure, Printer, Result};
 use crate::base::durable;
-use crate::base::exit::Exit;
 use crate::show::notify::metrics::{MARK, render};
 use crate::show::notify::{Memory, Study};
 

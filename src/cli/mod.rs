@@ -42,15 +42,20 @@ use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
 
+use crate::show::notify::Figures;
+use args::{Cli, Command};
+
+// What most commands use.
 use crate::base::exit::Exit;
 use crate::base::sys;
-use args::{Cli, Command};
-// What most commands use.
+use crate::base::text::{few, maybe, plural};
+use crate::decide::manifest::Selection;
+use crate::model::config::Config;
+use crate::model::state::{Reason, State, TaskRow, TaskStatus};
+use crate::show::tables::{TableError, TaskState};
 use context::{Access, Context};
 use error::{Failure, Result};
 use output::{Format, Printer, Verbosity};
-
-use crate::show::notify::Figures;
 
 /// Runs the program and returns its exit code. Called by `main` only.
 pub fn main() -> ExitCode {

@@ -10,14 +10,13 @@ use super::args::{MonitorArgs, WaitArgs, WriteArgs};
 use super::context::{exit_of, warn_silence};
 use super::failed::hint_at_failures;
 use super::pause::report_current_pauses;
-use super::views;
 use super::watch::repeat;
-use super::{Access, Context, Exit, Failure, Printer, Result, Verbosity};
+use super::{
+    Access, Context, Exit, Failure, Printer, Result, Selection, State, TaskRow, TaskStatus,
+    Verbosity, few, maybe, plural, sys, views,
+};
 use crate::act::pass::Looked;
-use crate::base::sys;
-use crate::base::text::{few, maybe, plural, plural_of};
-use crate::decide::manifest::Selection;
-use crate::model::state::{State, TaskRow, TaskStatus};
+use crate::base::text::plural_of;
 use crate::show::audit::attention::orphan_jobs;
 use crate::show::explain::awaiting;
 use crate::show::notify::events::is_retried;

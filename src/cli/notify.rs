@@ -6,13 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::args::Command;
-use super::context::Context;
-use super::error::{Failure, Result};
-use super::output::Printer;
+use super::{Config, Context, Exit, Failure, Printer, Result, sys};
+use crate::base::durable;
 use crate::base::durable::ReplaceError;
-use crate::base::exit::Exit;
-use crate::base::{durable, sys};
-use crate::model::config::Config;
 use crate::show::mail::Message;
 use crate::show::notify::events::{Event, events, message, ongoing};
 use crate::show::notify::{Invocation, Memory, Study, metrics};

@@ -13,18 +13,15 @@ use walkdir::WalkDir;
 
 use super::args::{ListFormat, OutputRoot, OutputsArgs};
 use super::manifest::warn_unreadable;
-use super::{Context, Exit, Failure, Printer, Result};
+use super::{Config, Context, Exit, Failure, Printer, Result, TaskRow, TaskState, few};
 use crate::base::parallel;
 use crate::base::regular::FileError;
-use crate::base::text::few;
 use crate::config::paths::absolute;
 use crate::decide::manifest::Planned;
 use crate::gather::disk::reader::Reader;
 use crate::gather::disk::{Dir, SharedListings};
-use crate::model::config::Config;
 use crate::model::procedure::{Check, Procedure};
-use crate::model::state::TaskRow;
-use crate::show::tables::{self, TaskState};
+use crate::show::tables;
 
 /// A path of a task's outputs.
 type Listed<'a> = (&'a Planned, PathBuf);

@@ -7,16 +7,16 @@ use super::args::{RetryArgs, RetryStatus};
 use super::failed::keep_alike;
 use super::monitor::report_changes;
 use super::pause::report_current_pauses;
-use super::{Access, Context, Exit, Printer, Result};
+use super::{
+    Access, Config, Context, Exit, Printer, Reason, Result, State, TaskRow, TaskStatus, maybe,
+    plural, sys,
+};
 use crate::act::pass::{Disk, Looked};
-use crate::base::sys;
-use crate::base::text::{maybe, plural};
 use crate::decide::manifest::newest::proves_nothing;
 use crate::decide::reconcile::{OutputSource as _, Outputs};
 use crate::executor::{OtherExecutor, may_live_again};
-use crate::model::config::Config;
 use crate::model::state::transition::{Cause, Change, Outcome};
-use crate::model::state::{JobFacts, Reason, State, TaskRow, TaskStatus, transition};
+use crate::model::state::{JobFacts, transition};
 use crate::show::explain::options;
 use crate::store::audit_log::{self, Event, EventKind};
 

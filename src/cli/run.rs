@@ -5,8 +5,10 @@
 mod notes;
 mod report;
 
+pub(super) use notes::report_strays;
 use notes::{note_abandoned_rows, note_reduced_requests, print_preview, warn_missing_scripts};
 use report::report;
+pub use report::{RunSummary, print_run_summary};
 
 use super::args::RunArgs;
 use super::context::exit_of;
@@ -16,20 +18,15 @@ use super::manifest::warn_unreadable;
 use super::monitor::{report_changes, report_new_failures};
 use super::pause::report_pauses;
 use super::watch::continues;
-use super::{Access, Context, Exit, Failure, Printer, Result, Verbosity};
+use super::{Access, Context, Exit, Failure, Printer, Result, State, Verbosity, sys};
 use crate::act::clean::clean_arrays;
 use crate::act::pass::{Decided, Looked, Pass, RunOptions};
-use crate::base::sys;
 use crate::decide::manifest::{Policy, moving};
 use crate::decide::safety::{self, Blind, SafetyStop, drop, roots};
 use crate::executor::{Answer, Executor};
-use crate::model::state::State;
 use crate::show::notify::Figures;
 use crate::show::tables::tallies;
 use crate::store::state_file::LockedStore;
-
-pub(super) use notes::report_strays;
-pub use report::{RunSummary, print_run_summary};
 
 /// `figures`: for notifications, filled in as far as the run gets.
 pub(super) fn run(

@@ -13,14 +13,14 @@ use super::args::{PathArgs, RepairArgs, StateArgs, StateCommand, StateFile, Veri
 use super::context::exit_of;
 use super::monitor::report_changes;
 use super::run::report_strays;
-use super::{Access, Context, Exit, Format, Printer, Result};
+use super::{
+    Access, Context, Exit, Format, Printer, Result, State, TableError, TaskRow, plural, sys,
+};
 use crate::act::pass::{self, AttemptNumbers, Looked, listings, logged_tasks};
-use crate::base::sys;
-use crate::base::text::plural;
 use crate::decide::reconcile::strays::{self, Records, Strays};
 use crate::decide::safety;
-use crate::model::state::{State, TaskKey, TaskRow};
-use crate::show::tables::{TableError, frame, numbers, texts};
+use crate::model::state::TaskKey;
+use crate::show::tables::{frame, numbers, texts};
 use crate::store::audit_log::{Event, EventKind};
 use crate::store::repair::{Origin, Rebuilt};
 use crate::store::sources::Sources;

@@ -1,17 +1,14 @@
 //! `status`: counts and rows of the state. Reads neither Slurm nor the data trees.
 
 use super::args::{SessionStatusArgs, StatusArgs};
-use super::failed;
 use super::manifest::{unreadable, warn_of};
 use super::pause::report_current_pauses;
 use super::views::{self, RowsView, SessionsView};
-use super::{Context, Exit, Printer, Result};
-use crate::base::text::few;
-use crate::decide::manifest::{Selection, stale_rows};
+use super::{Context, Exit, Printer, Result, Selection, State, TaskRow, TaskStatus, failed, few};
+use crate::decide::manifest::stale_rows;
 use crate::decide::safety;
 use crate::gather::sessions::lists;
 use crate::model::bids::Session;
-use crate::model::state::{State, TaskRow, TaskStatus};
 use crate::show::explain::awaiting;
 use crate::show::tables;
 

@@ -8,13 +8,11 @@ use std::path::Path;
 use itertools::Itertools as _;
 use polars::prelude::{Column, DataFrame, IntoColumn, StringChunked};
 
-use super::{Format, Printer};
-use crate::base::sys;
+use super::{Format, Printer, TableError, TaskRow, TaskStatus, sys};
 use crate::decide::manifest::Manifest;
 use crate::model::bids::Session;
 use crate::model::procedure::{ProcedureDag, Scope};
-use crate::model::state::{TaskRow, TaskStatus};
-use crate::show::tables::{self, RowOrder, SessionOrder, TableError, first_word, short_cell};
+use crate::show::tables::{self, RowOrder, SessionOrder, first_word, short_cell};
 
 /// Columns of the table of rows.
 const STATUS_COLUMNS: &str = "procedure subject session status reason attempt job_id submitted_at";
