@@ -21,7 +21,7 @@ pub(super) fn run(global: &Global, args: &CheckArgs, printer: &mut Printer) -> R
             if args.cron {
                 check::cron::check(file.as_deref(), global.config.is_none(), &mut findings);
             }
-            progress.finish();
+            progress.finish_and_clear();
             Exit::Error
         }
         Err(error) => {

@@ -145,16 +145,13 @@ fn candidates(study: &Study, kinds: &[Kind], current: &OsStr) -> Vec<CompletionC
 
 /// The labels that begin with the typed text, with the prefix, or without it if it is typed without.
 fn fitting(prefix: &str, current: &str, labels: &BTreeSet<String>) -> Vec<String> {
-    let begin = |labels: &mut dyn Iterator<Item = &str>| -> Vec<String> {
+    let begin = |prefix: &str| -> Vec<String> {
+        let labels = labels.iter().filter_map(|label| label.strip_prefix(prefix));
         let fitting = labels.filter(|label| label.starts_with(current));
         fitting.map(str::to_owned).collect()
     };
-    match begin(&mut labels.iter().map(String::as_str)) {
-        none if none.is_empty() && !prefix.is_empty() => {
-            begin(&mut labels.iter().filter_map(|label| label.strip_prefix(prefix)))
-        }
-        with => with,
-    }
+    let with = begin("");
+    if with.is_empty() { begin(prefix) } else { with }
 }
 
 /// Time limit, so that a hanging file system does not block the terminal.

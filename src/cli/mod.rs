@@ -18,15 +18,12 @@ mod check;
 mod clean;
 mod complete;
 mod config;
-mod efficiency;
 mod explain;
 mod failed;
 mod history;
 mod init;
 mod logs;
 mod man;
-mod manifest;
-mod metrics;
 mod monitor;
 mod naming;
 mod notify;
@@ -149,13 +146,13 @@ fn carry_out(
         Command::Retry(args) => retry::run(context, args, printer),
         Command::Pause(args) => pause::pause(context, args, printer),
         Command::Resume(args) => pause::resume(context, args, printer),
-        Command::Manifest(args) => manifest::run(context, args, printer),
+        Command::Manifest(args) => status::manifest(context, args, printer),
         Command::Status(args) => status::run(context, args, printer),
         Command::SessionStatus(args) => status::of_sessions(context, args, printer),
-        Command::Graph(args) => manifest::graph(context, args, printer),
+        Command::Graph(args) => status::graph(context, args, printer),
         Command::Audit(args) => audit::run(context, args, printer),
-        Command::Efficiency(args) => efficiency::run(context, args, printer),
-        Command::Metrics(args) => metrics::run(context, args, printer),
+        Command::Efficiency(args) => status::of_resources(context, args, printer),
+        Command::Metrics(args) => notify::print_metrics(context, args, printer),
         Command::Explain(args) => explain::run(context, args, printer),
         Command::Logs(args) => logs::run(context, args, printer),
         Command::History(args) => history::run(context, args, printer),

@@ -5,7 +5,8 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use std::time::Duration;
 
-use super::args::Command;
+use super::args::{Command, MetricsArgs};
+use super::context::{refuse_data, refuse_foreign};
 use super::{Config, Context, Exit, Failure, Printer, Result, sys};
 use crate::base::durable;
 use crate::base::durable::ReplaceError;
@@ -228,4 +229,43 @@ fn note_warnings(context: &Context, call: &Invocation, printer: &mut Printer) {
             memory.warned.insert(command.to_owned(), now);
         }
     });
+}
+
+/// `metrics`: metrics for Prometheus, printed or written to a file.
+pub(super) fn print_metrics(
+    context: &Context,
+    args: &MetricsArgs,
+    printer: &mut Printer,
+) -> Result<Exit> {
+    if let Some(path) = &args.output {
+        refuse_data(&context.config, path, "metrics_file")?;
+        refuse_foreign(path, metrics::MARK)?;
+    }
+    let state = context.read_state(printer)?;
+    let control = context.store.read_control()?;
+    let (memory, warning) = Memory::read(&context.store.paths.calls);
+    if let Some(warning) = warning {
+        printer.warning(&warning);
+    }
+    let is_recorded = records_runs(&context.config) || memory.last_run.is_some();
+    if !is_recorded {
+        printer.note(
+            "the metrics about runs are missing: runs record them only if `metrics_file`, `heartbeat_file` or `notify` is set",
+        );
+    }
+    let project = context.project(&state);
+    let study = Study {
+        config: &context.config,
+        project: &project,
+        state: Some(&state),
+        control: Some(&control),
+        memory: &memory,
+    };
+    let text = metrics::render(&study, is_recorded);
+    match &args.output {
+        None => printer.data(text.as_bytes()),
+        Some(path) => durable::overwrite(path, text.as_bytes(), metrics::MARK)
+            .map_err(|error| Failure::write(path)(error.source))?,
+    }
+    Ok(Exit::Done)
 }

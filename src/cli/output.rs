@@ -19,7 +19,7 @@ pub use clap::ColorChoice;
 use options::{ERROR, HINT, Label, NOTE, WARNING};
 pub use options::{Format, PrinterOptions, Verbosity};
 
-use super::progress::{DELAY, Progress, lines, watching};
+use super::progress::{DELAY, lines, start, watching};
 use crate::base::printable::printable;
 use crate::base::sys;
 use crate::base::text::{maybe, plural};
@@ -271,13 +271,12 @@ impl Printer {
     }
 
     /// Shows progress if stderr is a terminal, unless with `-q`.
-    pub fn progress(&mut self, total: Option<u64>, message: &str) -> Progress {
+    pub fn progress(&mut self, total: Option<u64>, message: &str) -> ProgressBar {
         if self.watched.is_some() || !self.options.progress || self.is_quiet() {
-            return Progress::hidden();
+            return ProgressBar::hidden();
         }
-        let progress = Progress::start(ProgressDrawTarget::stderr(), total, message, DELAY);
-        self.bar = progress.bar();
-        progress
+        self.bar = start(ProgressDrawTarget::stderr(), total, message, DELAY);
+        self.bar.clone()
     }
 
     /// From now on, [`Self::show_progress`] shows the progress of each procedure: by live lines, which replace bars, where

@@ -23,7 +23,22 @@ use crate::store::audit_log::{self, Event, EventKind};
 pub(super) fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result<Exit> {
     let (locked, mut state) =
         context.lock_or_read_state("retry", args.dry_run, &args.write, printer)?;
-    let chosen = chosen(context, args, &state)?;
+    let selection = context.selection_among(&args.select, Some(&state))?;
+    let has_status = |status| match args.status {
+        RetryStatus::Failed => status == TaskStatus::Failed,
+        RetryStatus::Pending => status == TaskStatus::Pending,
+        RetryStatus::Running => status == TaskStatus::Running,
+        RetryStatus::All => status != TaskStatus::Complete,
+    };
+    let rows = state.rows().iter().filter(|row| {
+        has_status(row.status)
+            && (args.reasons.is_empty() || row.reason.is_some_and(|it| args.reasons.contains(&it)))
+            && selection.contains_key(&row.key)
+    });
+    let mut chosen: Vec<TaskRow> = rows.cloned().collect();
+    if !args.like.is_empty() {
+        keep_alike(context, &args.like, &state, &mut chosen)?;
+    }
     context.refuse_off_record(&state, &args.select)?;
     if chosen.is_empty() {
         printer.info("no task matches: nothing to clear");
@@ -50,27 +65,6 @@ pub(super) fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) ->
         report_current_pauses(context, &state, printer);
     }
     Ok(Exit::Done.unless(!outcome.kept.is_empty(), Exit::Error))
-}
-
-/// The rows that the options select.
-fn chosen(context: &Context, args: &RetryArgs, state: &State) -> Result<Vec<TaskRow>> {
-    let selection = context.selection_among(&args.select, Some(state))?;
-    let has_status = |status| match args.status {
-        RetryStatus::Failed => status == TaskStatus::Failed,
-        RetryStatus::Pending => status == TaskStatus::Pending,
-        RetryStatus::Running => status == TaskStatus::Running,
-        RetryStatus::All => status != TaskStatus::Complete,
-    };
-    let rows = state.rows().iter().filter(|row| {
-        has_status(row.status)
-            && (args.reasons.is_empty() || row.reason.is_some_and(|it| args.reasons.contains(&it)))
-            && selection.contains_key(&row.key)
-    });
-    let mut rows: Vec<TaskRow> = rows.cloned().collect();
-    if !args.like.is_empty() {
-        keep_alike(context, &args.like, state, &mut rows)?;
-    }
-    Ok(rows)
 }
 
 /// What happened to the chosen rows.

@@ -9,7 +9,7 @@ use clap::ValueEnum as _;
 use itertools::Itertools as _;
 use polars::prelude::DataFrame;
 
-use super::args::{PathArgs, RepairArgs, StateArgs, StateCommand, StateFile, VerifyArgs};
+use super::args::{PathArgs, RepairArgs, StateCommand, StateFile};
 use super::context::exit_of;
 use super::monitor::report_changes;
 use super::run::report_strays;
@@ -30,19 +30,23 @@ use crate::store::{repair, verify};
 /// A row that a repair adds (`+`), changes (`~`) or removes (`-`), and its origin.
 type Repaired<'a> = (&'static str, &'a TaskRow, &'static str);
 
-pub(super) fn run(context: &Context, args: &StateArgs, printer: &mut Printer) -> Result<Exit> {
-    match &args.command {
-        StateCommand::Verify(args) => verify(context, args, printer),
+pub(super) fn run(
+    context: &Context,
+    command: &StateCommand,
+    printer: &mut Printer,
+) -> Result<Exit> {
+    match command {
+        StateCommand::Verify { format } => verify(context, *format, printer),
         StateCommand::Repair(args) => repair(context, args, printer),
         StateCommand::Path(args) => print_paths(context, args, printer),
     }
 }
 
-fn verify(context: &Context, args: &VerifyArgs, printer: &mut Printer) -> Result<Exit> {
+fn verify(context: &Context, format: Format, printer: &mut Printer) -> Result<Exit> {
     let sources = Sources::read(&context.store, &context.config.log_file)
         .of_study(&context.default_project());
     let findings = verify::verify(&sources);
-    printer.frame(&findings_frame(&findings)?, args.format, &[], &[])?;
+    printer.frame(&findings_frame(&findings)?, format, &[], &[])?;
     let count = |level| findings.iter().filter(|f| f.level == level).count();
     let (errors, warnings) = (count(Level::Error), count(Level::Warning));
     let (found, more) = (plural(errors, "error"), plural(warnings, "warning"));

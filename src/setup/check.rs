@@ -106,32 +106,8 @@ pub struct Finding {
 }
 
 /// All topics, in the order of the output. Scripts rely on the words.
-pub const TOPICS: [&str; 24] = [
-    "config",
-    "environment",
-    "dicom_root",
-    "bids_root",
-    "derivatives_root",
-    "sessions",
-    "script",
-    "markers",
-    "procedure",
-    "state_file",
-    "log_file",
-    "log_dir",
-    "lock",
-    "clock",
-    "state",
-    "slurm",
-    "queue",
-    "accounting",
-    "partition",
-    "submission",
-    "executor",
-    "safety",
-    "notify",
-    "cron",
-];
+pub const TOPICS: &str = "config environment dicom_root bids_root derivatives_root sessions script markers procedure state_file log_file log_dir lock \
+     clock state slurm queue accounting partition submission executor safety notify cron";
 
 /// Collects findings about a current topic.
 #[derive(Default)]
@@ -231,7 +207,7 @@ impl Findings {
 
 /// Sorts findings for the output: by level, worst first, then by topic.
 pub fn sort(findings: &mut [Finding]) {
-    let place = |topic: &str| TOPICS.iter().position(|known| *known == topic);
+    let place = |topic: &str| TOPICS.split(' ').position(|known| known == topic);
     findings.sort_by_key(|finding| (Reverse(finding.level), place(finding.topic)));
 }
 

@@ -17,15 +17,7 @@ const TOPIC: &str = "script";
 /// Remedy for DOS line breaks.
 pub(super) const DOS: &str = "convert the script: dos2unix, or sed -i 's/\\r$//'";
 /// Endings of names of shell variables whose values are files.
-const FILES: [&str; 7] = [
-    "IMAGE",
-    "SIF",
-    "CONTAINER",
-    "LICENSE",
-    "LICENCE",
-    "HEURISTIC",
-    "CONFIG",
-];
+const FILES: &str = "IMAGE SIF CONTAINER LICENSE LICENCE HEURISTIC CONFIG";
 
 pub(super) fn check(site: &Site, findings: &mut Findings) {
     for procedure in site.procedures() {
@@ -136,7 +128,7 @@ fn files(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Vec<(String, PathB
     let file = |line: &str| {
         let line = line.strip_prefix("export ").unwrap_or(line);
         let (name, value) = line.split_once('=')?;
-        if !name.chars().all(is_name) || !FILES.iter().any(|end| name.ends_with(end)) {
+        if !name.chars().all(is_name) || !FILES.split(' ').any(|end| name.ends_with(end)) {
             return None;
         }
         // `${VARIABLE:-default}`, or the value itself.
