@@ -15,7 +15,6 @@ use crate::act::pass::queue_question;
 use crate::base::text::size;
 use crate::executor::Answer;
 use crate::gather::logs::{self, Follower, LogFiles};
-use crate::model::job::JobId;
 use crate::show::tables::row_text;
 
 /// Interval at which followed logs are read.
@@ -121,13 +120,56 @@ fn show_one(
     }
     let (number, text) = (number(row), row_text(row));
     printer.note(&format!("{key}, attempt {number}, job {job}: {text}"));
-    let followers = show(&files, args, printer)?;
-    if args.follow {
-        return follow(context, &job, followers, row.is_in_flight(), printer);
+    let mut followers = show(&files, args, printer)?;
+    let mut is_live = row.is_in_flight();
+    if !args.follow {
+        let mut paths = files.iter().map(|(_, path)| path);
+        let is_fine = is_live || paths.any(|path| path.symlink_metadata().is_ok());
+        return Ok(Exit::Done.unless(!is_fine, Exit::Error));
     }
-    let mut paths = files.iter().map(|(_, path)| path);
-    let is_fine = row.is_in_flight() || paths.any(|path| path.symlink_metadata().is_ok());
-    Ok(Exit::Done.unless(!is_fine, Exit::Error))
+    // Prints new lines until the job has ended.
+    let state = context.store.read()?;
+    let mut executor = context.executor(Access::ReadOnly, &state)?;
+    let question = queue_question(&context.config, &state);
+    // Unless the queue shows that the job has ended. A queue that is not responding shows nothing.
+    let mut is_alive = || {
+        executor.set_deadline(context.config.deadline);
+        match executor.observe(&question).queue {
+            Answer::Got(jobs) => jobs.iter().any(|it| it.id == job && it.phase.is_live()),
+            Answer::Failed(_) => true,
+            Answer::Off => false,
+        }
+    };
+    // The last log already has its header.
+    let mut shown = followers.len().saturating_sub(1);
+    for reading in 0u32.. {
+        // Queried before the logs are read, so that the last lines are not missed.
+        if is_live && reading.is_multiple_of(READINGS_PER_QUERY) {
+            is_live = is_alive();
+        }
+        for (at, follower) in followers.iter_mut().enumerate() {
+            let lines = follower.next_lines();
+            let mut lines = lines.map_err(Failure::read(follower.path()))?;
+            if !is_live {
+                lines.extend(follower.finish());
+            }
+            if shown != at && !lines.is_empty() {
+                shown = at;
+                printer.line(&format!("==> {} <==", follower.path().display()));
+            }
+            for line in lines {
+                printer.line(&line);
+            }
+        }
+        if !is_live || printer.is_closed() {
+            break;
+        }
+        std::thread::sleep(INTERVAL);
+    }
+    printer.note(&format!(
+        "job {job} has ended; `monitor` records its result"
+    ));
+    Ok(Exit::Done)
 }
 
 /// The one attempt that the words name.
@@ -196,56 +238,4 @@ fn show(files: &LogFiles, args: &LogsArgs, printer: &mut Printer) -> Result<Vec<
         }
     }
     Ok(followers)
-}
-
-/// Prints new lines until the job has ended.
-fn follow(
-    context: &Context,
-    job: &JobId,
-    mut followers: Vec<Follower>,
-    mut is_live: bool,
-    printer: &mut Printer,
-) -> Result<Exit> {
-    let state = context.store.read()?;
-    let mut executor = context.executor(Access::ReadOnly, &state)?;
-    let question = queue_question(&context.config, &state);
-    // Unless the queue shows that the job has ended. A queue that is not responding shows nothing.
-    let mut is_alive = || {
-        executor.set_deadline(context.config.deadline);
-        match executor.observe(&question).queue {
-            Answer::Got(jobs) => jobs.iter().any(|it| it.id == *job && it.phase.is_live()),
-            Answer::Failed(_) => true,
-            Answer::Off => false,
-        }
-    };
-    // The last log already has its header.
-    let mut shown = followers.len().saturating_sub(1);
-    for reading in 0u32.. {
-        // Queried before the logs are read, so that the last lines are not missed.
-        if is_live && reading.is_multiple_of(READINGS_PER_QUERY) {
-            is_live = is_alive();
-        }
-        for (at, follower) in followers.iter_mut().enumerate() {
-            let lines = follower.next_lines();
-            let mut lines = lines.map_err(Failure::read(follower.path()))?;
-            if !is_live {
-                lines.extend(follower.finish());
-            }
-            if shown != at && !lines.is_empty() {
-                shown = at;
-                printer.line(&format!("==> {} <==", follower.path().display()));
-            }
-            for line in lines {
-                printer.line(&line);
-            }
-        }
-        if !is_live || printer.is_closed() {
-            break;
-        }
-        std::thread::sleep(INTERVAL);
-    }
-    printer.note(&format!(
-        "job {job} has ended; `monitor` records its result"
-    ));
-    Ok(Exit::Done)
 }

@@ -124,41 +124,27 @@ fn invoke(cli: &Cli, printer: &mut Printer) -> (Result<Exit>, Option<Figures>) {
         Some(call) => &mut call.figures,
         None => &mut None,
     };
-    let result = carry_out(cli, &context, figures, printer);
-    // Even after an error, which notifications report.
-    if let Some(call) = &mut call {
-        notify::after(&context, call, &result, printer);
-    }
-    (result, call.and_then(|call| call.figures))
-}
-
-fn carry_out(
-    cli: &Cli,
-    context: &Context,
-    figures: &mut Option<Figures>,
-    printer: &mut Printer,
-) -> Result<Exit> {
-    match &cli.command {
-        Command::Run(args) => run::run(context, args, figures, printer),
-        Command::Monitor(args) => monitor::run(context, args, printer),
-        Command::Cancel(args) => cancel::run(context, args, printer),
-        Command::Wait(args) => monitor::wait(context, args, printer),
-        Command::Retry(args) => retry::run(context, args, printer),
-        Command::Pause(args) => pause::pause(context, args, printer),
-        Command::Resume(args) => pause::resume(context, args, printer),
-        Command::Manifest(args) => status::manifest(context, args, printer),
-        Command::Status(args) => status::run(context, args, printer),
-        Command::SessionStatus(args) => status::of_sessions(context, args, printer),
-        Command::Graph(args) => status::graph(context, args, printer),
-        Command::Audit(args) => audit::run(context, args, printer),
-        Command::Efficiency(args) => status::of_resources(context, args, printer),
-        Command::Metrics(args) => notify::print_metrics(context, args, printer),
-        Command::Explain(args) => explain::run(context, args, printer),
-        Command::Logs(args) => logs::run(context, args, printer),
-        Command::History(args) => history::run(context, args, printer),
-        Command::Outputs(args) => outputs::run(context, args, printer),
-        Command::Clean(args) => clean::run(context, args, printer),
-        Command::State(args) => state::run(context, args, printer),
+    let result = match &cli.command {
+        Command::Run(args) => run::run(&context, args, figures, printer),
+        Command::Monitor(args) => monitor::run(&context, args, printer),
+        Command::Cancel(args) => cancel::run(&context, args, printer),
+        Command::Wait(args) => monitor::wait(&context, args, printer),
+        Command::Retry(args) => retry::run(&context, args, printer),
+        Command::Pause(args) => pause::pause(&context, args, printer),
+        Command::Resume(args) => pause::resume(&context, args, printer),
+        Command::Manifest(args) => status::manifest(&context, args, printer),
+        Command::Status(args) => status::run(&context, args, printer),
+        Command::SessionStatus(args) => status::of_sessions(&context, args, printer),
+        Command::Graph(args) => status::graph(&context, args, printer),
+        Command::Audit(args) => audit::run(&context, args, printer),
+        Command::Efficiency(args) => status::of_resources(&context, args, printer),
+        Command::Metrics(args) => notify::print_metrics(&context, args, printer),
+        Command::Explain(args) => explain::run(&context, args, printer),
+        Command::Logs(args) => logs::run(&context, args, printer),
+        Command::History(args) => history::run(&context, args, printer),
+        Command::Outputs(args) => outputs::run(&context, args, printer),
+        Command::Clean(args) => clean::run(&context, args, printer),
+        Command::State(args) => state::run(&context, args, printer),
         // Handled by `dispatch`.
         Command::Init(_)
         | Command::Check(_)
@@ -166,7 +152,12 @@ fn carry_out(
         | Command::Man(_)
         | Command::Config(_)
         | Command::LocalSupervise { .. } => Ok(Exit::Done),
+    };
+    // Even after an error, which notifications report.
+    if let Some(call) = &mut call {
+        notify::after(&context, call, &result, printer);
     }
+    (result, call.and_then(|call| call.figures))
 }
 
 /// `-v` and `-vv` show the library's log on stderr.

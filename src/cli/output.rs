@@ -11,20 +11,18 @@ use std::io::{self, ErrorKind, Write};
 use std::sync::LazyLock;
 
 use anstyle::Style;
+pub use clap::ColorChoice;
 use indicatif::{ProgressBar, ProgressDrawTarget};
+use options::{ERROR, HINT, Label, NOTE, WARNING};
+pub use options::{Format, PrinterOptions, Verbosity};
 use polars::prelude::DataFrame;
 use regex::{Captures, Regex};
 
-pub use clap::ColorChoice;
-use options::{ERROR, HINT, Label, NOTE, WARNING};
-pub use options::{Format, PrinterOptions, Verbosity};
-
 use super::progress::{DELAY, lines, start, watching};
+use super::{TableError, maybe, plural, sys};
 use crate::base::printable::printable;
-use crate::base::sys;
-use crate::base::text::{maybe, plural};
 use crate::show::layout::{Layout, render, width_of};
-use crate::show::tables::{TableError, Tally, to_csv, to_json};
+use crate::show::tables::{Tally, to_csv, to_json};
 
 /// Printer of the data and messages of one command.
 pub struct Printer {

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 
-use crate::show::tables::{Tally, TaskState};
+use super::TaskState;
+use crate::show::tables::Tally;
 
 /// Delay of the bar: shorter work gets none.
 pub const DELAY: Duration = Duration::from_secs(1);

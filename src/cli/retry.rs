@@ -52,7 +52,44 @@ pub(super) fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) ->
     let mut pass = context.pass(executor.as_mut(), outputs.as_ref(), &project);
     let looked = pass.look(&mut state);
     report_changes(&looked, printer);
-    let outcome = clear(&mut state, &chosen, &looked, &disk, args.accept_outputs);
+    // Clears rows or accepts their outputs, in memory.
+    let accept_outputs = args.accept_outputs;
+    let mut outcome = Cleared {
+        events: looked.events.clone(),
+        ..Cleared::default()
+    };
+    for chosen in &chosen {
+        // A submission that never became a job no longer has a row.
+        let Some(row) = state.get(&chosen.key).cloned() else {
+            continue;
+        };
+        let found = disk.outputs(&row.key, false);
+        let on_disk = matches!(found, Outputs::Complete { .. });
+        if row.status == TaskStatus::Complete {
+            outcome.succeeded += 1;
+        } else if let Some(why) = why_kept(&row, &looked, disk.config, &found, accept_outputs) {
+            outcome
+                .kept
+                .push(format!("{}: not cleared: {why}", row.key));
+        } else if row.status == TaskStatus::Failed && accept_outputs {
+            match on_disk {
+                true => {
+                    outcome.accepted += usize::from(accept(&mut state, &row, &mut outcome.events))
+                }
+                false => outcome.left += 1,
+            }
+        } else {
+            outcome.cleared.push(row.key.to_string());
+            let accepts = disk.rules(&row.key).is_some_and(|it| it.accept_outputs);
+            let is_believed = !proves_nothing(&row) || accepts;
+            outcome.complete += usize::from(on_disk && is_believed);
+            outcome.disproved += usize::from(on_disk && !is_believed);
+            state.clear(&row.key);
+            outcome
+                .events
+                .push(event(&row, &row, EventKind::RetryCleared));
+        }
+    }
     for why in &outcome.kept {
         printer.warning(why);
     }
@@ -84,51 +121,6 @@ struct Cleared {
     kept: Vec<String>,
     /// Includes the events of the update.
     events: Vec<Event>,
-}
-
-/// Clears rows or accepts their outputs, in memory.
-fn clear(
-    state: &mut State,
-    chosen: &[TaskRow],
-    looked: &Looked,
-    disk: &Disk<'_>,
-    accept_outputs: bool,
-) -> Cleared {
-    let mut outcome = Cleared {
-        events: looked.events.clone(),
-        ..Cleared::default()
-    };
-    for chosen in chosen {
-        // A submission that never became a job no longer has a row.
-        let Some(row) = state.get(&chosen.key).cloned() else {
-            continue;
-        };
-        let found = disk.outputs(&row.key, false);
-        let on_disk = matches!(found, Outputs::Complete { .. });
-        if row.status == TaskStatus::Complete {
-            outcome.succeeded += 1;
-        } else if let Some(why) = why_kept(&row, looked, disk.config, &found, accept_outputs) {
-            outcome
-                .kept
-                .push(format!("{}: not cleared: {why}", row.key));
-        } else if row.status == TaskStatus::Failed && accept_outputs {
-            match on_disk {
-                true => outcome.accepted += usize::from(accept(state, &row, &mut outcome.events)),
-                false => outcome.left += 1,
-            }
-        } else {
-            outcome.cleared.push(row.key.to_string());
-            let accepts = disk.rules(&row.key).is_some_and(|it| it.accept_outputs);
-            let is_believed = !proves_nothing(&row) || accepts;
-            outcome.complete += usize::from(on_disk && is_believed);
-            outcome.disproved += usize::from(on_disk && !is_believed);
-            state.clear(&row.key);
-            outcome
-                .events
-                .push(event(&row, &row, EventKind::RetryCleared));
-        }
-    }
-    outcome
 }
 
 /// Why a row must stay, perhaps until its job has ended. `None` if it may be cleared.

@@ -14,10 +14,10 @@ use super::context::exit_of;
 use super::monitor::report_changes;
 use super::run::report_strays;
 use super::{
-    Access, Context, Exit, Format, Printer, Result, State, TableError, TaskRow, plural, sys,
+    Access, Context, Exit, Format, Printer, Result, TableError, TaskRow, plural, sys,
 };
 use crate::act::pass::{self, AttemptNumbers, Looked, listings, logged_tasks};
-use crate::decide::reconcile::strays::{self, Records, Strays};
+use crate::decide::reconcile::strays::{self, Records};
 use crate::decide::safety;
 use crate::model::state::TaskKey;
 use crate::show::tables::{frame, numbers, texts};
@@ -138,7 +138,27 @@ fn update(
     report_changes(&looked, printer);
     let changed = looked.changed.iter();
     let mut touched: Vec<TaskKey> = changed.map(|(_, row)| row.key.clone()).collect();
-    if let Some(strays) = find_strays(context, state, &looked, printer) {
+    let queue = looked.observation.queue.got();
+    let strays = match queue.map(|queue| (queue, context.discover(printer))) {
+        Some((queue, Ok(found))) => {
+            let project = context.project(state);
+            let records = Records {
+                task_of: &logged_tasks(&config.log_file, &project),
+                listing: &listings(&context.store.paths.arrays),
+            };
+            let (dag, sessions) = (&config.procedures, &found.sessions);
+            let strays = strays::compare(queue, state, dag, sessions, &project, false, &records);
+            Some(strays)
+        }
+        Some((_, Err(failure))) => {
+            printer.warning(&format!(
+                "{failure}; jobs without a row are left to the next run"
+            ));
+            None
+        }
+        None => None,
+    };
+    if let Some(strays) = strays {
         let attempts = sources.attempts.read();
         let attempts = attempts.map_or(&[][..], |contents| &contents.rows);
         let history = AttemptNumbers::new(attempts, state);
@@ -152,37 +172,6 @@ fn update(
         rebuilt.origins.entry(key).or_insert(Origin::World);
     }
     Ok(looked)
-}
-
-fn find_strays(
-    context: &Context,
-    state: &State,
-    looked: &Looked,
-    printer: &mut Printer,
-) -> Option<Strays> {
-    let queue = looked.observation.queue.got()?;
-    let sessions = match context.discover(printer) {
-        Ok(found) => found.sessions,
-        Err(failure) => {
-            printer.warning(&format!(
-                "{failure}; jobs without a row are left to the next run"
-            ));
-            return None;
-        }
-    };
-    let project = context.project(state);
-    Some(strays::compare(
-        queue,
-        state,
-        &context.config.procedures,
-        &sessions,
-        &project,
-        false,
-        &Records {
-            task_of: &logged_tasks(&context.config.log_file, &project),
-            listing: &listings(&context.store.paths.arrays),
-        },
-    ))
 }
 
 /// Shows the rows that differ from those in the state file, and returns their number.

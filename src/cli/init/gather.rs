@@ -10,10 +10,8 @@ use std::path::{Path, PathBuf};
 use dialoguer::{Confirm, Input, console::Term, theme::SimpleTheme};
 
 use super::absolute;
-use crate::base::text::plural;
 use crate::cli::args::{Global, InitArgs};
-use crate::cli::error::{Failure, Result};
-use crate::cli::output::Printer;
+use crate::cli::{Failure, Printer, Result, plural};
 use crate::model::bids::SessionSource;
 use crate::setup::init;
 use crate::setup::init::survey::Data;
@@ -331,7 +329,8 @@ impl Gatherer<'_> {
             ("state file", state, is_state_given),
             ("log directory", &answers.log_dir, is_log_dir_given),
         ] {
-            let Some((key, root)) = init::root_around(answers, path) else {
+            let mut roots = init::roots(answers);
+            let Some((key, root)) = roots.find(|(_, root)| path.starts_with(root)) else {
                 continue;
             };
             let (path, root) = (shown(path), shown(root));

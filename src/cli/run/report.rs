@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use crate::act::pass::Decided;
 use crate::act::submit::{Halt, HeldBy, Submitted};
-use crate::base::text::{and_more, few, plural};
-use crate::cli::{Exit, Printer};
+use crate::base::text::and_more;
+use crate::cli::{Exit, Printer, few, plural};
 use crate::decide::manifest::{Decision, Due, Manifest, Skip};
 use crate::model::state::TaskKey;
 use crate::setup::check::slurm::remedy;
@@ -57,11 +57,6 @@ impl RunSummary {
             }
         }
         numbers
-    }
-
-    /// Adds tasks that Slurm refuses, or whose script is missing.
-    pub(super) fn refuse(&mut self, cause: String, count: usize) {
-        self.refused.push((cause, count));
     }
 
     /// Adds tasks held back for a reason.
@@ -157,7 +152,9 @@ pub(super) fn report(
                 if let Some(remedy) = remedy(message) {
                     printer.hint(remedy);
                 }
-                summary.refuse(format!("{procedure}: {message}"), count);
+                summary
+                    .refused
+                    .push((format!("{procedure}: {message}"), count));
             }
             HeldBy::RefusedRetry(_) => {
                 exit = Exit::Refused;
@@ -168,7 +165,9 @@ pub(super) fn report(
                 ));
                 printer
                     .hint("the retry rules set its resources; `retry` starts again without them");
-                summary.refuse(format!("{procedure}, next attempt: {message}"), count);
+                summary
+                    .refused
+                    .push((format!("{procedure}, next attempt: {message}"), count));
             }
             HeldBy::Limit => {
                 printer.note(&format!(

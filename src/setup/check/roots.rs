@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::{Findings, Site, few};
+use super::{Findings, Procedure, Site, few};
 use crate::base::regular::error_text;
 use crate::base::shell;
 use crate::decide::safety;
 use crate::model::bids::SessionSource;
-use crate::model::procedure::Procedure;
 use crate::setup::catalogue;
 use crate::setup::place::{self, Place};
 

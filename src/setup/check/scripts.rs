@@ -3,14 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Findings, Level, Site, few};
-use crate::base::sys;
+use super::{Config, ExecutorKind, Findings, Level, Procedure, Site, few, sys};
 use crate::executor::script;
 use crate::executor::script::{Script, ScriptError};
-use crate::model::config::Config;
-use crate::model::job::ExecutorKind;
 use crate::model::procedure::options::{Argument, Arguments};
-use crate::model::procedure::{MemSize, Procedure, Resources, TimeLimit, options};
+use crate::model::procedure::{MemSize, Resources, TimeLimit, options};
 use crate::setup::place;
 
 const TOPIC: &str = "script";

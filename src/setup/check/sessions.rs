@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use super::{Findings, Site, few};
-use crate::base::text::plural;
-use crate::gather::sessions::discover::{DiscoverError, Discovery, discover_by, invalid_names};
+use super::{DiscoverError, Discovery, Findings, Site, few, plural};
+use crate::gather::sessions::discover::{discover_by, invalid_names};
 use crate::gather::sessions::lists;
 use crate::model::bids::{CohortSource, Dicom, Session, SessionSource};
 use crate::setup::place;

@@ -3,17 +3,15 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::{Findings, Level, Site, Study, few};
-use crate::base::sys;
-use crate::base::text::{maybe, plural};
+use super::{
+    Config, Findings, Level, Site, State, Store, Study, TaskRow, few, maybe, plural, sys, verify,
+};
 use crate::decide::{request, safety};
 use crate::executor::OtherExecutor;
-use crate::model::config::Config;
-use crate::model::state::{Reason, State, TaskRow, TaskStatus};
+use crate::model::state::{Reason, TaskStatus};
 use crate::setup::place;
 use crate::store::sources::Sources;
-use crate::store::state_file::{StateError, Store, check_owner};
-use crate::store::verify;
+use crate::store::state_file::{StateError, check_owner};
 
 const TOPIC: &str = "state";
 /// Number of successful jobs without outputs before a procedure is reported.
