@@ -20,7 +20,16 @@ use crate::setup::{catalogue, place};
 
 pub(super) fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Exit> {
     if args.list {
-        print_catalogue(printer);
+        let apps = catalogue::apps();
+        let width = apps.iter().map(|app| app.name.len()).max().unwrap_or(0);
+        for app in apps {
+            printer.line(&format!("{:<width$}  {}", app.name, app.about));
+            let groups: Vec<String> = app.needs.iter().map(|group| group.join(" or ")).collect();
+            if !groups.is_empty() {
+                printer.line(&format!("{:<width$}  after {}", "", groups.join(", ")));
+            }
+            printer.line(&format!("{:<width$}  {}", "", app.docs));
+        }
         return Ok(Exit::Done);
     }
     if let Some(file) = global.config.as_ref().filter(|_| args.add.is_none()) {
@@ -95,19 +104,6 @@ fn load(text: &str, file: &Path, dir: &Path) -> Result<Config> {
         let text = format!("the options make no valid configuration: {error}");
         InitError::wrong("", text, "correct the option; nothing was written")
     })?)
-}
-
-fn print_catalogue(printer: &mut Printer) {
-    let apps = catalogue::apps();
-    let width = apps.iter().map(|app| app.name.len()).max().unwrap_or(0);
-    for app in apps {
-        printer.line(&format!("{:<width$}  {}", app.name, app.about));
-        let groups: Vec<String> = app.needs.iter().map(|group| group.join(" or ")).collect();
-        if !groups.is_empty() {
-            printer.line(&format!("{:<width$}  after {}", "", groups.join(", ")));
-        }
-        printer.line(&format!("{:<width$}  {}", "", app.docs));
-    }
 }
 
 /// Lists directories and files, each after its word.
@@ -246,7 +242,22 @@ fn add(
     report_existing(&existing, printer);
     let mut files = Vec::new();
     for app in wanted.iter().filter_map(|name| existing.app(name)) {
-        check_needs(app, &known)?;
+        // Its tasks would be due at once and fail without the apps that it needs. Converters are exempt.
+        let is_there = |name: &&str| known.contains(name);
+        let is_converter = |name: &&str| catalogue::app(name).is_some_and(App::is_converter);
+        let mut needs = app.needs.iter();
+        let missing = needs.find(|any| !any.iter().any(is_there) && !any.iter().all(is_converter));
+        if let Some(missing) = missing {
+            let (name, needed) = (app.name, missing.join(" or "));
+            let text = format!(
+                "{name} needs results of {needed}, which is not a procedure of the configuration"
+            );
+            let first = missing.first().copied().unwrap_or_default();
+            let hint = format!(
+                "add both: --add {first},{name}; if another procedure produces them, write the entry yourself"
+            );
+            return Err(InitError::wrong("--add", text, hint).into());
+        }
         text = template::with_entry(&text, &app.entry_for(&known, converter))?;
         files.extend(init::scripts(app, dir, &scripts_dir)?);
     }
@@ -273,25 +284,6 @@ fn add(
         printer.hint("read the new entry and its script, then: snbb-scheduler check");
     }
     Ok(Exit::Done)
-}
-
-/// Refuses an app without the apps it needs, because its tasks would be due at once and fail. Converters are exempt.
-fn check_needs(app: &App, known: &[&str]) -> Result<()> {
-    let is_there = |name: &&str| known.contains(name);
-    let is_converter = |name: &&str| catalogue::app(name).is_some_and(App::is_converter);
-    let mut needs = app.needs.iter();
-    let missing = needs.find(|any| !any.iter().any(is_there) && !any.iter().all(is_converter));
-    let Some(missing) = missing else {
-        return Ok(());
-    };
-    let (name, needed) = (app.name, missing.join(" or "));
-    let text =
-        format!("{name} needs results of {needed}, which is not a procedure of the configuration");
-    let first = missing.first().copied().unwrap_or_default();
-    let hint = format!(
-        "add both: --add {first},{name}; if another procedure produces them, write the entry yourself"
-    );
-    Err(InitError::wrong("--add", text, hint).into())
 }
 
 #[cfg(test)]

@@ -31,8 +31,36 @@ pub(super) fn run(context: &Context, args: &LogsArgs, printer: &mut Printer) -> 
     if args.failed {
         return show_failed(context, Some(&named), &state, args, printer);
     }
-    let row = choose(context, &named, args.attempt, &state)?;
-    show_one(context, &row, args, printer)
+    // The one attempt that the words name.
+    let earlier = context.store.read_attempts()?;
+    let attempts = all_attempts(&earlier, &state);
+    let own = attempts.clone().filter(|row| named.contains(&row.key));
+    let all: Vec<&TaskRow> = own.sorted_by_key(|row| number(row)).collect();
+    let keys = all.iter().map(|row| &row.key).unique().sorted();
+    let keys = keys.collect_vec();
+    if let [_, .., last] = &keys[..] {
+        let (count, list) = (keys.len(), keys.iter().join("\n  "));
+        return Err(Failure::usage(
+            format!("{named} has {count} tasks with jobs:\n  {list}"),
+            format!("name one of them: snbb-scheduler logs {}", last.words()),
+        ));
+    }
+    let is_wanted = |row: &&&TaskRow| args.attempt.is_none_or(|wanted| number(row) == wanted);
+    let newest = all.iter().filter(is_wanted);
+    let newest = newest.max_by_key(|row| (number(row), row.submitted_at, row.is_in_flight()));
+    if let Some(row) = newest {
+        return show_one(context, row, args, printer);
+    }
+    if all.is_empty() {
+        context.refuse_unknown(attempts.map(|row| &row.key), named.labels())?;
+    }
+    let numbers = Some(all.iter().map(|row| number(row)).join(", "));
+    let numbers = numbers.filter(|numbers| !numbers.is_empty());
+    let known = maybe(" with this number; those on record are ", numbers, "");
+    Err(Failure::not_found(
+        format!("{named}: no attempt is on record{known}"),
+        format!("`snbb-scheduler history {named}` and `explain {named}` show why"),
+    ))
 }
 
 /// Shows the logs of failed tasks; of similar failures only the first one's, unless with `-v`.
@@ -170,44 +198,6 @@ fn show_one(
         "job {job} has ended; `monitor` records its result"
     ));
     Ok(Exit::Done)
-}
-
-/// The one attempt that the words name.
-fn choose(
-    context: &Context,
-    named: &Named,
-    attempt: Option<i32>,
-    state: &State,
-) -> Result<TaskRow> {
-    let earlier = context.store.read_attempts()?;
-    let attempts = all_attempts(&earlier, state);
-    let own = attempts.clone().filter(|row| named.contains(&row.key));
-    let all: Vec<&TaskRow> = own.sorted_by_key(|row| number(row)).collect();
-    let keys = all.iter().map(|row| &row.key).unique().sorted();
-    let keys = keys.collect_vec();
-    if let [_, .., last] = &keys[..] {
-        let (count, list) = (keys.len(), keys.iter().join("\n  "));
-        return Err(Failure::usage(
-            format!("{named} has {count} tasks with jobs:\n  {list}"),
-            format!("name one of them: snbb-scheduler logs {}", last.words()),
-        ));
-    }
-    let is_wanted = |row: &&&TaskRow| attempt.is_none_or(|wanted| number(row) == wanted);
-    let newest = all.iter().filter(is_wanted);
-    let newest = newest.max_by_key(|row| (number(row), row.submitted_at, row.is_in_flight()));
-    if let Some(row) = newest {
-        return Ok((*row).clone());
-    }
-    if all.is_empty() {
-        context.refuse_unknown(attempts.map(|row| &row.key), named.labels())?;
-    }
-    let numbers = Some(all.iter().map(|row| number(row)).join(", "));
-    let numbers = numbers.filter(|numbers| !numbers.is_empty());
-    let known = maybe(" with this number; those on record are ", numbers, "");
-    Err(Failure::not_found(
-        format!("{named}: no attempt is on record{known}"),
-        format!("`snbb-scheduler history {named}` and `explain {named}` show why"),
-    ))
 }
 
 fn number(row: &TaskRow) -> i32 {

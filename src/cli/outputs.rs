@@ -71,7 +71,30 @@ pub(super) fn run(context: &Context, args: &OutputsArgs, printer: &mut Printer) 
             }
         }
     }
-    warn_of_writers(context, &listed, printer)?;
+    // Jobs of other tasks may be writing to directories of complete tasks.
+    let config = &context.config;
+    let state = context.store.read()?;
+    let roots = config.output_roots();
+    let output = |id, subject: &str, session: &str| {
+        roots.output(config.procedures.get(id), subject, session)
+    };
+    let tasks = listed.iter().map(|(task, _)| task);
+    let places: HashSet<PathBuf> = tasks
+        .map(|it| output(it.procedure, it.subject.as_str(), it.session.as_str()))
+        .collect();
+    let is_writer = |row: &&TaskRow| {
+        let id = config.procedures.find(&row.key.procedure);
+        let place = id.map(|id| output(id, &row.key.subject, &row.key.session));
+        row.is_in_flight() && place.is_some_and(|place| places.contains(&place))
+    };
+    let writers = state.rows().iter().filter(is_writer);
+    let writers: Vec<String> = writers.map(|row| row.key.to_string()).collect();
+    if !writers.is_empty() {
+        printer.warning(&format!(
+            "jobs in flight may be writing to listed directories: {}",
+            few(&writers, 1)
+        ));
+    }
     let mut bytes = Vec::new();
     match args.format {
         ListFormat::Lines => {
@@ -102,34 +125,6 @@ pub(super) fn run(context: &Context, args: &OutputsArgs, printer: &mut Printer) 
         printer.note("no selected task is complete; see `snbb-scheduler session-status`");
     }
     Ok(exit)
-}
-
-/// Warns of directories of complete tasks to which a job of another task may be writing.
-fn warn_of_writers(context: &Context, listed: &[Listed<'_>], printer: &mut Printer) -> Result<()> {
-    let config = &context.config;
-    let state = context.store.read()?;
-    let roots = config.output_roots();
-    let output = |id, subject: &str, session: &str| {
-        roots.output(config.procedures.get(id), subject, session)
-    };
-    let tasks = listed.iter().map(|(task, _)| task);
-    let places: HashSet<PathBuf> = tasks
-        .map(|it| output(it.procedure, it.subject.as_str(), it.session.as_str()))
-        .collect();
-    let is_writer = |row: &&TaskRow| {
-        let id = config.procedures.find(&row.key.procedure);
-        let place = id.map(|id| output(id, &row.key.subject, &row.key.session));
-        row.is_in_flight() && place.is_some_and(|place| places.contains(&place))
-    };
-    let writers = state.rows().iter().filter(is_writer);
-    let writers: Vec<String> = writers.map(|row| row.key.to_string()).collect();
-    if !writers.is_empty() {
-        printer.warning(&format!(
-            "jobs in flight may be writing to listed directories: {}",
-            few(&writers, 1)
-        ));
-    }
-    Ok(())
 }
 
 /// Omits repeated paths and those below another listed one.

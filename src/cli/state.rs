@@ -13,9 +13,7 @@ use super::args::{PathArgs, RepairArgs, StateCommand, StateFile};
 use super::context::exit_of;
 use super::monitor::report_changes;
 use super::run::report_strays;
-use super::{
-    Access, Context, Exit, Format, Printer, Result, TableError, TaskRow, plural, sys,
-};
+use super::{Access, Context, Exit, Format, Printer, Result, TableError, TaskRow, plural, sys};
 use crate::act::pass::{self, AttemptNumbers, Looked, listings, logged_tasks};
 use crate::decide::reconcile::strays::{self, Records};
 use crate::decide::safety;
@@ -46,7 +44,15 @@ fn verify(context: &Context, format: Format, printer: &mut Printer) -> Result<Ex
     let sources = Sources::read(&context.store, &context.config.log_file)
         .of_study(&context.default_project());
     let findings = verify::verify(&sources);
-    printer.frame(&findings_frame(&findings)?, format, &[], &[])?;
+    let text =
+        |name: &str, get: fn(&Finding) -> Option<&str>| texts(name, findings.iter().map(get));
+    let table = frame(vec![
+        text("level", |f| Some(f.level.as_str())),
+        text("part", |f| Some(f.part)),
+        text("finding", |f| Some(&f.text)),
+        text("todo", |f| f.todo.as_deref()),
+    ])?;
+    printer.frame(&table, format, &[], &[])?;
     let count = |level| findings.iter().filter(|f| f.level == level).count();
     let (errors, warnings) = (count(Level::Error), count(Level::Warning));
     let (found, more) = (plural(errors, "error"), plural(warnings, "warning"));
@@ -254,18 +260,6 @@ fn path_of(context: &Context, file: StateFile) -> &Path {
         StateFile::Local => &paths.local,
         StateFile::Arrays => &paths.arrays,
     }
-}
-
-/// One row per finding: `level, part, finding, todo`.
-fn findings_frame(findings: &[Finding]) -> Result<DataFrame, TableError> {
-    let text =
-        |name: &str, get: fn(&Finding) -> Option<&str>| texts(name, findings.iter().map(get));
-    frame(vec![
-        text("level", |f| Some(f.level.as_str())),
-        text("part", |f| Some(f.part)),
-        text("finding", |f| Some(&f.text)),
-        text("todo", |f| f.todo.as_deref()),
-    ])
 }
 
 /// One row per task: `change, procedure, subject, session, status, reason, attempt, job_id, from`.

@@ -131,7 +131,28 @@ pub(super) fn report(
     for (key, job) in &submitted.accepted {
         printer.detail(&format!("{key}: submitted as job {job}"));
     }
-    note_resubmitted(submitted, decided, printer);
+    // Tasks that were submitted although they are recorded as complete, even with `-q`: this is the only sign of the
+    // second run.
+    let tasks = decided
+        .tasks()
+        .map(|task| (&task.intent.key, task.notes.due));
+    let due: HashMap<&TaskKey, Option<Due>> = tasks.collect();
+    for (cause, what) in [
+        (Due::OutputsGone, "complete tasks have lost their outputs"),
+        (
+            Due::NeverVerified,
+            "tasks were recorded as complete by another program but have no outputs",
+        ),
+    ] {
+        let accepted = submitted.accepted.iter();
+        let again: Vec<String> = accepted
+            .filter(|(key, _)| due.get(key) == Some(&Some(cause)))
+            .map(|(key, _)| key.to_string())
+            .collect();
+        if !again.is_empty() {
+            printer.new_warning(&format!("{what}: submitted again ({})", few(&again, 3)));
+        }
+    }
     let alike = |(a, message): &(TaskKey, String), (b, other): &(TaskKey, String)| {
         a.procedure == b.procedure && message == other
     };
@@ -243,29 +264,4 @@ pub(super) fn report(
         exit = Exit::Error;
     }
     exit
-}
-
-/// Lists tasks that were submitted although they are recorded as complete, even with `-q`: this is the only sign of
-/// the second run.
-fn note_resubmitted(submitted: &Submitted, decided: &Decided, printer: &mut Printer) {
-    let tasks = decided
-        .tasks()
-        .map(|task| (&task.intent.key, task.notes.due));
-    let due: HashMap<&TaskKey, Option<Due>> = tasks.collect();
-    for (cause, what) in [
-        (Due::OutputsGone, "complete tasks have lost their outputs"),
-        (
-            Due::NeverVerified,
-            "tasks were recorded as complete by another program but have no outputs",
-        ),
-    ] {
-        let accepted = submitted.accepted.iter();
-        let again: Vec<String> = accepted
-            .filter(|(key, _)| due.get(key) == Some(&Some(cause)))
-            .map(|(key, _)| key.to_string())
-            .collect();
-        if !again.is_empty() {
-            printer.new_warning(&format!("{what}: submitted again ({})", few(&again, 3)));
-        }
-    }
 }
