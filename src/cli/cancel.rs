@@ -10,7 +10,7 @@ use super::{
     Access, Context, Exit, Failure, Printer, Reason, Result, Selection, State, TaskRow, TaskStatus,
     maybe, plural, sys,
 };
-use crate::act::pass::{Looked, queue_question};
+use crate::act::pass::queue_question;
 use crate::decide::reconcile::{complete_tags, jobs_to_end};
 use crate::executor::{Answer, OtherExecutor};
 use crate::model::job::JobRef;
@@ -125,7 +125,23 @@ pub(super) fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -
         }
         let (looked, state) =
             update_or_read(context, "cancel", &args.write, printer, |state, looked| {
-                end_forgotten(context, &selection, state, looked)
+                // Nothing will ever confirm the end of jobs that Slurm has forgotten.
+                let now = sys::now();
+                let rows: Vec<TaskRow> = in_flight(state, &selection).cloned().collect();
+                for row in rows {
+                    if looked.has_forgotten(&row, &context.config, now) {
+                        let change = Change {
+                            key: row.key,
+                            about: row.job_id,
+                            cause: Cause::Verdict,
+                            to: TaskStatus::Failed,
+                            reason: Reason::Cancelled,
+                            facts: JobFacts::default(),
+                            missing_since: None,
+                        };
+                        looked.apply(state, change, now);
+                    }
+                }
             })?;
         let own = in_flight(&state, &selection).filter(|row| row.job_id.is_some());
         let own = own.filter(|row| OtherExecutor::of(row, context.config.executor).is_none());
@@ -151,24 +167,4 @@ pub(super) fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -
 fn in_flight<'a>(state: &'a State, selection: &'a Selection) -> impl Iterator<Item = &'a TaskRow> {
     let rows = state.rows().iter().filter(|row| row.is_in_flight());
     rows.filter(|row| selection.contains_key(&row.key))
-}
-
-/// Ends the rows whose jobs Slurm has forgotten: nothing will ever confirm the end of these.
-fn end_forgotten(context: &Context, selection: &Selection, state: &mut State, looked: &mut Looked) {
-    let now = sys::now();
-    let rows: Vec<TaskRow> = in_flight(state, selection).cloned().collect();
-    for row in rows {
-        if looked.has_forgotten(&row, &context.config, now) {
-            let change = Change {
-                key: row.key,
-                about: row.job_id,
-                cause: Cause::Verdict,
-                to: TaskStatus::Failed,
-                reason: Reason::Cancelled,
-                facts: JobFacts::default(),
-                missing_since: None,
-            };
-            looked.apply(state, change, now);
-        }
-    }
 }

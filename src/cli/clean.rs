@@ -32,10 +32,18 @@ pub(super) fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) ->
         true => rows(context, &state, before, &mut exit, printer)?,
         false => Vec::new(),
     };
-    let logs = match is_meant(args.logs) {
-        true => old_logs(context, &state, before)?,
-        false => Vec::new(),
-    };
+    let mut logs = Vec::new();
+    if let Some(log_dir) = context
+        .config
+        .slurm
+        .log_dir
+        .as_ref()
+        .filter(|_| is_meant(args.logs))
+    {
+        let names = log_names(&state, &context.store.read_attempts()?, before);
+        logs = find_logs(log_dir, &names, &context.config.roots(), before).map_err(unremoved)?;
+        logs.retain(|old| !old.files.is_empty());
+    }
     if let Some(locked) = &locked {
         let events = rows.iter().map(|row| Event {
             detail: Some("its session or procedure no longer exists".to_owned()),
@@ -110,17 +118,6 @@ fn rows(
     }
     let gone = obsolete_rows(state, &found.sessions, &config.procedures, before);
     Ok(gone.into_iter().cloned().collect())
-}
-
-fn old_logs(context: &Context, state: &State, before: DateTime<Utc>) -> Result<Vec<OldLogs>> {
-    let config = &context.config;
-    let Some(log_dir) = &config.slurm.log_dir else {
-        return Ok(Vec::new());
-    };
-    let names = log_names(state, &context.store.read_attempts()?, before);
-    let mut old = find_logs(log_dir, &names, &config.roots(), before).map_err(unremoved)?;
-    old.retain(|old| !old.files.is_empty());
-    Ok(old)
 }
 
 fn unremoved(error: LogsError) -> Failure {

@@ -241,6 +241,20 @@ impl Study {
             let Some(config) = self.config() else {
                 return Vec::new();
             };
+            let on_record = |config: &Config| -> Vec<Labels> {
+                let state = Store::at(&config.state_file).and_then(|store| store.read());
+                let state = state.unwrap_or_default();
+                let rows = state.rows().iter();
+                rows.map(|row| (row.key.subject.to_string(), row.key.session.to_string()))
+                    .collect()
+            };
+            let in_data = |config: &Config| -> Vec<Labels> {
+                let found = discover(&config.search()).unwrap_or_default();
+                let found = found.sessions.iter();
+                found
+                    .map(|one| (one.subject.to_string(), one.session.to_string()))
+                    .collect()
+            };
             let sources: [fn(&Config) -> Vec<Labels>; 2] = [on_record, in_data];
             let found = sources.into_iter().filter_map(|source| {
                 let config = Arc::clone(config);
@@ -257,22 +271,6 @@ impl Study {
         let left = TIME_LIMIT.saturating_sub(self.begin.elapsed());
         receiver.recv_timeout(left).ok()
     }
-}
-
-fn on_record(config: &Config) -> Vec<Labels> {
-    let state = Store::at(&config.state_file).and_then(|store| store.read());
-    let state = state.unwrap_or_default();
-    let rows = state.rows().iter();
-    rows.map(|row| (row.key.subject.to_string(), row.key.session.to_string()))
-        .collect()
-}
-
-fn in_data(config: &Config) -> Vec<Labels> {
-    let found = discover(&config.search()).unwrap_or_default();
-    let found = found.sessions.iter();
-    found
-        .map(|one| (one.subject.to_string(), one.session.to_string()))
-        .collect()
 }
 
 #[cfg(test)]

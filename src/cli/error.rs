@@ -118,19 +118,15 @@ impl Failure {
     }
 
     /// For `map_err`: the failure to read a path.
-    pub fn read(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        |source| Self::Read {
-            path: path.to_owned(),
-            source,
-        }
+    pub fn read(path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
+        let path = path.to_owned();
+        |source| Self::Read { path, source }
     }
 
     /// For `map_err`: the failure to write a path.
-    pub fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        |source| Self::Write {
-            path: path.to_owned(),
-            source,
-        }
+    pub fn write(path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
+        let path = path.to_owned();
+        |source| Self::Write { path, source }
     }
 
     pub fn exit(&self) -> Exit {

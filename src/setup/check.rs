@@ -5,11 +5,10 @@
 //! affects only its own findings.
 
 pub mod cron;
+mod data;
 mod notify;
 mod places;
-mod roots;
 mod scripts;
-mod sessions;
 pub mod settings;
 pub mod slurm;
 pub mod state;
@@ -303,17 +302,17 @@ pub fn run(site: Site, findings: &mut Findings) {
     let site = Arc::new(site);
     // Other topics need these results.
     let first: [(_, _, Check); 2] = [
-        ("sessions", LIMIT, sessions::discover),
+        ("sessions", LIMIT, data::discover),
         ("state", LIMIT, state::read),
     ];
     let topics: [(_, _, Check); 10] = [
         ("script", LIMIT, scripts::check),
         ("state_file", LIMIT, places::check),
         ("notify", LIMIT, notify::check),
-        ("dicom_root", LIMIT, roots::check),
-        ("bids_root", LIMIT, roots::check),
-        ("derivatives_root", LIMIT, roots::check),
-        ("sessions", LIMIT, sessions::check),
+        ("dicom_root", LIMIT, data::roots),
+        ("bids_root", LIMIT, data::roots),
+        ("derivatives_root", LIMIT, data::roots),
+        ("sessions", LIMIT, data::sessions),
         ("markers", LIMIT, settings::markers),
         ("state", LIMIT, state::check),
         ("slurm", SLURM_LIMIT, |site, out| {
