@@ -92,7 +92,31 @@ pub(super) fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Re
     }
     write::write(&files, &to_make, &dir)?;
     list(["created", "wrote"], printer);
-    print_next_steps(&dir, &config, printer);
+    // The next three commands.
+    let file = dir.join(init::CONFIG).to_string_lossy().into_owned();
+    let program = std::env::current_exe().ok();
+    let for_cron = program
+        .as_deref()
+        .filter(|path| !path.parent().is_some_and(place::is_on_cron_path))
+        .and_then(Path::to_str)
+        .unwrap_or("snbb-scheduler");
+    let command = |program: &str, rest: &[&str]| {
+        let mut words = vec![program, "--config", &file];
+        words.extend(rest);
+        shell::join(&words)
+    };
+    printer.line("# next: read the configuration and the scripts, then run the checks");
+    printer.line(&command("snbb-scheduler", &["check"]));
+    printer.line("# show what would be submitted:");
+    printer.line(&command("snbb-scheduler", &["run", "--dry-run"]));
+    let host = match config.executor.has_cluster() {
+        true => "the login node",
+        false => "this machine",
+    };
+    printer.line(&format!("# for `crontab -e` on {host}:"));
+    let log = shell::quote(&dir.join("cron.log").to_string_lossy());
+    let line = format!("{} >> {log} 2>&1", command(for_cron, &["-q", "run"]));
+    printer.line(&cron_line(&line));
     Ok(Exit::Done)
 }
 
@@ -119,34 +143,6 @@ fn list_files(
     for (word, path) in directories.chain(files) {
         printer.info(&format!("{word} {}", shown(&path)));
     }
-}
-
-/// Prints the next three commands.
-fn print_next_steps(dir: &Path, config: &Config, printer: &mut Printer) {
-    let file = dir.join(init::CONFIG).to_string_lossy().into_owned();
-    let program = std::env::current_exe().ok();
-    let for_cron = program
-        .as_deref()
-        .filter(|path| !path.parent().is_some_and(place::is_on_cron_path))
-        .and_then(Path::to_str)
-        .unwrap_or("snbb-scheduler");
-    let command = |program: &str, rest: &[&str]| {
-        let mut words = vec![program, "--config", &file];
-        words.extend(rest);
-        shell::join(&words)
-    };
-    printer.line("# next: read the configuration and the scripts, then run the checks");
-    printer.line(&command("snbb-scheduler", &["check"]));
-    printer.line("# show what would be submitted:");
-    printer.line(&command("snbb-scheduler", &["run", "--dry-run"]));
-    let host = match config.executor.has_cluster() {
-        true => "the login node",
-        false => "this machine",
-    };
-    printer.line(&format!("# for `crontab -e` on {host}:"));
-    let log = shell::quote(&dir.join("cron.log").to_string_lossy());
-    let line = format!("{} >> {log} 2>&1", command(for_cron, &["-q", "run"]));
-    printer.line(&cron_line(&line));
 }
 
 /// A line of a crontab, in which `%` would be a line break.

@@ -38,6 +38,7 @@ mod watch;
 use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::show::notify::Figures;
 use args::{Cli, Command};
@@ -73,7 +74,19 @@ pub fn main() -> ExitCode {
         return crate::executor::local::supervise(records, *job);
     }
     let mut printer = Printer::stdio(cli.global.color, cli.global.verbosity());
-    start_tracing(&cli, &printer);
+    // `-v` and `-vv` show the library's log on stderr.
+    let level = match cli.global.verbosity() {
+        Verbosity::Debug => LevelFilter::DEBUG,
+        Verbosity::Verbose => LevelFilter::INFO,
+        _ => LevelFilter::WARN,
+    };
+    tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(std::io::stderr)
+        .with_ansi(printer.options().err_color)
+        .with_target(false)
+        .without_time()
+        .init();
     let exit = dispatch(&cli, &mut printer).unwrap_or_else(|failure| {
         failure.print(&mut printer);
         failure.exit()
@@ -158,21 +171,4 @@ fn invoke(cli: &Cli, printer: &mut Printer) -> (Result<Exit>, Option<Figures>) {
         notify::after(&context, call, &result, printer);
     }
     (result, call.and_then(|call| call.figures))
-}
-
-/// `-v` and `-vv` show the library's log on stderr.
-fn start_tracing(cli: &Cli, printer: &Printer) {
-    use tracing_subscriber::filter::LevelFilter;
-    let level = match cli.global.verbosity() {
-        Verbosity::Debug => LevelFilter::DEBUG,
-        Verbosity::Verbose => LevelFilter::INFO,
-        _ => LevelFilter::WARN,
-    };
-    tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_writer(std::io::stderr)
-        .with_ansi(printer.options().err_color)
-        .with_target(false)
-        .without_time()
-        .init();
 }

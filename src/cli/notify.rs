@@ -75,7 +75,34 @@ pub(super) fn after(
     }
     let config = &context.config;
     if records_runs(config) {
-        publish(context, call, printer);
+        let config = &context.config;
+        let memory = remember(context, printer, |memory| memory.add(call));
+        let state = context.store.read().ok();
+        let control = context.store.read_control().ok();
+        let project = match &state {
+            Some(state) => context.project(state),
+            None => context.default_project(),
+        };
+        let study = Study {
+            config,
+            project: &project,
+            state: state.as_ref(),
+            control: control.as_ref(),
+            memory: &memory,
+        };
+        if let Some(path) = &config.heartbeat_file
+            && call.command == notify::Command::Run
+        {
+            let (bytes, mark) = (metrics::heartbeat(&study, call), metrics::HEARTBEAT_MARK);
+            put("heartbeat_file", path, &bytes, mark, printer);
+        }
+        if let Some(path) = &config.metrics_file {
+            let bytes = metrics::render(&study, true).into_bytes();
+            put("metrics_file", path, &bytes, metrics::MARK, printer);
+        }
+        if config.notify.is_on() && call.command != notify::Command::Retry {
+            notify(context, call, &study, printer);
+        }
     }
     if printer.is_quiet() {
         note_warnings(context, call, printer);
@@ -85,37 +112,6 @@ pub(super) fn after(
 /// True if runs record their results for later notifications.
 pub(super) fn records_runs(config: &Config) -> bool {
     config.notify.is_on() || config.heartbeat_file.is_some() || config.metrics_file.is_some()
-}
-
-fn publish(context: &Context, call: &Invocation, printer: &mut Printer) {
-    let config = &context.config;
-    let memory = remember(context, printer, |memory| memory.add(call));
-    let state = context.store.read().ok();
-    let control = context.store.read_control().ok();
-    let project = match &state {
-        Some(state) => context.project(state),
-        None => context.default_project(),
-    };
-    let study = Study {
-        config,
-        project: &project,
-        state: state.as_ref(),
-        control: control.as_ref(),
-        memory: &memory,
-    };
-    if let Some(path) = &config.heartbeat_file
-        && call.command == notify::Command::Run
-    {
-        let (bytes, mark) = (metrics::heartbeat(&study, call), metrics::HEARTBEAT_MARK);
-        put("heartbeat_file", path, &bytes, mark, printer);
-    }
-    if let Some(path) = &config.metrics_file {
-        let bytes = metrics::render(&study, true).into_bytes();
-        put("metrics_file", path, &bytes, metrics::MARK, printer);
-    }
-    if config.notify.is_on() && call.command != notify::Command::Retry {
-        notify(context, call, &study, printer);
-    }
 }
 
 fn put(key: &str, path: &Path, bytes: &[u8], mark: &str, printer: &mut Printer) {
