@@ -1,38 +1,57 @@
 //! `audit`: a report on the whole study. Writes only what `--output` and `--history` request, never below the
 //! data roots.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use itertools::Itertools as _;
 
 use super::args::{AuditArgs, AuditFormat, SelectArgs};
 use super::context::refuse_data;
-use super::{Access, Context, Exit, Failure, Printer, Result};
+use super::{Access, Context, Exit, Failure, Printer, Result, Selection, TableError, sys};
 use crate::base::shell::quote;
-use crate::base::sys;
-use crate::decide::manifest::{Manifest, Selection};
+use crate::decide::manifest::Manifest;
 use crate::executor::{Answer, Question};
-use crate::gather::sessions::discover::Discovery;
-use crate::show::audit::Report;
 use crate::show::audit::collect::{Input, collect};
 use crate::show::audit::trend::{Snapshot, earlier, replace, save, trend};
-use crate::show::audit::{Part, UnreadableItem, html, text};
+use crate::show::audit::{Part, Report, UnreadableItem, html, text};
 use crate::show::failures::patterns::Patterns;
 use crate::show::mail::{self, Message};
-use crate::show::tables::TableError;
 
 pub(super) fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<Exit> {
-    let report_dir = report_dir(context, args, printer)?;
+    if args.email {
+        // Before hours of reading.
+        mail::check(&context.config.audit)?;
+    }
+    let report_dir = context.config.audit.report_dir.clone();
+    let report_dir = report_dir.filter(|_| args.history);
+    if args.history && report_dir.is_none() {
+        printer.note("no trend: --history needs `audit.report_dir`, the earlier reports");
+    }
+    for path in [&report_dir, &args.output].into_iter().flatten() {
+        refuse_data(&context.config, path, "")?;
+    }
     let mut report = gather(context, args, printer)?;
     // A full disk may be the very finding of the report, so it goes wherever it can.
     let mut saved = Ok(());
     if let Some(dir) = &report_dir {
-        compare(&mut report, dir)?;
+        let study = &report.study;
+        let (earlier, unreadable) = earlier(dir, study.selection.as_deref(), study.created_at);
+        report.unreadable.extend(unreadable);
+        let now = Snapshot::read(&report.to_json().map_err(TableError::from)?);
+        report.trend = earlier
+            .zip(now)
+            .map(|((path, before), now)| trend(&before, &path.to_string_lossy(), &now));
         let json = report.to_json().map_err(TableError::from)?;
         let path = save(dir, report.study.created_at, &json);
         saved = path.map(drop).map_err(Failure::from);
     }
-    let bytes = rendered(&report, args, printer.options().width)?;
+    let width = printer.options().width.filter(|_| args.output.is_none());
+    let bytes = match args.format {
+        AuditFormat::Table => text::table(&report, width).into_bytes(),
+        AuditFormat::Markdown => text::markdown(&report).into_bytes(),
+        AuditFormat::Json => report.to_json().map_err(TableError::from)?,
+        AuditFormat::Html => html::render(&report).into_bytes(),
+    };
     match &args.output {
         Some(file) => match replace(file, &bytes).map_err(Failure::from) {
             Ok(()) => printer.info(&format!("wrote the report to {}", file.display())),
@@ -61,27 +80,6 @@ pub(super) fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) ->
     Ok(Exit::Done.unless(report.is_partial(), Exit::Unreadable))
 }
 
-/// Checks the options before any work, and returns the directory in which to save the report.
-fn report_dir(
-    context: &Context,
-    args: &AuditArgs,
-    printer: &mut Printer,
-) -> Result<Option<PathBuf>> {
-    if args.email {
-        // Before hours of reading.
-        mail::check(&context.config.audit)?;
-    }
-    let report_dir = context.config.audit.report_dir.clone();
-    let report_dir = report_dir.filter(|_| args.history);
-    if args.history && report_dir.is_none() {
-        printer.note("no trend: --history needs `audit.report_dir`, the earlier reports");
-    }
-    for path in [&report_dir, &args.output].into_iter().flatten() {
-        refuse_data(&context.config, path, "")?;
-    }
-    Ok(report_dir)
-}
-
 fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<Report> {
     let parts: &'static [Part] = match (args.dicom_only, args.logs_only, args.efficiency) {
         (true, ..) => &[Part::Dicom],
@@ -93,7 +91,16 @@ fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<
     // Only `--markers` and `--queue` need these; the tasks do anyway.
     let state = context.read_state(printer)?;
     let selection = context.selection_among(&args.select, Some(&state))?;
-    let (found, manifest) = sessions_and_tasks(context, args, parts, printer)?;
+    let (found, manifest) = if parts.contains(&Part::Tasks) {
+        // A subject-scoped task has no session, so the report selects sessions by what it shows. `--procedure` may also
+        // name one that only rows know, about which nothing is decided.
+        let by_subject = Selection::new(&args.select.subjects, &[], &[], &[])?;
+        context.plan(by_subject, args.check.recheck, printer)?
+    } else if parts.contains(&Part::Dicom) {
+        (context.discover(printer)?, Manifest::default())
+    } else {
+        Default::default()
+    };
     if parts.contains(&Part::Tasks) || parts.contains(&Part::Dicom) {
         context.refuse_unknown_in(&found, &args.select)?;
     }
@@ -135,50 +142,8 @@ fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<
         tick: &|| progress.inc(1),
     };
     let report = collect(input, &|script| executor.find_script(script));
-    progress.finish();
+    progress.finish_and_clear();
     Ok(report)
-}
-
-/// The sessions and, if needed, the decision about their tasks.
-fn sessions_and_tasks(
-    context: &Context,
-    args: &AuditArgs,
-    parts: &[Part],
-    printer: &mut Printer,
-) -> Result<(Discovery, Manifest)> {
-    if parts.contains(&Part::Tasks) {
-        // A subject-scoped task has no session, so the report selects sessions by what it shows. `--procedure` may also
-        // name one that only rows know, about which nothing is decided.
-        let by_subject = Selection::new(&args.select.subjects, &[], &[], &[])?;
-        context.plan(by_subject, args.check.recheck, printer)
-    } else if parts.contains(&Part::Dicom) {
-        Ok((context.discover(printer)?, Manifest::default()))
-    } else {
-        Ok(Default::default())
-    }
-}
-
-fn compare(report: &mut Report, dir: &Path) -> Result<()> {
-    let study = &report.study;
-    let (earlier, unreadable) = earlier(dir, study.selection.as_deref(), study.created_at);
-    report.unreadable.extend(unreadable);
-    let now = Snapshot::read(&report.to_json().map_err(TableError::from)?);
-    report.trend = earlier
-        .zip(now)
-        .map(|((path, before), now)| trend(&before, &path.to_string_lossy(), &now));
-    Ok(())
-}
-
-fn rendered(report: &Report, args: &AuditArgs, width: Option<u16>) -> Result<Vec<u8>> {
-    Ok(match args.format {
-        AuditFormat::Table => {
-            let width = width.filter(|_| args.output.is_none());
-            text::table(report, width).into_bytes()
-        }
-        AuditFormat::Markdown => text::markdown(report).into_bytes(),
-        AuditFormat::Json => report.to_json().map_err(TableError::from)?,
-        AuditFormat::Html => html::render(report).into_bytes(),
-    })
 }
 
 /// The selection as options.

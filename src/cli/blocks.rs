@@ -2,8 +2,9 @@
 
 use anstyle::Style;
 
+use super::TaskState;
 use crate::base::printable::printable;
-use crate::show::tables::{TaskState, first_word};
+use crate::show::tables::first_word;
 
 /// Width of the labels.
 const INDENT: usize = 11;

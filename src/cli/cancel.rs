@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use super::args::CancelArgs;
 use super::monitor::update_or_read;
-use super::{Access, Context, Exit, Failure, Printer, Result};
-use crate::act::pass::{Looked, queue_question};
-use crate::base::sys;
-use crate::base::text::{maybe, plural};
-use crate::decide::manifest::Selection;
+use super::{
+    Access, Context, Exit, Failure, Printer, Reason, Result, Selection, State, TaskRow, TaskStatus,
+    maybe, plural, sys,
+};
+use crate::act::pass::queue_question;
 use crate::decide::reconcile::{complete_tags, jobs_to_end};
-use crate::executor::{Answer, ExecutorError, OtherExecutor};
+use crate::executor::{Answer, OtherExecutor};
 use crate::model::job::JobRef;
+use crate::model::state::JobFacts;
 use crate::model::state::transition::{Cause, Change};
-use crate::model::state::{JobFacts, Reason, State, TaskRow, TaskStatus};
 use crate::store::audit_log::{Event, EventKind};
 
 /// Number of checks whether the jobs have ended, and the pause between them. Later ends are left to `monitor`.
@@ -95,10 +95,62 @@ pub(super) fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -
             }
         }
     }
-    let asked = ask_to_end(context, &state, &own)?;
+    // Requests the end of the jobs and records the request.
+    let references: Vec<JobRef> = own.iter().flat_map(|(_, jobs)| jobs.clone()).collect();
+    let mut asked = Ok(());
+    if !references.is_empty() {
+        let mut executor = context.executor(Access::ReadWrite, &state)?;
+        executor.set_deadline(context.config.deadline);
+        // If one of several clusters failed, the jobs of the others were still requested to end.
+        asked = executor.cancel(&references);
+        let failed = asked.as_ref().err().map(ToString::to_string);
+        let by = sys::user_name();
+        // The error does not name the cluster.
+        let failed = maybe(", may have failed: ", failed, "");
+        // The status changes when Slurm confirms the end.
+        let events = own.iter().map(|(row, _)| Event {
+            detail: Some(format!("asked for by {by}{failed}")),
+            extra: vec![("by", by.clone().into())],
+            ..Event::of(row, sys::now(), EventKind::Cancelled)
+        });
+        context.open_audit()?.append(&events.collect::<Vec<_>>())?;
+    }
     // Without an accepted request there is nothing to wait for.
     let checks = if asked.is_ok() { CHECKS } else { 1 };
-    let ending = wait_for_end(context, args, &selection, checks, printer)?;
+    // Updates the rows repeatedly, each time under the lock, but never sleeps while it holds the lock.
+    let mut ending = 0;
+    for check in 0..checks {
+        if check > 0 {
+            std::thread::sleep(PAUSE);
+        }
+        let (looked, state) =
+            update_or_read(context, "cancel", &args.write, printer, |state, looked| {
+                // Nothing will ever confirm the end of jobs that Slurm has forgotten.
+                let now = sys::now();
+                let rows: Vec<TaskRow> = in_flight(state, &selection).cloned().collect();
+                for row in rows {
+                    if looked.has_forgotten(&row, &context.config, now) {
+                        let change = Change {
+                            key: row.key,
+                            about: row.job_id,
+                            cause: Cause::Verdict,
+                            to: TaskStatus::Failed,
+                            reason: Reason::Cancelled,
+                            facts: JobFacts::default(),
+                            missing_since: None,
+                        };
+                        looked.apply(state, change, now);
+                    }
+                }
+            })?;
+        let own = in_flight(&state, &selection).filter(|row| row.job_id.is_some());
+        let own = own.filter(|row| OtherExecutor::of(row, context.config.executor).is_none());
+        ending = own.count();
+        // If the queue is not responding, repeating the query does not help.
+        if ending == 0 || looked.is_some_and(|looked| looked.queue_failed.is_some()) {
+            break;
+        }
+    }
     printer.info(&format!(
         "{} of {} cancelled",
         jobs.len().saturating_sub(ending),
@@ -115,81 +167,4 @@ pub(super) fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -
 fn in_flight<'a>(state: &'a State, selection: &'a Selection) -> impl Iterator<Item = &'a TaskRow> {
     let rows = state.rows().iter().filter(|row| row.is_in_flight());
     rows.filter(|row| selection.contains_key(&row.key))
-}
-
-/// Requests the end of the jobs and records the request. The inner error is the executor's.
-fn ask_to_end(
-    context: &Context,
-    state: &State,
-    own: &[(&TaskRow, Vec<JobRef>)],
-) -> Result<Result<(), ExecutorError>> {
-    let references: Vec<JobRef> = own.iter().flat_map(|(_, jobs)| jobs.clone()).collect();
-    if references.is_empty() {
-        return Ok(Ok(()));
-    }
-    let mut executor = context.executor(Access::ReadWrite, state)?;
-    executor.set_deadline(context.config.deadline);
-    // If one of several clusters failed, the jobs of the others were still requested to end.
-    let asked = executor.cancel(&references);
-    let failed = asked.as_ref().err().map(ToString::to_string);
-    let by = sys::user_name();
-    // The error does not name the cluster.
-    let failed = maybe(", may have failed: ", failed, "");
-    // The status changes when Slurm confirms the end.
-    let events = own.iter().map(|(row, _)| Event {
-        detail: Some(format!("asked for by {by}{failed}")),
-        extra: vec![("by", by.clone().into())],
-        ..Event::of(row, sys::now(), EventKind::Cancelled)
-    });
-    context.open_audit()?.append(&events.collect::<Vec<_>>())?;
-    Ok(asked)
-}
-
-/// Updates the rows repeatedly, each time under the lock, but never sleeps while it holds the lock. Returns the number
-/// of selected jobs still in flight.
-fn wait_for_end(
-    context: &Context,
-    args: &CancelArgs,
-    selection: &Selection,
-    checks: usize,
-    printer: &mut Printer,
-) -> Result<usize> {
-    let mut left = 0;
-    for check in 0..checks {
-        if check > 0 {
-            std::thread::sleep(PAUSE);
-        }
-        let (looked, state) =
-            update_or_read(context, "cancel", &args.write, printer, |state, looked| {
-                end_forgotten(context, selection, state, looked)
-            })?;
-        let own = in_flight(&state, selection).filter(|row| row.job_id.is_some());
-        let own = own.filter(|row| OtherExecutor::of(row, context.config.executor).is_none());
-        left = own.count();
-        // If the queue is not responding, repeating the query does not help.
-        if left == 0 || looked.is_some_and(|looked| looked.queue_failed.is_some()) {
-            break;
-        }
-    }
-    Ok(left)
-}
-
-/// Ends the rows whose jobs Slurm has forgotten: nothing will ever confirm the end of these.
-fn end_forgotten(context: &Context, selection: &Selection, state: &mut State, looked: &mut Looked) {
-    let now = sys::now();
-    let rows: Vec<TaskRow> = in_flight(state, selection).cloned().collect();
-    for row in rows {
-        if looked.has_forgotten(&row, &context.config, now) {
-            let change = Change {
-                key: row.key,
-                about: row.job_id,
-                cause: Cause::Verdict,
-                to: TaskStatus::Failed,
-                reason: Reason::Cancelled,
-                facts: JobFacts::default(),
-                missing_since: None,
-            };
-            looked.apply(state, change, now);
-        }
-    }
 }

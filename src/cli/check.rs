@@ -5,9 +5,8 @@ use anstyle::{AnsiColor, Style};
 use super::args::{CheckArgs, Global};
 use super::blocks::wrap;
 use super::context::read_config;
-use super::error::Result;
-use super::output::{Format, Printer, PrinterOptions};
-use crate::base::exit::Exit;
+use super::output::PrinterOptions;
+use super::{Exit, Format, Printer, Result};
 use crate::base::printable::printable;
 use crate::setup::check::{self, Finding, Findings, Level, Site, checks_frame, settings};
 
@@ -22,7 +21,7 @@ pub(super) fn run(global: &Global, args: &CheckArgs, printer: &mut Printer) -> R
             if args.cron {
                 check::cron::check(file.as_deref(), global.config.is_none(), &mut findings);
             }
-            progress.finish();
+            progress.finish_and_clear();
             Exit::Error
         }
         Err(error) => {

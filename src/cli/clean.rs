@@ -6,18 +6,16 @@
 use chrono::{DateTime, Utc};
 
 use super::args::CleanArgs;
-use super::{Context, Exit, Failure, Printer, Result};
+use super::{Context, Exit, Failure, Printer, Result, State, TaskRow, maybe, plural, sys};
 use crate::act::clean::{LogsError, OldLogs, find_logs, log_names, obsolete_rows};
-use crate::base::sys;
-use crate::base::text::{maybe, plural, size};
+use crate::base::text::size;
 use crate::config::duration;
 use crate::decide::safety::{self, Counts, drop, roots};
 use crate::gather::sessions::lists;
 use crate::model::bids::SubjectLabel;
-use crate::model::state::{State, TaskRow};
 use crate::store::audit_log::archive::{Archived, OldEvents};
 use crate::store::audit_log::{Event, EventKind};
-use crate::store::purge::{Purge, SubjectData};
+use crate::store::purge::Purge;
 
 pub(super) fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<Exit> {
     let Some(older_than) = args.older_than else {
@@ -34,10 +32,18 @@ pub(super) fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) ->
         true => rows(context, &state, before, &mut exit, printer)?,
         false => Vec::new(),
     };
-    let logs = match is_meant(args.logs) {
-        true => old_logs(context, &state, before)?,
-        false => Vec::new(),
-    };
+    let mut logs = Vec::new();
+    if let Some(log_dir) = context
+        .config
+        .slurm
+        .log_dir
+        .as_ref()
+        .filter(|_| is_meant(args.logs))
+    {
+        let names = log_names(&state, &context.store.read_attempts()?, before);
+        logs = find_logs(log_dir, &names, &context.config.roots(), before).map_err(unremoved)?;
+        logs.retain(|old| !old.files.is_empty());
+    }
     if let Some(locked) = &locked {
         let events = rows.iter().map(|row| Event {
             detail: Some("its session or procedure no longer exists".to_owned()),
@@ -112,17 +118,6 @@ fn rows(
     }
     let gone = obsolete_rows(state, &found.sessions, &config.procedures, before);
     Ok(gone.into_iter().cloned().collect())
-}
-
-fn old_logs(context: &Context, state: &State, before: DateTime<Utc>) -> Result<Vec<OldLogs>> {
-    let config = &context.config;
-    let Some(log_dir) = &config.slurm.log_dir else {
-        return Ok(Vec::new());
-    };
-    let names = log_names(state, &context.store.read_attempts()?, before);
-    let mut old = find_logs(log_dir, &names, &config.roots(), before).map_err(unremoved)?;
-    old.retain(|old| !old.files.is_empty());
-    Ok(old)
 }
 
 fn unremoved(error: LogsError) -> Failure {
@@ -209,7 +204,48 @@ fn purge(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<E
     let (locked, mut state) =
         context.lock_or_read_state("clean", args.dry_run, &args.write, printer)?;
     let held = purge.find(&context.store, &state)?;
-    check_removable(context, &subject, &held, &state, printer)?;
+    // Refuses if the subject would reappear, or if its jobs still need its records.
+    let refuse = |message: String, hint: &str| Err(Failure::usage(message, hint));
+    if !state.is_stored() {
+        let file = context.store.paths.state.display();
+        return refuse(
+            format!("the state file {file} does not exist, only copies beside it"),
+            "rebuild it with `snbb-scheduler state repair --yes`, then purge",
+        );
+    }
+    let is_own = |row: &&TaskRow| *row.key.subject == *subject.as_str() && row.is_in_flight();
+    if let in_flight @ 1.. = state.rows().iter().filter(is_own).count() {
+        return refuse(
+            format!("{} of {subject} in flight", plural(in_flight, "task")),
+            "run `snbb-scheduler cancel` for the subject, and purge when `snbb-scheduler monitor` has recorded the end of \
+             the jobs",
+        );
+    }
+    if let Some(file) = held.in_use(&context.store, &state) {
+        let file = file.display();
+        return refuse(
+            format!(
+                "{subject} appears in {file}, which other jobs in flight still need (an array's task list or a job's script)"
+            ),
+            "purge when they have ended",
+        );
+    }
+    let cohort = lists::load(&context.config.cohort)?;
+    let found = context.discover(printer)?;
+    if let Some(unseen) = found.unreadable.first() {
+        let path = unseen.path.display();
+        return refuse(
+            format!("not all sessions can be read ({path}), so {subject} may still have some"),
+            "purge when everything is mounted and readable",
+        );
+    }
+    let mut sessions = found.sessions.iter();
+    if sessions.any(|session| session.subject == subject && !cohort.excludes(session)) {
+        return refuse(
+            format!("{subject} still has sessions: its tasks would be submitted again"),
+            "remove its data, or list it in `exclude`; then purge",
+        );
+    }
     if held.is_nothing() {
         printer.info(&format!("no file of the state mentions {subject}"));
         return Ok(Exit::Done);
@@ -260,56 +296,4 @@ fn label(text: &str) -> Result<SubjectLabel> {
             "--purge requires the complete label of one subject",
         )
     })
-}
-
-/// Refuses if the subject would reappear, or if its jobs still need its records.
-fn check_removable(
-    context: &Context,
-    subject: &SubjectLabel,
-    held: &SubjectData,
-    state: &State,
-    printer: &mut Printer,
-) -> Result<()> {
-    let refuse = |message: String, hint: &str| Err(Failure::usage(message, hint));
-    if !state.is_stored() {
-        let file = context.store.paths.state.display();
-        return refuse(
-            format!("the state file {file} does not exist, only copies beside it"),
-            "rebuild it with `snbb-scheduler state repair --yes`, then purge",
-        );
-    }
-    let is_own = |row: &&TaskRow| *row.key.subject == *subject.as_str() && row.is_in_flight();
-    if let in_flight @ 1.. = state.rows().iter().filter(is_own).count() {
-        return refuse(
-            format!("{} of {subject} in flight", plural(in_flight, "task")),
-            "run `snbb-scheduler cancel` for the subject, and purge when `snbb-scheduler monitor` has recorded the end of \
-             the jobs",
-        );
-    }
-    if let Some(file) = held.in_use(&context.store, state) {
-        let file = file.display();
-        return refuse(
-            format!(
-                "{subject} appears in {file}, which other jobs in flight still need (an array's task list or a job's script)"
-            ),
-            "purge when they have ended",
-        );
-    }
-    let cohort = lists::load(&context.config.cohort)?;
-    let found = context.discover(printer)?;
-    if let Some(unseen) = found.unreadable.first() {
-        let path = unseen.path.display();
-        return refuse(
-            format!("not all sessions can be read ({path}), so {subject} may still have some"),
-            "purge when everything is mounted and readable",
-        );
-    }
-    let mut sessions = found.sessions.iter();
-    if sessions.any(|session| session.subject == *subject && !cohort.excludes(session)) {
-        return refuse(
-            format!("{subject} still has sessions: its tasks would be submitted again"),
-            "remove its data, or list it in `exclude`; then purge",
-        );
-    }
-    Ok(())
 }

@@ -14,14 +14,10 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
 
 use super::args::{Cli, CompletionsArgs};
-use super::error::Result;
-use super::output::Printer;
-use crate::base::exit::Exit;
-use crate::base::sys;
+use super::{Config, Exit, Printer, Result, sys};
 use crate::config::{self, Overrides, Source, paths};
 use crate::gather::sessions::discover::discover;
 use crate::model::bids::{SessionLabel, SubjectLabel};
-use crate::model::config::Config;
 use crate::setup::catalogue;
 use crate::store::state_file::Store;
 
@@ -149,16 +145,13 @@ fn candidates(study: &Study, kinds: &[Kind], current: &OsStr) -> Vec<CompletionC
 
 /// The labels that begin with the typed text, with the prefix, or without it if it is typed without.
 fn fitting(prefix: &str, current: &str, labels: &BTreeSet<String>) -> Vec<String> {
-    let begin = |labels: &mut dyn Iterator<Item = &str>| -> Vec<String> {
+    let begin = |prefix: &str| -> Vec<String> {
+        let labels = labels.iter().filter_map(|label| label.strip_prefix(prefix));
         let fitting = labels.filter(|label| label.starts_with(current));
         fitting.map(str::to_owned).collect()
     };
-    match begin(&mut labels.iter().map(String::as_str)) {
-        none if none.is_empty() && !prefix.is_empty() => {
-            begin(&mut labels.iter().filter_map(|label| label.strip_prefix(prefix)))
-        }
-        with => with,
-    }
+    let with = begin("");
+    if with.is_empty() { begin(prefix) } else { with }
 }
 
 /// Time limit, so that a hanging file system does not block the terminal.
@@ -248,6 +241,20 @@ impl Study {
             let Some(config) = self.config() else {
                 return Vec::new();
             };
+            let on_record = |config: &Config| -> Vec<Labels> {
+                let state = Store::at(&config.state_file).and_then(|store| store.read());
+                let state = state.unwrap_or_default();
+                let rows = state.rows().iter();
+                rows.map(|row| (row.key.subject.to_string(), row.key.session.to_string()))
+                    .collect()
+            };
+            let in_data = |config: &Config| -> Vec<Labels> {
+                let found = discover(&config.search()).unwrap_or_default();
+                let found = found.sessions.iter();
+                found
+                    .map(|one| (one.subject.to_string(), one.session.to_string()))
+                    .collect()
+            };
             let sources: [fn(&Config) -> Vec<Labels>; 2] = [on_record, in_data];
             let found = sources.into_iter().filter_map(|source| {
                 let config = Arc::clone(config);
@@ -264,22 +271,6 @@ impl Study {
         let left = TIME_LIMIT.saturating_sub(self.begin.elapsed());
         receiver.recv_timeout(left).ok()
     }
-}
-
-fn on_record(config: &Config) -> Vec<Labels> {
-    let state = Store::at(&config.state_file).and_then(|store| store.read());
-    let state = state.unwrap_or_default();
-    let rows = state.rows().iter();
-    rows.map(|row| (row.key.subject.to_string(), row.key.session.to_string()))
-        .collect()
-}
-
-fn in_data(config: &Config) -> Vec<Labels> {
-    let found = discover(&config.search()).unwrap_or_default();
-    let found = found.sessions.iter();
-    found
-        .map(|one| (one.subject.to_string(), one.session.to_string()))
-        .collect()
 }
 
 #[cfg(test)]

@@ -2,24 +2,18 @@
 
 use std::path::Path;
 
-use polars::prelude::DataFrame;
 use serde_json::{Value as Json, json};
 
-use super::args::{ConfigArgs, ConfigCommand, Global, TextFormat};
+use super::args::{ConfigCommand, Global, TextFormat};
 use super::context::config_source;
-use super::error::Result;
-use super::output::{Format, Printer};
-use crate::base::exit::Exit;
-use crate::base::sys;
-use crate::base::text::maybe;
+use super::{Exit, Format, Printer, Result, Selection, TableError, maybe, sys};
 use crate::config::keys::Fallback;
 use crate::config::load::FILE_VARIABLE;
 use crate::config::{Origin, Setting, load_settings};
-use crate::decide::manifest::Selection;
-use crate::show::tables::{TableError, frame, texts};
+use crate::show::tables::{frame, texts};
 
-pub(super) fn run(global: &Global, args: &ConfigArgs, printer: &mut Printer) -> Result<Exit> {
-    let ConfigCommand::Show(args) = &args.command;
+pub(super) fn run(global: &Global, command: &ConfigCommand, printer: &mut Printer) -> Result<Exit> {
+    let ConfigCommand::Show(args) = command;
     let (source, overrides, working_dir) = config_source(global);
     let (config, mut settings) = load_settings(&source, &sys::env, &overrides, &working_dir)?;
     for warning in &config.warnings {
@@ -49,19 +43,16 @@ pub(super) fn run(global: &Global, args: &ConfigArgs, printer: &mut Printer) -> 
                 (Some(file), Some(_)) => format!("{} (--config)", file.display()),
                 (Some(file), None) => format!("{} ({FILE_VARIABLE})", file.display()),
             });
-            printer.frame(&table(&settings, file)?, Format::Table, &[], &[])?;
+            let all = || settings.iter();
+            let table = frame(vec![
+                texts("key", all().map(|one| Some(&one.path))),
+                texts("value", all().map(|one| text(&one.value))),
+                texts("origin", all().map(|one| Some(origin(one, file)))),
+            ])?;
+            printer.frame(&table, Format::Table, &[], &[])?;
         }
     }
     Ok(Exit::Done)
-}
-
-fn table(settings: &[Setting], file: Option<&Path>) -> Result<DataFrame, TableError> {
-    let all = || settings.iter();
-    frame(vec![
-        texts("key", all().map(|one| Some(&one.path))),
-        texts("value", all().map(|one| text(&one.value))),
-        texts("origin", all().map(|one| Some(origin(one, file)))),
-    ])
 }
 
 /// A value as it could be written; `None` if there is none.

@@ -3,13 +3,12 @@
 use super::args::SelectArgs;
 use super::context::warn_stops;
 use super::pause::report_pauses;
-use super::progress::Progress;
-use super::{Context, Printer, Result};
+use indicatif::ProgressBar;
+
+use super::{Context, Printer, Result, Selection, few, sys};
 use crate::act::pass::Pauses;
 use crate::act::pass::decide::Basis;
-use crate::base::sys;
-use crate::base::text::few;
-use crate::decide::manifest::{Manifest, Policy, Selection};
+use crate::decide::manifest::{Manifest, Policy};
 use crate::decide::safety::{self, roots};
 use crate::gather::sessions::discover::Discovery;
 use crate::gather::sessions::lists;
@@ -90,7 +89,7 @@ impl Context {
         };
         let progress = subjects_progress(&found.sessions, printer);
         let judged = basis.decide(&|| progress.inc(1));
-        progress.finish();
+        progress.finish_and_clear();
         let mut judged = judged?;
         judged.counts.count_sessions(&found);
         let late = safety::before_submission(&self.config, &judged.counts, &state);
@@ -115,7 +114,7 @@ impl Context {
 }
 
 /// Progress of the decision, which handles one subject at a time.
-pub(super) fn subjects_progress(sessions: &[Session], printer: &mut Printer) -> Progress {
+pub(super) fn subjects_progress(sessions: &[Session], printer: &mut Printer) -> ProgressBar {
     let subjects = sessions.chunk_by(|a, b| a.subject == b.subject).count();
     printer.progress(Some(subjects as u64), "checking outputs")
 }

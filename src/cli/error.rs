@@ -3,9 +3,9 @@
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use super::output::without_error_numbers;
+use super::{Exit, Printer, TableError, sys};
 use crate::act::pass::PassError;
-use crate::base::exit::Exit;
-use crate::base::sys;
 use crate::config::ConfigError;
 use crate::decide::manifest::selection::SelectionError;
 use crate::executor::ExecutorError;
@@ -14,11 +14,8 @@ use crate::gather::sessions::discover::DiscoverError;
 use crate::gather::sessions::lists::CohortError;
 use crate::setup::init::InitError;
 use crate::show::mail::MailError;
-use crate::show::tables::TableError;
 use crate::store::lock::LockError;
 use crate::store::state_file::StateError;
-
-use super::output::{Printer, without_error_numbers};
 
 /// The result of a command or of a part of it.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -121,19 +118,15 @@ impl Failure {
     }
 
     /// For `map_err`: the failure to read a path.
-    pub fn read(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        |source| Self::Read {
-            path: path.to_owned(),
-            source,
-        }
+    pub fn read(path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
+        let path = path.to_owned();
+        |source| Self::Read { path, source }
     }
 
     /// For `map_err`: the failure to write a path.
-    pub fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        |source| Self::Write {
-            path: path.to_owned(),
-            source,
-        }
+    pub fn write(path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
+        let path = path.to_owned();
+        |source| Self::Write { path, source }
     }
 
     pub fn exit(&self) -> Exit {

@@ -3,28 +3,25 @@
 
 mod text;
 
-pub(super) use text::output_problems;
-
 use itertools::Itertools as _;
+pub(super) use text::output_problems;
 
 use super::args::{ExplainArgs, TextFormat};
 use super::blocks::Block;
 use super::context::{exit_of, warn_silence, warn_stops};
 use super::naming::{Known, Named};
-use super::{Access, Context, Exit, Failure, Printer, Result, Verbosity};
+use super::{
+    Access, Config, Context, Exit, Failure, Printer, Result, Selection, State, TableError,
+    TaskState, Verbosity, sys,
+};
 use crate::act::pass::RunOptions;
-use crate::base::sys;
-use crate::decide::manifest::{Planned, Selection};
-use crate::decide::safety::{self, recheck};
-use crate::decide::safety::{Counts, roots};
+use crate::decide::manifest::Planned;
+use crate::decide::safety::{self, Counts, recheck, roots};
 use crate::executor::Answer;
 use crate::gather::sessions::discover::Discovery;
 use crate::model::bids::{Session, SubjectLabel};
-use crate::model::config::Config;
 use crate::model::procedure::{ArrayMode, Procedure};
-use crate::model::state::State;
 use crate::show::explain::{Explanation, View};
-use crate::show::tables::{TableError, TaskState};
 
 pub(super) fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Result<Exit> {
     let mut state = context.read_state(printer)?;
@@ -128,7 +125,27 @@ pub(super) fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) 
     if explanations.is_empty() {
         return Err(no_task(&named, &found));
     }
-    print(&explanations, args.format, view.queue.is_some(), printer)?;
+    let is_detailed = explanations.len() == 1 || printer.verbosity() >= Verbosity::Verbose;
+    if args.format == TextFormat::Json {
+        let text = serde_json::to_string_pretty(&explanations).map_err(TableError::from)?;
+        printer.line(&text);
+    } else {
+        for (at, task) in explanations.iter().enumerate() {
+            let mut block = Block::new(printer.options().width, printer.options().out_color);
+            if is_detailed {
+                if at > 0 {
+                    block.gap();
+                }
+                text::detailed(&mut block, task, view.queue.is_some());
+            } else {
+                text::brief(&mut block, task);
+            }
+            printer.data(block.finish().as_bytes());
+        }
+        if !is_detailed {
+            printer.hint("name one task, or add -v, to see all details");
+        }
+    }
     let mut decisions = explanations.iter().map(|task| task.decision);
     if exit == Exit::Done && decisions.contains(&Some(TaskState::Unreadable)) {
         exit = Exit::Unreadable;
@@ -156,34 +173,4 @@ fn no_task(named: &Named, found: &Discovery) -> Failure {
         format!("no task {named}"),
         "`snbb-scheduler session-status` lists the tasks of the study, `snbb-scheduler status` those on record",
     )
-}
-
-fn print(
-    tasks: &[Explanation],
-    format: TextFormat,
-    is_queue_known: bool,
-    printer: &mut Printer,
-) -> Result<()> {
-    if format == TextFormat::Json {
-        let text = serde_json::to_string_pretty(tasks).map_err(TableError::from)?;
-        printer.line(&text);
-        return Ok(());
-    }
-    let is_detailed = tasks.len() == 1 || printer.verbosity() >= Verbosity::Verbose;
-    for (at, task) in tasks.iter().enumerate() {
-        let mut block = Block::new(printer.options().width, printer.options().out_color);
-        if is_detailed {
-            if at > 0 {
-                block.gap();
-            }
-            text::detailed(&mut block, task, is_queue_known);
-        } else {
-            text::brief(&mut block, task);
-        }
-        printer.data(block.finish().as_bytes());
-    }
-    if !is_detailed {
-        printer.hint("name one task, or add -v, to see all details");
-    }
-    Ok(())
 }

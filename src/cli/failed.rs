@@ -3,25 +3,25 @@
 use std::path::Path;
 
 use itertools::Itertools as _;
-use polars::prelude::DataFrame;
 
 use super::blocks::{Block, NO_BREAK};
 use super::explain::output_problems;
 use super::views::{self, Cut, RowsView};
-use super::{Context, Failure, Format, Printer, Result, Verbosity};
-use crate::base::text::{few, maybe, plural};
-use crate::base::{parallel, sys};
+use super::{
+    Context, Failure, Format, Printer, Reason, Result, State, TableError, TaskRow, TaskStatus,
+    Verbosity, few, maybe, plural, sys,
+};
+use crate::base::parallel;
 use crate::decide::manifest::retry;
 use crate::gather::completion::explain::Verdict;
 use crate::gather::completion::probe::Probe;
 use crate::gather::logs;
-use crate::model::state::{Reason, State, TaskRow, TaskStatus};
 use crate::show::explain::remedy;
 use crate::show::failures::patterns::Patterns;
 use crate::show::failures::{Likeness, alike, excerpt, shared, silence};
 use crate::show::notify::events::is_retried;
 use crate::show::tables::words::outlook_text;
-use crate::show::tables::{TableError, failure_text, ordered_rows_frame, texts, used_text};
+use crate::show::tables::{failure_text, ordered_rows_frame, texts, used_text};
 
 /// Missing outputs named per task.
 const MISSING_SHOWN: usize = 3;
@@ -102,8 +102,17 @@ pub(super) fn print(
             printer.hint("-v shows every task with its own log");
         }
     } else {
-        let frame = failures_frame(&failures, view.log_dir)?;
-        printer.frame(&frame, view.format, &[], &[])?;
+        let rows: Vec<&TaskRow> = failures.iter().map(|(row, _)| row).collect();
+        let column = |name: &str, get: fn(&FailureNote) -> Option<&str>| {
+            texts(name, failures.iter().map(|(_, note)| get(note)))
+        };
+        let frame = ordered_rows_frame(&rows, view.log_dir)?.hstack(&[
+            column("outlook", |note| Some(&note.outlook)),
+            column("log_line", |note| note.line.as_deref()),
+            column("log_line_path", |note| note.line_path.as_deref()),
+            column("log_pattern", |note| note.pattern.as_deref()),
+        ]);
+        printer.frame(&frame.map_err(TableError::from)?, view.format, &[], &[])?;
     }
     Cut::report(cut, printer, "rows");
     Ok(())
@@ -249,21 +258,6 @@ fn note(context: &Context, row: &TaskRow, state: &State, patterns: &Patterns) ->
     });
     note.line = Some(found.line);
     note
-}
-
-/// Failed rows as in [`ordered_rows_frame`], then `outlook`, `log_line`, `log_line_path` and `log_pattern`.
-fn failures_frame(rows: &[Failed], log_dir: Option<&Path>) -> Result<DataFrame, TableError> {
-    let only: Vec<&TaskRow> = rows.iter().map(|(row, _)| row).collect();
-    let column = |name: &str, get: fn(&FailureNote) -> Option<&str>| {
-        texts(name, rows.iter().map(|(_, note)| get(note)))
-    };
-    let frame = ordered_rows_frame(&only, log_dir)?.hstack(&[
-        column("outlook", |note| Some(&note.outlook)),
-        column("log_line", |note| note.line.as_deref()),
-        column("log_line_path", |note| note.line_path.as_deref()),
-        column("log_pattern", |note| note.pattern.as_deref()),
-    ])?;
-    Ok(frame)
 }
 
 /// Hints at the next step for failed tasks. Not with `-q`.

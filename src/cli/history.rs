@@ -2,17 +2,17 @@
 
 use chrono::{DateTime, Utc};
 use itertools::Itertools as _;
-use polars::prelude::DataFrame;
 use serde_json::{Map, Value};
 
 use super::args::HistoryArgs;
 use super::context::all_attempts;
-use super::{Context, Exit, Failure, Format, Printer, Result};
-use crate::base::sys;
-use crate::base::text::{maybe, plural};
+use super::{
+    Context, Exit, Failure, Format, Printer, Reason, Result, TableError, TaskRow, TaskStatus,
+    maybe, plural, sys,
+};
 use crate::model::job::JobId;
-use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
-use crate::show::tables::{TableError, failure_text, frame, numbers, texts, used_text, utc_time};
+use crate::model::state::TaskKey;
+use crate::show::tables::{failure_text, frame, numbers, texts, used_text, utc_time};
 use crate::store::audit_log::{self, EventKind, Record, fill};
 
 /// Columns of the table. The task's name is shown only if there are several.
@@ -49,7 +49,24 @@ pub(super) fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) 
         Format::Table => sys::local_time,
         Format::Csv | Format::Json => utc_time,
     };
-    let frame = history_frame(&entries, time)?;
+    let text = |name: &str, get: fn(&Entry) -> Option<&str>| {
+        texts(name, entries.iter().map(|entry| get(entry)))
+    };
+    let frame = frame(vec![
+        texts("time", entries.iter().map(|entry| entry.at.map(time))),
+        text("subject", |e| Some(&e.key.subject)),
+        text("session", |e| Some(&e.key.session)),
+        text("procedure", |e| Some(&e.key.procedure)),
+        text("event", |e| Some(e.event.as_str())),
+        numbers("attempt", entries.iter().map(|e| e.attempt.map(i64::from))),
+        text("job_id", |e| e.job_id.as_ref().map(|id| id.as_str())),
+        text("old_status", |e| e.old_status.map(|status| status.as_str())),
+        text("new_status", |e| e.new_status.map(|status| status.as_str())),
+        text("reason", |e| e.reason.map(|reason| reason.as_str())),
+        text("by", |e| e.by.as_deref()),
+        text("detail", |e| e.detail.as_deref()),
+        text("source", |e| Some(if e.from_row { "state" } else { "log" })),
+    ])?;
     if args.format != Format::Table {
         printer.frame(&frame, args.format, &[], &[])?;
         return Ok(Exit::Done);
@@ -176,32 +193,6 @@ fn is_of(record: &Record, row: &TaskRow) -> bool {
         (Some(a), Some(b)) => a == b,
         _ => record.job_id.is_some() && record.job_id == row.job_id,
     }
-}
-
-/// One row per event: `time, subject, session, procedure, event, attempt, job_id, old_status, new_status,
-/// reason, by, detail, source`. `time` formats times.
-fn history_frame(
-    entries: &[Entry],
-    time: fn(DateTime<Utc>) -> String,
-) -> Result<DataFrame, TableError> {
-    let text = |name: &str, get: fn(&Entry) -> Option<&str>| {
-        texts(name, entries.iter().map(|entry| get(entry)))
-    };
-    frame(vec![
-        texts("time", entries.iter().map(|entry| entry.at.map(time))),
-        text("subject", |e| Some(&e.key.subject)),
-        text("session", |e| Some(&e.key.session)),
-        text("procedure", |e| Some(&e.key.procedure)),
-        text("event", |e| Some(e.event.as_str())),
-        numbers("attempt", entries.iter().map(|e| e.attempt.map(i64::from))),
-        text("job_id", |e| e.job_id.as_ref().map(|id| id.as_str())),
-        text("old_status", |e| e.old_status.map(|status| status.as_str())),
-        text("new_status", |e| e.new_status.map(|status| status.as_str())),
-        text("reason", |e| e.reason.map(|reason| reason.as_str())),
-        text("by", |e| e.by.as_deref()),
-        text("detail", |e| e.detail.as_deref()),
-        text("source", |e| Some(if e.from_row { "state" } else { "log" })),
-    ])
 }
 
 fn begin_of(row: &TaskRow) -> Entry {

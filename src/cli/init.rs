@@ -8,14 +8,11 @@ mod gather;
 use std::path::{Path, PathBuf};
 
 use super::args::{Global, InitArgs};
-use super::error::{Failure, Result};
-use super::output::Printer;
-use crate::base::exit::Exit;
-use crate::base::{durable, regular, shell, sys};
+use super::{Config, Exit, Failure, Printer, Result, sys};
+use crate::base::{durable, regular, shell};
 use crate::config::load::interpret;
 use crate::config::{Overrides, Source, paths};
 use crate::gather::sessions::discover::discover;
-use crate::model::config::Config;
 use crate::setup::catalogue::App;
 use crate::setup::init::existing::Existing;
 use crate::setup::init::{self, InitError, NewFile, shown, template, write};
@@ -23,7 +20,16 @@ use crate::setup::{catalogue, place};
 
 pub(super) fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Exit> {
     if args.list {
-        print_catalogue(printer);
+        let apps = catalogue::apps();
+        let width = apps.iter().map(|app| app.name.len()).max().unwrap_or(0);
+        for app in apps {
+            printer.line(&format!("{:<width$}  {}", app.name, app.about));
+            let groups: Vec<String> = app.needs.iter().map(|group| group.join(" or ")).collect();
+            if !groups.is_empty() {
+                printer.line(&format!("{:<width$}  after {}", "", groups.join(", ")));
+            }
+            printer.line(&format!("{:<width$}  {}", "", app.docs));
+        }
         return Ok(Exit::Done);
     }
     if let Some(file) = global.config.as_ref().filter(|_| args.add.is_none()) {
@@ -86,50 +92,7 @@ pub(super) fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Re
     }
     write::write(&files, &to_make, &dir)?;
     list(["created", "wrote"], printer);
-    print_next_steps(&dir, &config, printer);
-    Ok(Exit::Done)
-}
-
-/// Reads a new configuration as every other command will, so that nothing is written that would not load.
-fn load(text: &str, file: &Path, dir: &Path) -> Result<Config> {
-    let none = Overrides::default();
-    let config = interpret(text.as_bytes(), Some(file), false, &sys::env, &none, dir);
-    Ok(config.map_err(|error| {
-        let text = format!("the options make no valid configuration: {error}");
-        InitError::wrong("", text, "correct the option; nothing was written")
-    })?)
-}
-
-fn print_catalogue(printer: &mut Printer) {
-    let apps = catalogue::apps();
-    let width = apps.iter().map(|app| app.name.len()).max().unwrap_or(0);
-    for app in apps {
-        printer.line(&format!("{:<width$}  {}", app.name, app.about));
-        let groups: Vec<String> = app.needs.iter().map(|group| group.join(" or ")).collect();
-        if !groups.is_empty() {
-            printer.line(&format!("{:<width$}  after {}", "", groups.join(", ")));
-        }
-        printer.line(&format!("{:<width$}  {}", "", app.docs));
-    }
-}
-
-/// Lists directories and files, each after its word.
-fn list_files(
-    [for_directory, for_file]: [&str; 2],
-    files: &[NewFile],
-    directories: &[PathBuf],
-    dir: &Path,
-    printer: &mut Printer,
-) {
-    let directories = directories.iter().map(|path| (for_directory, path.clone()));
-    let files = files.iter().map(|file| (for_file, dir.join(&file.path)));
-    for (word, path) in directories.chain(files) {
-        printer.info(&format!("{word} {}", shown(&path)));
-    }
-}
-
-/// Prints the next three commands.
-fn print_next_steps(dir: &Path, config: &Config, printer: &mut Printer) {
+    // The next three commands.
     let file = dir.join(init::CONFIG).to_string_lossy().into_owned();
     let program = std::env::current_exe().ok();
     let for_cron = program
@@ -154,6 +117,32 @@ fn print_next_steps(dir: &Path, config: &Config, printer: &mut Printer) {
     let log = shell::quote(&dir.join("cron.log").to_string_lossy());
     let line = format!("{} >> {log} 2>&1", command(for_cron, &["-q", "run"]));
     printer.line(&cron_line(&line));
+    Ok(Exit::Done)
+}
+
+/// Reads a new configuration as every other command will, so that nothing is written that would not load.
+fn load(text: &str, file: &Path, dir: &Path) -> Result<Config> {
+    let none = Overrides::default();
+    let config = interpret(text.as_bytes(), Some(file), false, &sys::env, &none, dir);
+    Ok(config.map_err(|error| {
+        let text = format!("the options make no valid configuration: {error}");
+        InitError::wrong("", text, "correct the option; nothing was written")
+    })?)
+}
+
+/// Lists directories and files, each after its word.
+fn list_files(
+    [for_directory, for_file]: [&str; 2],
+    files: &[NewFile],
+    directories: &[PathBuf],
+    dir: &Path,
+    printer: &mut Printer,
+) {
+    let directories = directories.iter().map(|path| (for_directory, path.clone()));
+    let files = files.iter().map(|file| (for_file, dir.join(&file.path)));
+    for (word, path) in directories.chain(files) {
+        printer.info(&format!("{word} {}", shown(&path)));
+    }
 }
 
 /// A line of a crontab, in which `%` would be a line break.
@@ -249,7 +238,22 @@ fn add(
     report_existing(&existing, printer);
     let mut files = Vec::new();
     for app in wanted.iter().filter_map(|name| existing.app(name)) {
-        check_needs(app, &known)?;
+        // Its tasks would be due at once and fail without the apps that it needs. Converters are exempt.
+        let is_there = |name: &&str| known.contains(name);
+        let is_converter = |name: &&str| catalogue::app(name).is_some_and(App::is_converter);
+        let mut needs = app.needs.iter();
+        let missing = needs.find(|any| !any.iter().any(is_there) && !any.iter().all(is_converter));
+        if let Some(missing) = missing {
+            let (name, needed) = (app.name, missing.join(" or "));
+            let text = format!(
+                "{name} needs results of {needed}, which is not a procedure of the configuration"
+            );
+            let first = missing.first().copied().unwrap_or_default();
+            let hint = format!(
+                "add both: --add {first},{name}; if another procedure produces them, write the entry yourself"
+            );
+            return Err(InitError::wrong("--add", text, hint).into());
+        }
         text = template::with_entry(&text, &app.entry_for(&known, converter))?;
         files.extend(init::scripts(app, dir, &scripts_dir)?);
     }
@@ -276,25 +280,6 @@ fn add(
         printer.hint("read the new entry and its script, then: snbb-scheduler check");
     }
     Ok(Exit::Done)
-}
-
-/// Refuses an app without the apps it needs, because its tasks would be due at once and fail. Converters are exempt.
-fn check_needs(app: &App, known: &[&str]) -> Result<()> {
-    let is_there = |name: &&str| known.contains(name);
-    let is_converter = |name: &&str| catalogue::app(name).is_some_and(App::is_converter);
-    let mut needs = app.needs.iter();
-    let missing = needs.find(|any| !any.iter().any(is_there) && !any.iter().all(is_converter));
-    let Some(missing) = missing else {
-        return Ok(());
-    };
-    let (name, needed) = (app.name, missing.join(" or "));
-    let text =
-        format!("{name} needs results of {needed}, which is not a procedure of the configuration");
-    let first = missing.first().copied().unwrap_or_default();
-    let hint = format!(
-        "add both: --add {first},{name}; if another procedure produces them, write the entry yourself"
-    );
-    Err(InitError::wrong("--add", text, hint).into())
 }
 
 #[cfg(test)]

@@ -6,16 +6,15 @@ use itertools::Itertools as _;
 
 use super::args::LogsArgs;
 use super::context::all_attempts;
-use super::failed;
 use super::naming::Named;
-use super::{Access, Context, Exit, Failure, Printer, Result, Verbosity};
+use super::{
+    Access, Context, Exit, Failure, Printer, Result, Selection, State, TaskRow, TaskStatus,
+    Verbosity, failed, few, maybe, plural,
+};
 use crate::act::pass::queue_question;
-use crate::base::text::{few, maybe, plural, size};
-use crate::decide::manifest::Selection;
+use crate::base::text::size;
 use crate::executor::Answer;
 use crate::gather::logs::{self, Follower, LogFiles};
-use crate::model::job::JobId;
-use crate::model::state::{State, TaskRow, TaskStatus};
 use crate::show::tables::row_text;
 
 /// Interval at which followed logs are read.
@@ -32,8 +31,36 @@ pub(super) fn run(context: &Context, args: &LogsArgs, printer: &mut Printer) -> 
     if args.failed {
         return show_failed(context, Some(&named), &state, args, printer);
     }
-    let row = choose(context, &named, args.attempt, &state)?;
-    show_one(context, &row, args, printer)
+    // The one attempt that the words name.
+    let earlier = context.store.read_attempts()?;
+    let attempts = all_attempts(&earlier, &state);
+    let own = attempts.clone().filter(|row| named.contains(&row.key));
+    let all: Vec<&TaskRow> = own.sorted_by_key(|row| number(row)).collect();
+    let keys = all.iter().map(|row| &row.key).unique().sorted();
+    let keys = keys.collect_vec();
+    if let [_, .., last] = &keys[..] {
+        let (count, list) = (keys.len(), keys.iter().join("\n  "));
+        return Err(Failure::usage(
+            format!("{named} has {count} tasks with jobs:\n  {list}"),
+            format!("name one of them: snbb-scheduler logs {}", last.words()),
+        ));
+    }
+    let is_wanted = |row: &&&TaskRow| args.attempt.is_none_or(|wanted| number(row) == wanted);
+    let newest = all.iter().filter(is_wanted);
+    let newest = newest.max_by_key(|row| (number(row), row.submitted_at, row.is_in_flight()));
+    if let Some(row) = newest {
+        return show_one(context, row, args, printer);
+    }
+    if all.is_empty() {
+        context.refuse_unknown(attempts.map(|row| &row.key), named.labels())?;
+    }
+    let numbers = Some(all.iter().map(|row| number(row)).join(", "));
+    let numbers = numbers.filter(|numbers| !numbers.is_empty());
+    let known = maybe(" with this number; those on record are ", numbers, "");
+    Err(Failure::not_found(
+        format!("{named}: no attempt is on record{known}"),
+        format!("`snbb-scheduler history {named}` and `explain {named}` show why"),
+    ))
 }
 
 /// Shows the logs of failed tasks; of similar failures only the first one's, unless with `-v`.
@@ -121,91 +148,14 @@ fn show_one(
     }
     let (number, text) = (number(row), row_text(row));
     printer.note(&format!("{key}, attempt {number}, job {job}: {text}"));
-    let followers = show(&files, args, printer)?;
-    if args.follow {
-        return follow(context, &job, followers, row.is_in_flight(), printer);
+    let mut followers = show(&files, args, printer)?;
+    let mut is_live = row.is_in_flight();
+    if !args.follow {
+        let mut paths = files.iter().map(|(_, path)| path);
+        let is_fine = is_live || paths.any(|path| path.symlink_metadata().is_ok());
+        return Ok(Exit::Done.unless(!is_fine, Exit::Error));
     }
-    let mut paths = files.iter().map(|(_, path)| path);
-    let is_fine = row.is_in_flight() || paths.any(|path| path.symlink_metadata().is_ok());
-    Ok(Exit::Done.unless(!is_fine, Exit::Error))
-}
-
-/// The one attempt that the words name.
-fn choose(
-    context: &Context,
-    named: &Named,
-    attempt: Option<i32>,
-    state: &State,
-) -> Result<TaskRow> {
-    let earlier = context.store.read_attempts()?;
-    let attempts = all_attempts(&earlier, state);
-    let own = attempts.clone().filter(|row| named.contains(&row.key));
-    let all: Vec<&TaskRow> = own.sorted_by_key(|row| number(row)).collect();
-    let keys = all.iter().map(|row| &row.key).unique().sorted();
-    let keys = keys.collect_vec();
-    if let [_, .., last] = &keys[..] {
-        let (count, list) = (keys.len(), keys.iter().join("\n  "));
-        return Err(Failure::usage(
-            format!("{named} has {count} tasks with jobs:\n  {list}"),
-            format!("name one of them: snbb-scheduler logs {}", last.words()),
-        ));
-    }
-    let is_wanted = |row: &&&TaskRow| attempt.is_none_or(|wanted| number(row) == wanted);
-    let newest = all.iter().filter(is_wanted);
-    let newest = newest.max_by_key(|row| (number(row), row.submitted_at, row.is_in_flight()));
-    if let Some(row) = newest {
-        return Ok((*row).clone());
-    }
-    if all.is_empty() {
-        context.refuse_unknown(attempts.map(|row| &row.key), named.labels())?;
-    }
-    let numbers = Some(all.iter().map(|row| number(row)).join(", "));
-    let numbers = numbers.filter(|numbers| !numbers.is_empty());
-    let known = maybe(" with this number; those on record are ", numbers, "");
-    Err(Failure::not_found(
-        format!("{named}: no attempt is on record{known}"),
-        format!("`snbb-scheduler history {named}` and `explain {named}` show why"),
-    ))
-}
-
-fn number(row: &TaskRow) -> i32 {
-    row.attempt.unwrap_or(1)
-}
-
-/// Shows the last lines of each log, and returns readers for new lines.
-fn show(files: &LogFiles, args: &LogsArgs, printer: &mut Printer) -> Result<Vec<Follower>> {
-    let mut followers = Vec::new();
-    for (what, path) in files.iter() {
-        let end = logs::tail(path, args.lines).map_err(Failure::read(path))?;
-        followers.push(Follower::new(path, end.as_ref().map_or(0, |end| end.size)));
-        let Some(end) = end else {
-            printer.warning(&format!(
-                "no {what} log {}: the job has not started yet, writes elsewhere (#SBATCH --output), or its log was removed",
-                path.display()
-            ));
-            continue;
-        };
-        let size = match (end.size, end.is_cut) {
-            (0, _) => " (empty)".to_owned(),
-            (_, false) => String::new(),
-            (all, true) => format!(" (last lines of {})", size(all)),
-        };
-        printer.line(&format!("==> {}{size} <==", path.display()));
-        for line in &end.lines {
-            printer.line(line);
-        }
-    }
-    Ok(followers)
-}
-
-/// Prints new lines until the job has ended.
-fn follow(
-    context: &Context,
-    job: &JobId,
-    mut followers: Vec<Follower>,
-    mut is_live: bool,
-    printer: &mut Printer,
-) -> Result<Exit> {
+    // Prints new lines until the job has ended.
     let state = context.store.read()?;
     let mut executor = context.executor(Access::ReadOnly, &state)?;
     let question = queue_question(&context.config, &state);
@@ -213,7 +163,7 @@ fn follow(
     let mut is_alive = || {
         executor.set_deadline(context.config.deadline);
         match executor.observe(&question).queue {
-            Answer::Got(jobs) => jobs.iter().any(|it| it.id == *job && it.phase.is_live()),
+            Answer::Got(jobs) => jobs.iter().any(|it| it.id == job && it.phase.is_live()),
             Answer::Failed(_) => true,
             Answer::Off => false,
         }
@@ -248,4 +198,34 @@ fn follow(
         "job {job} has ended; `monitor` records its result"
     ));
     Ok(Exit::Done)
+}
+
+fn number(row: &TaskRow) -> i32 {
+    row.attempt.unwrap_or(1)
+}
+
+/// Shows the last lines of each log, and returns readers for new lines.
+fn show(files: &LogFiles, args: &LogsArgs, printer: &mut Printer) -> Result<Vec<Follower>> {
+    let mut followers = Vec::new();
+    for (what, path) in files.iter() {
+        let end = logs::tail(path, args.lines).map_err(Failure::read(path))?;
+        followers.push(Follower::new(path, end.as_ref().map_or(0, |end| end.size)));
+        let Some(end) = end else {
+            printer.warning(&format!(
+                "no {what} log {}: the job has not started yet, writes elsewhere (#SBATCH --output), or its log was removed",
+                path.display()
+            ));
+            continue;
+        };
+        let size = match (end.size, end.is_cut) {
+            (0, _) => " (empty)".to_owned(),
+            (_, false) => String::new(),
+            (all, true) => format!(" (last lines of {})", size(all)),
+        };
+        printer.line(&format!("==> {}{size} <==", path.display()));
+        for line in &end.lines {
+            printer.line(line);
+        }
+    }
+    Ok(followers)
 }

@@ -13,9 +13,7 @@ use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
 use super::args::{Cli, Global, ManArgs, with_own_help};
 use super::context::{read_config, refuse_data, refuse_foreign};
-use super::error::{Failure, Result};
-use super::output::Printer;
-use crate::base::exit::Exit;
+use super::{Exit, Failure, Printer, Result};
 use crate::config::keys::{Key, Section};
 use crate::model::bids::suggest;
 

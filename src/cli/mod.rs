@@ -18,15 +18,12 @@ mod check;
 mod clean;
 mod complete;
 mod config;
-mod efficiency;
 mod explain;
 mod failed;
 mod history;
 mod init;
 mod logs;
 mod man;
-mod manifest;
-mod metrics;
 mod monitor;
 mod naming;
 mod notify;
@@ -41,16 +38,22 @@ mod watch;
 use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
+use tracing_subscriber::filter::LevelFilter;
 
+use crate::show::notify::Figures;
+use args::{Cli, Command};
+
+// What most commands use.
 use crate::base::exit::Exit;
 use crate::base::sys;
-use args::{Cli, Command};
-// What most commands use.
+use crate::base::text::{few, maybe, plural};
+use crate::decide::manifest::Selection;
+use crate::model::config::Config;
+use crate::model::state::{Reason, State, TaskRow, TaskStatus};
+use crate::show::tables::{TableError, TaskState};
 use context::{Access, Context};
 use error::{Failure, Result};
 use output::{Format, Printer, Verbosity};
-
-use crate::show::notify::Figures;
 
 /// Runs the program and returns its exit code. Called by `main` only.
 pub fn main() -> ExitCode {
@@ -71,7 +74,19 @@ pub fn main() -> ExitCode {
         return crate::executor::local::supervise(records, *job);
     }
     let mut printer = Printer::stdio(cli.global.color, cli.global.verbosity());
-    start_tracing(&cli, &printer);
+    // `-v` and `-vv` show the library's log on stderr.
+    let level = match cli.global.verbosity() {
+        Verbosity::Debug => LevelFilter::DEBUG,
+        Verbosity::Verbose => LevelFilter::INFO,
+        _ => LevelFilter::WARN,
+    };
+    tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(std::io::stderr)
+        .with_ansi(printer.options().err_color)
+        .with_target(false)
+        .without_time()
+        .init();
     let exit = dispatch(&cli, &mut printer).unwrap_or_else(|failure| {
         failure.print(&mut printer);
         failure.exit()
@@ -122,41 +137,27 @@ fn invoke(cli: &Cli, printer: &mut Printer) -> (Result<Exit>, Option<Figures>) {
         Some(call) => &mut call.figures,
         None => &mut None,
     };
-    let result = carry_out(cli, &context, figures, printer);
-    // Even after an error, which notifications report.
-    if let Some(call) = &mut call {
-        notify::after(&context, call, &result, printer);
-    }
-    (result, call.and_then(|call| call.figures))
-}
-
-fn carry_out(
-    cli: &Cli,
-    context: &Context,
-    figures: &mut Option<Figures>,
-    printer: &mut Printer,
-) -> Result<Exit> {
-    match &cli.command {
-        Command::Run(args) => run::run(context, args, figures, printer),
-        Command::Monitor(args) => monitor::run(context, args, printer),
-        Command::Cancel(args) => cancel::run(context, args, printer),
-        Command::Wait(args) => monitor::wait(context, args, printer),
-        Command::Retry(args) => retry::run(context, args, printer),
-        Command::Pause(args) => pause::pause(context, args, printer),
-        Command::Resume(args) => pause::resume(context, args, printer),
-        Command::Manifest(args) => manifest::run(context, args, printer),
-        Command::Status(args) => status::run(context, args, printer),
-        Command::SessionStatus(args) => status::of_sessions(context, args, printer),
-        Command::Graph(args) => manifest::graph(context, args, printer),
-        Command::Audit(args) => audit::run(context, args, printer),
-        Command::Efficiency(args) => efficiency::run(context, args, printer),
-        Command::Metrics(args) => metrics::run(context, args, printer),
-        Command::Explain(args) => explain::run(context, args, printer),
-        Command::Logs(args) => logs::run(context, args, printer),
-        Command::History(args) => history::run(context, args, printer),
-        Command::Outputs(args) => outputs::run(context, args, printer),
-        Command::Clean(args) => clean::run(context, args, printer),
-        Command::State(args) => state::run(context, args, printer),
+    let result = match &cli.command {
+        Command::Run(args) => run::run(&context, args, figures, printer),
+        Command::Monitor(args) => monitor::run(&context, args, printer),
+        Command::Cancel(args) => cancel::run(&context, args, printer),
+        Command::Wait(args) => monitor::wait(&context, args, printer),
+        Command::Retry(args) => retry::run(&context, args, printer),
+        Command::Pause(args) => pause::pause(&context, args, printer),
+        Command::Resume(args) => pause::resume(&context, args, printer),
+        Command::Manifest(args) => status::manifest(&context, args, printer),
+        Command::Status(args) => status::run(&context, args, printer),
+        Command::SessionStatus(args) => status::of_sessions(&context, args, printer),
+        Command::Graph(args) => status::graph(&context, args, printer),
+        Command::Audit(args) => audit::run(&context, args, printer),
+        Command::Efficiency(args) => status::of_resources(&context, args, printer),
+        Command::Metrics(args) => notify::print_metrics(&context, args, printer),
+        Command::Explain(args) => explain::run(&context, args, printer),
+        Command::Logs(args) => logs::run(&context, args, printer),
+        Command::History(args) => history::run(&context, args, printer),
+        Command::Outputs(args) => outputs::run(&context, args, printer),
+        Command::Clean(args) => clean::run(&context, args, printer),
+        Command::State(args) => state::run(&context, args, printer),
         // Handled by `dispatch`.
         Command::Init(_)
         | Command::Check(_)
@@ -164,22 +165,10 @@ fn carry_out(
         | Command::Man(_)
         | Command::Config(_)
         | Command::LocalSupervise { .. } => Ok(Exit::Done),
-    }
-}
-
-/// `-v` and `-vv` show the library's log on stderr.
-fn start_tracing(cli: &Cli, printer: &Printer) {
-    use tracing_subscriber::filter::LevelFilter;
-    let level = match cli.global.verbosity() {
-        Verbosity::Debug => LevelFilter::DEBUG,
-        Verbosity::Verbose => LevelFilter::INFO,
-        _ => LevelFilter::WARN,
     };
-    tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_writer(std::io::stderr)
-        .with_ansi(printer.options().err_color)
-        .with_target(false)
-        .without_time()
-        .init();
+    // Even after an error, which notifications report.
+    if let Some(call) = &mut call {
+        notify::after(&context, call, &result, printer);
+    }
+    (result, call.and_then(|call| call.figures))
 }

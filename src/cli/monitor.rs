@@ -10,14 +10,13 @@ use super::args::{MonitorArgs, WaitArgs, WriteArgs};
 use super::context::{exit_of, warn_silence};
 use super::failed::hint_at_failures;
 use super::pause::report_current_pauses;
-use super::views;
 use super::watch::repeat;
-use super::{Access, Context, Exit, Failure, Printer, Result, Verbosity};
+use super::{
+    Access, Context, Exit, Failure, Printer, Result, Selection, State, TaskRow, TaskStatus,
+    Verbosity, few, maybe, plural, sys, views,
+};
 use crate::act::pass::Looked;
-use crate::base::sys;
-use crate::base::text::{few, maybe, plural, plural_of};
-use crate::decide::manifest::Selection;
-use crate::model::state::{State, TaskRow, TaskStatus};
+use crate::base::text::plural_of;
 use crate::show::audit::attention::orphan_jobs;
 use crate::show::explain::awaiting;
 use crate::show::notify::events::is_retried;
@@ -185,24 +184,29 @@ pub(super) fn wait(context: &Context, args: &WaitArgs, printer: &mut Printer) ->
     printer.suppress_repeats();
     let (state, selection) = context.select_rows(&args.select, printer)?;
     let started = sys::now();
-    let mut before = Counts::of(&state, &selection);
-    if before.all() == 0 && selection.is_everything() {
+    let mut before = counts_of(&state, &selection);
+    let all: usize = before.iter().sum();
+    if all == 0 && selection.is_everything() {
         printer.warning("no tasks on record: nothing to wait for");
-    } else if before.all() == 0 {
+    } else if all == 0 {
         return Err(Failure::usage(
             "no job of a selected task was ever submitted: there is nothing to wait for",
             "`snbb-scheduler session-status` shows the status of the tasks",
         ));
     }
-    let ended = |counts: &Counts| (counts.all() - counts.in_flight) as u64;
-    let progress = printer.progress(Some(before.all() as u64), "waiting");
-    progress.inc(ended(&before));
-    printer.detail(&before.text());
+    let ended = |[_, complete, failed]: [usize; 3]| (complete + failed) as u64;
+    let text = |[in_flight, complete, failed]: [usize; 3]| {
+        format!("{in_flight} in flight, {complete} complete, {failed} failed")
+    };
+    let progress = printer.progress(Some(all as u64), "waiting");
+    progress.inc(ended(before));
+    printer.detail(&text(before));
     let step = || {
         let (looked, state) = update_or_read(context, "wait", &args.write, printer, |_, _| {})?;
-        let counts = Counts::of(&state, &selection);
-        if counts.in_flight == 0 {
-            progress.finish();
+        let counts = counts_of(&state, &selection);
+        let [in_flight, complete, failed] = counts;
+        if in_flight == 0 {
+            progress.finish_and_clear();
             let queue = looked.as_ref().and_then(|it| it.observation.queue.got());
             let project = context.project(&state);
             let without_row = queue.map(|queue| orphan_jobs(queue, state.rows(), &project).len());
@@ -213,27 +217,24 @@ pub(super) fn wait(context: &Context, args: &WaitArgs, printer: &mut Printer) ->
                 printer.hint("`snbb-scheduler run` or `state repair --yes` adopts them");
                 return Ok(ControlFlow::Break(Exit::Error));
             }
-            printer.info(&format!(
-                "{} complete, {} failed",
-                counts.complete, counts.failed
-            ));
-            let exit = Exit::Done.unless(counts.failed > 0, Exit::Error);
+            printer.info(&format!("{complete} complete, {failed} failed"));
+            let exit = Exit::Done.unless(failed > 0, Exit::Error);
             return Ok(ControlFlow::Break(exit));
         }
-        progress.inc(ended(&counts).saturating_sub(ended(&before)));
-        if let Some(text) = awaiting(&context.config, selected(&state, &selection)) {
-            printer.note(&text);
+        progress.inc(ended(counts).saturating_sub(ended(before)));
+        if let Some(awaiting) = awaiting(&context.config, selected(&state, &selection)) {
+            printer.note(&awaiting);
         }
         if counts != before {
-            printer.detail(&counts.text());
+            printer.detail(&text(counts));
         }
         let waited = (sys::now() - started).to_std().unwrap_or(Duration::ZERO);
         let pause = match args.timeout {
             Some(timeout) if waited >= timeout => {
-                progress.finish();
+                progress.finish_and_clear();
                 printer.warning(&format!(
                     "{} still in flight after {} s",
-                    plural_of(counts.in_flight, "task is", "tasks are"),
+                    plural_of(in_flight, "task is", "tasks are"),
                     timeout.as_secs()
                 ));
                 return Ok(ControlFlow::Break(Exit::TimeOut));
@@ -247,36 +248,18 @@ pub(super) fn wait(context: &Context, args: &WaitArgs, printer: &mut Printer) ->
     repeat(step, || {})
 }
 
-#[derive(Default, PartialEq, Eq)]
-struct Counts {
-    in_flight: usize,
-    complete: usize,
-    failed: usize,
-}
-
-impl Counts {
-    fn of(state: &State, selection: &Selection) -> Self {
-        let mut counts = Self::default();
-        for row in selected(state, selection) {
-            match row.status {
-                TaskStatus::Complete => counts.complete += 1,
-                TaskStatus::Failed => counts.failed += 1,
-                TaskStatus::Pending | TaskStatus::Running => counts.in_flight += 1,
-            }
+/// The numbers of rows in flight, complete and failed.
+fn counts_of(state: &State, selection: &Selection) -> [usize; 3] {
+    let mut counts = [0; 3];
+    let [in_flight, complete, failed] = &mut counts;
+    for row in selected(state, selection) {
+        match row.status {
+            TaskStatus::Complete => *complete += 1,
+            TaskStatus::Failed => *failed += 1,
+            TaskStatus::Pending | TaskStatus::Running => *in_flight += 1,
         }
-        counts
     }
-
-    fn all(&self) -> usize {
-        self.in_flight + self.complete + self.failed
-    }
-
-    fn text(&self) -> String {
-        format!(
-            "{} in flight, {} complete, {} failed",
-            self.in_flight, self.complete, self.failed
-        )
-    }
+    counts
 }
 
 fn selected<'a>(state: &'a State, selection: &'a Selection) -> impl Iterator<Item = &'a TaskRow> {

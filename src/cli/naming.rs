@@ -7,15 +7,11 @@
 use std::collections::BTreeSet;
 
 use super::args::SelectArgs;
-use super::context::Context;
-use super::error::{Failure, Result};
-use super::output::Printer;
-use crate::base::text::{few, maybe};
-use crate::decide::manifest::Selection;
+use super::{Context, Failure, Printer, Result, Selection, State, few, maybe};
 use crate::gather::sessions::discover::{Discovery, invalid_names};
 use crate::model::bids::{SessionLabel, SessionSource, SubjectLabel, suggest};
 use crate::model::procedure::Scope;
-use crate::model::state::{State, TaskKey};
+use crate::model::state::TaskKey;
 
 /// Shown in tables where there is no session.
 const NO_SESSION: &str = "-";

@@ -5,14 +5,11 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use std::time::Duration;
 
-use super::args::Command;
-use super::context::Context;
-use super::error::{Failure, Result};
-use super::output::Printer;
+use super::args::{Command, MetricsArgs};
+use super::context::{refuse_data, refuse_foreign};
+use super::{Config, Context, Exit, Failure, Printer, Result, sys};
+use crate::base::durable;
 use crate::base::durable::ReplaceError;
-use crate::base::exit::Exit;
-use crate::base::{durable, sys};
-use crate::model::config::Config;
 use crate::show::mail::Message;
 use crate::show::notify::events::{Event, events, message, ongoing};
 use crate::show::notify::{Invocation, Memory, Study, metrics};
@@ -78,7 +75,34 @@ pub(super) fn after(
     }
     let config = &context.config;
     if records_runs(config) {
-        publish(context, call, printer);
+        let config = &context.config;
+        let memory = remember(context, printer, |memory| memory.add(call));
+        let state = context.store.read().ok();
+        let control = context.store.read_control().ok();
+        let project = match &state {
+            Some(state) => context.project(state),
+            None => context.default_project(),
+        };
+        let study = Study {
+            config,
+            project: &project,
+            state: state.as_ref(),
+            control: control.as_ref(),
+            memory: &memory,
+        };
+        if let Some(path) = &config.heartbeat_file
+            && call.command == notify::Command::Run
+        {
+            let (bytes, mark) = (metrics::heartbeat(&study, call), metrics::HEARTBEAT_MARK);
+            put("heartbeat_file", path, &bytes, mark, printer);
+        }
+        if let Some(path) = &config.metrics_file {
+            let bytes = metrics::render(&study, true).into_bytes();
+            put("metrics_file", path, &bytes, metrics::MARK, printer);
+        }
+        if config.notify.is_on() && call.command != notify::Command::Retry {
+            notify(context, call, &study, printer);
+        }
     }
     if printer.is_quiet() {
         note_warnings(context, call, printer);
@@ -88,37 +112,6 @@ pub(super) fn after(
 /// True if runs record their results for later notifications.
 pub(super) fn records_runs(config: &Config) -> bool {
     config.notify.is_on() || config.heartbeat_file.is_some() || config.metrics_file.is_some()
-}
-
-fn publish(context: &Context, call: &Invocation, printer: &mut Printer) {
-    let config = &context.config;
-    let memory = remember(context, printer, |memory| memory.add(call));
-    let state = context.store.read().ok();
-    let control = context.store.read_control().ok();
-    let project = match &state {
-        Some(state) => context.project(state),
-        None => context.default_project(),
-    };
-    let study = Study {
-        config,
-        project: &project,
-        state: state.as_ref(),
-        control: control.as_ref(),
-        memory: &memory,
-    };
-    if let Some(path) = &config.heartbeat_file
-        && call.command == notify::Command::Run
-    {
-        let (bytes, mark) = (metrics::heartbeat(&study, call), metrics::HEARTBEAT_MARK);
-        put("heartbeat_file", path, &bytes, mark, printer);
-    }
-    if let Some(path) = &config.metrics_file {
-        let bytes = metrics::render(&study, true).into_bytes();
-        put("metrics_file", path, &bytes, metrics::MARK, printer);
-    }
-    if config.notify.is_on() && call.command != notify::Command::Retry {
-        notify(context, call, &study, printer);
-    }
 }
 
 fn put(key: &str, path: &Path, bytes: &[u8], mark: &str, printer: &mut Printer) {
@@ -232,4 +225,43 @@ fn note_warnings(context: &Context, call: &Invocation, printer: &mut Printer) {
             memory.warned.insert(command.to_owned(), now);
         }
     });
+}
+
+/// `metrics`: metrics for Prometheus, printed or written to a file.
+pub(super) fn print_metrics(
+    context: &Context,
+    args: &MetricsArgs,
+    printer: &mut Printer,
+) -> Result<Exit> {
+    if let Some(path) = &args.output {
+        refuse_data(&context.config, path, "metrics_file")?;
+        refuse_foreign(path, metrics::MARK)?;
+    }
+    let state = context.read_state(printer)?;
+    let control = context.store.read_control()?;
+    let (memory, warning) = Memory::read(&context.store.paths.calls);
+    if let Some(warning) = warning {
+        printer.warning(&warning);
+    }
+    let is_recorded = records_runs(&context.config) || memory.last_run.is_some();
+    if !is_recorded {
+        printer.note(
+            "the metrics about runs are missing: runs record them only if `metrics_file`, `heartbeat_file` or `notify` is set",
+        );
+    }
+    let project = context.project(&state);
+    let study = Study {
+        config: &context.config,
+        project: &project,
+        state: Some(&state),
+        control: Some(&control),
+        memory: &memory,
+    };
+    let text = metrics::render(&study, is_recorded);
+    match &args.output {
+        None => printer.data(text.as_bytes()),
+        Some(path) => durable::overwrite(path, text.as_bytes(), metrics::MARK)
+            .map_err(|error| Failure::write(path)(error.source))?,
+    }
+    Ok(Exit::Done)
 }

@@ -11,20 +11,18 @@ use std::io::{self, ErrorKind, Write};
 use std::sync::LazyLock;
 
 use anstyle::Style;
+pub use clap::ColorChoice;
 use indicatif::{ProgressBar, ProgressDrawTarget};
+use options::{ERROR, HINT, Label, NOTE, WARNING};
+pub use options::{Format, PrinterOptions, Verbosity};
 use polars::prelude::DataFrame;
 use regex::{Captures, Regex};
 
-pub use clap::ColorChoice;
-use options::{ERROR, HINT, Label, NOTE, WARNING};
-pub use options::{Format, PrinterOptions, Verbosity};
-
-use super::progress::{DELAY, Progress, lines, watching};
+use super::progress::{DELAY, lines, start, watching};
+use super::{TableError, maybe, plural, sys};
 use crate::base::printable::printable;
-use crate::base::sys;
-use crate::base::text::{maybe, plural};
 use crate::show::layout::{Layout, render, width_of};
-use crate::show::tables::{TableError, Tally, to_csv, to_json};
+use crate::show::tables::{Tally, to_csv, to_json};
 
 /// Printer of the data and messages of one command.
 pub struct Printer {
@@ -271,13 +269,12 @@ impl Printer {
     }
 
     /// Shows progress if stderr is a terminal, unless with `-q`.
-    pub fn progress(&mut self, total: Option<u64>, message: &str) -> Progress {
+    pub fn progress(&mut self, total: Option<u64>, message: &str) -> ProgressBar {
         if self.watched.is_some() || !self.options.progress || self.is_quiet() {
-            return Progress::hidden();
+            return ProgressBar::hidden();
         }
-        let progress = Progress::start(ProgressDrawTarget::stderr(), total, message, DELAY);
-        self.bar = progress.bar();
-        progress
+        self.bar = start(ProgressDrawTarget::stderr(), total, message, DELAY);
+        self.bar.clone()
     }
 
     /// From now on, [`Self::show_progress`] shows the progress of each procedure: by live lines, which replace bars, where

@@ -12,19 +12,16 @@ use itertools::Itertools as _;
 use walkdir::WalkDir;
 
 use super::args::{ListFormat, OutputRoot, OutputsArgs};
-use super::manifest::warn_unreadable;
-use super::{Context, Exit, Failure, Printer, Result};
+use super::status::{unreadable, warn_unreadable};
+use super::{Config, Context, Exit, Failure, Printer, Result, TaskRow, TaskState, few};
 use crate::base::parallel;
 use crate::base::regular::FileError;
-use crate::base::text::few;
 use crate::config::paths::absolute;
 use crate::decide::manifest::Planned;
 use crate::gather::disk::reader::Reader;
 use crate::gather::disk::{Dir, SharedListings};
-use crate::model::config::Config;
 use crate::model::procedure::{Check, Procedure};
-use crate::model::state::TaskRow;
-use crate::show::tables::{self, TaskState};
+use crate::show::tables;
 
 /// A path of a task's outputs.
 type Listed<'a> = (&'a Planned, PathBuf);
@@ -35,7 +32,7 @@ pub(super) fn run(context: &Context, args: &OutputsArgs, printer: &mut Printer) 
     context.refuse_no_task(&found, &args.select, &selection)?;
     let is_complete = |task: &&Planned| TaskState::of(&task.decision) == TaskState::Complete;
     let tasks: Vec<&Planned> = manifest.tasks.iter().filter(is_complete).collect();
-    let mut exit = warn_unreadable(&manifest, &found, printer);
+    let mut exit = warn_unreadable(unreadable(&manifest), &found, printer);
     let mut listed = Vec::new();
     let outputs = Outputs::new(&context.config);
     let looked = parallel::map(&tasks, context.config.scan_threads, |task| {
@@ -50,49 +47,31 @@ pub(super) fn run(context: &Context, args: &OutputsArgs, printer: &mut Printer) 
             }
         }
     }
-    let listed = relative(context, args, listed)?;
-    warn_of_writers(context, &listed, printer)?;
-    print(context, args, &listed, printer)?;
-    if listed.is_empty() {
-        printer.note("no selected task is complete; see `snbb-scheduler session-status`");
-    }
-    Ok(exit)
-}
-
-/// Makes paths relative if requested.
-fn relative<'a>(
-    context: &Context,
-    args: &OutputsArgs,
-    listed: Vec<Listed<'a>>,
-) -> Result<Vec<Listed<'a>>> {
     let base = match (args.root, &args.relative_to) {
-        (Some(OutputRoot::Bids), _) => context.config.bids_root.clone(),
-        (Some(OutputRoot::Derivatives), _) => context.config.derivatives_root.clone(),
+        (Some(OutputRoot::Bids), _) => Some(context.config.bids_root.clone()),
+        (Some(OutputRoot::Derivatives), _) => Some(context.config.derivatives_root.clone()),
         (None, Some(base)) => {
             let here = std::env::current_dir().unwrap_or_default();
-            absolute(&here, base.as_os_str())
+            Some(absolute(&here, base.as_os_str()))
         }
-        (None, None) => return Ok(listed),
+        (None, None) => None,
     };
-    let mut below = Vec::new();
-    for (task, path) in listed {
-        match path.strip_prefix(&base) {
-            Ok(path) => below.push((task, path.to_owned())),
-            // A root selects the paths below it.
-            Err(_) if args.root.is_some() => {}
-            Err(_) => {
-                return Err(Failure::usage(
-                    format!("{} is not below {}", path.display(), base.display()),
-                    "use a directory above all outputs, select with --procedure, or use --root bids or --root derivatives",
-                ));
+    if let Some(base) = &base {
+        for (task, path) in std::mem::take(&mut listed) {
+            match path.strip_prefix(base) {
+                Ok(path) => listed.push((task, path.to_owned())),
+                // A root selects the paths below it.
+                Err(_) if args.root.is_some() => {}
+                Err(_) => {
+                    return Err(Failure::usage(
+                        format!("{} is not below {}", path.display(), base.display()),
+                        "use a directory above all outputs, select with --procedure, or use --root bids or --root derivatives",
+                    ));
+                }
             }
         }
     }
-    Ok(below)
-}
-
-/// Warns of directories of complete tasks to which a job of another task may be writing.
-fn warn_of_writers(context: &Context, listed: &[Listed<'_>], printer: &mut Printer) -> Result<()> {
+    // Jobs of other tasks may be writing to directories of complete tasks.
     let config = &context.config;
     let state = context.store.read()?;
     let roots = config.output_roots();
@@ -116,20 +95,11 @@ fn warn_of_writers(context: &Context, listed: &[Listed<'_>], printer: &mut Print
             few(&writers, 1)
         ));
     }
-    Ok(())
-}
-
-fn print(
-    context: &Context,
-    args: &OutputsArgs,
-    listed: &[Listed<'_>],
-    printer: &mut Printer,
-) -> Result<()> {
     let mut bytes = Vec::new();
     match args.format {
         ListFormat::Lines => {
             let end = if args.null { b'\0' } else { b'\n' };
-            for path in distinct(listed) {
+            for path in distinct(&listed) {
                 let path = path.as_os_str().as_bytes();
                 if !args.null && path.contains(&b'\n') {
                     return Err(unprintable(path, "contains a line break"));
@@ -139,11 +109,11 @@ fn print(
             }
         }
         ListFormat::Json | ListFormat::Csv => {
-            for (_, path) in listed {
+            for (_, path) in &listed {
                 let path = path.as_os_str().as_bytes();
                 std::str::from_utf8(path).map_err(|_| unprintable(path, "is not UTF-8"))?;
             }
-            let frame = tables::outputs(listed, &context.config.procedures)?;
+            let frame = tables::outputs(&listed, &context.config.procedures)?;
             bytes = match args.format {
                 ListFormat::Json => tables::to_json(&frame)?,
                 _ => tables::to_csv(&frame)?,
@@ -151,7 +121,10 @@ fn print(
         }
     }
     printer.data(&bytes);
-    Ok(())
+    if listed.is_empty() {
+        printer.note("no selected task is complete; see `snbb-scheduler session-status`");
+    }
+    Ok(exit)
 }
 
 /// Omits repeated paths and those below another listed one.

@@ -8,14 +8,11 @@ use itertools::Itertools as _;
 
 use super::args::{PauseArgs, ResumeArgs};
 use super::failed::hint_at_failures;
-use super::{Context, Exit, Printer, Result};
+use super::{Context, Exit, Printer, Result, Selection, State, maybe, plural, sys};
 use crate::act::pass::Pauses;
 use crate::act::pass::decide::event;
-use crate::base::sys;
-use crate::base::text::{maybe, plural};
 use crate::decide::manifest::breaker::Streak;
-use crate::decide::manifest::{Decision, Manifest, Selection, Skip, breaker};
-use crate::model::state::State;
+use crate::decide::manifest::{Decision, Manifest, Skip, breaker};
 use crate::store::audit_log::{Event, EventKind};
 use crate::store::control::{Control, Pause, PauseCause};
 use crate::store::state_file::LockedStore;

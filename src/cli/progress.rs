@@ -5,68 +5,40 @@
 
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 
-use crate::show::tables::{Tally, TaskState};
+use super::TaskState;
+use crate::show::tables::Tally;
 
 /// Delay of the bar: shorter work gets none.
 pub const DELAY: Duration = Duration::from_secs(1);
 
-/// A bar, perhaps hidden. Dropping it removes it.
-pub struct Progress {
-    bar: ProgressBar,
-}
-
-impl Progress {
-    pub fn hidden() -> Self {
-        let bar = ProgressBar::hidden();
-        Self { bar }
-    }
-
-    /// Starts counting; the bar appears on `target` after `delay`.
-    pub fn start(
-        target: ProgressDrawTarget,
-        total: Option<u64>,
-        message: &str,
-        delay: Duration,
-    ) -> Self {
-        let style = style_of(match total {
-            Some(_) => "{msg} [{wide_bar}] {pos}/{len} {elapsed}",
-            None => "{spinner} {msg} {pos} {elapsed}",
-        });
-        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden())
-            .with_style(style)
-            .with_message(message.to_owned());
-        let shown = bar.clone();
-        // Without a thread, the bar stays hidden.
-        let _ = std::thread::Builder::new().spawn(move || {
-            std::thread::sleep(delay);
-            if !shown.is_finished() {
-                shown.set_draw_target(target);
-                shown.enable_steady_tick(Duration::from_millis(200));
-            }
-        });
-        Self { bar }
-    }
-
-    pub fn inc(&self, steps: u64) {
-        self.bar.inc(steps);
-    }
-
-    pub fn finish(&self) {
-        self.bar.finish_and_clear();
-    }
-
-    /// For the printer, which must write beside the bar.
-    pub(super) fn bar(&self) -> ProgressBar {
-        self.bar.clone()
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.finish();
-    }
+/// Starts counting; the bar appears on `target` after `delay`.
+pub fn start(
+    target: ProgressDrawTarget,
+    total: Option<u64>,
+    message: &str,
+    delay: Duration,
+) -> ProgressBar {
+    let style = style_of(match total {
+        Some(_) => "{msg} [{wide_bar}] {pos}/{len} {elapsed}",
+        None => "{spinner} {msg} {pos} {elapsed}",
+    });
+    let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden())
+        .with_style(style)
+        .with_message(message.to_owned())
+        // After an error, the end of the program removes it.
+        .with_finish(ProgressFinish::AndClear);
+    let shown = bar.clone();
+    // Without a thread, the bar stays hidden.
+    let _ = std::thread::Builder::new().spawn(move || {
+        std::thread::sleep(delay);
+        if !shown.is_finished() {
+            shown.set_draw_target(target);
+            shown.enable_steady_tick(Duration::from_millis(200));
+        }
+    });
+    bar
 }
 
 /// A spinner below the lines of watched procedures. Drawn only on request, because the cursor moves after Ctrl-C.
@@ -147,7 +119,7 @@ mod tests {
     #[test]
     fn long_work_gets_a_bar() {
         let (target, drawn) = screen();
-        let progress = Progress::start(target, Some(7), "reading", Duration::ZERO);
+        let progress = start(target, Some(7), "reading", Duration::ZERO);
         progress.inc(3);
         let mut text = String::new();
         while !text.contains("3/7") {
@@ -159,9 +131,9 @@ mod tests {
     #[test]
     fn short_work_gets_none() {
         let (target, drawn) = screen();
-        let progress = Progress::start(target, None, "reading", Duration::from_millis(300));
+        let progress = start(target, None, "reading", Duration::from_millis(300));
         progress.inc(2);
-        progress.finish();
+        progress.finish_and_clear();
         drop(progress);
         // The target goes after the delay, so that this ends.
         assert_eq!(drawn.iter().collect::<String>(), "");

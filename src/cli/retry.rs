@@ -7,23 +7,38 @@ use super::args::{RetryArgs, RetryStatus};
 use super::failed::keep_alike;
 use super::monitor::report_changes;
 use super::pause::report_current_pauses;
-use super::{Access, Context, Exit, Printer, Result};
+use super::{
+    Access, Config, Context, Exit, Printer, Reason, Result, State, TaskRow, TaskStatus, maybe,
+    plural, sys,
+};
 use crate::act::pass::{Disk, Looked};
-use crate::base::sys;
-use crate::base::text::{maybe, plural};
 use crate::decide::manifest::newest::proves_nothing;
 use crate::decide::reconcile::{OutputSource as _, Outputs};
 use crate::executor::{OtherExecutor, may_live_again};
-use crate::model::config::Config;
 use crate::model::state::transition::{Cause, Change, Outcome};
-use crate::model::state::{JobFacts, Reason, State, TaskRow, TaskStatus, transition};
+use crate::model::state::{JobFacts, transition};
 use crate::show::explain::options;
 use crate::store::audit_log::{self, Event, EventKind};
 
 pub(super) fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result<Exit> {
     let (locked, mut state) =
         context.lock_or_read_state("retry", args.dry_run, &args.write, printer)?;
-    let chosen = chosen(context, args, &state)?;
+    let selection = context.selection_among(&args.select, Some(&state))?;
+    let has_status = |status| match args.status {
+        RetryStatus::Failed => status == TaskStatus::Failed,
+        RetryStatus::Pending => status == TaskStatus::Pending,
+        RetryStatus::Running => status == TaskStatus::Running,
+        RetryStatus::All => status != TaskStatus::Complete,
+    };
+    let rows = state.rows().iter().filter(|row| {
+        has_status(row.status)
+            && (args.reasons.is_empty() || row.reason.is_some_and(|it| args.reasons.contains(&it)))
+            && selection.contains_key(&row.key)
+    });
+    let mut chosen: Vec<TaskRow> = rows.cloned().collect();
+    if !args.like.is_empty() {
+        keep_alike(context, &args.like, &state, &mut chosen)?;
+    }
     context.refuse_off_record(&state, &args.select)?;
     if chosen.is_empty() {
         printer.info("no task matches: nothing to clear");
@@ -37,7 +52,44 @@ pub(super) fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) ->
     let mut pass = context.pass(executor.as_mut(), outputs.as_ref(), &project);
     let looked = pass.look(&mut state);
     report_changes(&looked, printer);
-    let outcome = clear(&mut state, &chosen, &looked, &disk, args.accept_outputs);
+    // Clears rows or accepts their outputs, in memory.
+    let accept_outputs = args.accept_outputs;
+    let mut outcome = Cleared {
+        events: looked.events.clone(),
+        ..Cleared::default()
+    };
+    for chosen in &chosen {
+        // A submission that never became a job no longer has a row.
+        let Some(row) = state.get(&chosen.key).cloned() else {
+            continue;
+        };
+        let found = disk.outputs(&row.key, false);
+        let on_disk = matches!(found, Outputs::Complete { .. });
+        if row.status == TaskStatus::Complete {
+            outcome.succeeded += 1;
+        } else if let Some(why) = why_kept(&row, &looked, disk.config, &found, accept_outputs) {
+            outcome
+                .kept
+                .push(format!("{}: not cleared: {why}", row.key));
+        } else if row.status == TaskStatus::Failed && accept_outputs {
+            match on_disk {
+                true => {
+                    outcome.accepted += usize::from(accept(&mut state, &row, &mut outcome.events))
+                }
+                false => outcome.left += 1,
+            }
+        } else {
+            outcome.cleared.push(row.key.to_string());
+            let accepts = disk.rules(&row.key).is_some_and(|it| it.accept_outputs);
+            let is_believed = !proves_nothing(&row) || accepts;
+            outcome.complete += usize::from(on_disk && is_believed);
+            outcome.disproved += usize::from(on_disk && !is_believed);
+            state.clear(&row.key);
+            outcome
+                .events
+                .push(event(&row, &row, EventKind::RetryCleared));
+        }
+    }
     for why in &outcome.kept {
         printer.warning(why);
     }
@@ -50,27 +102,6 @@ pub(super) fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) ->
         report_current_pauses(context, &state, printer);
     }
     Ok(Exit::Done.unless(!outcome.kept.is_empty(), Exit::Error))
-}
-
-/// The rows that the options select.
-fn chosen(context: &Context, args: &RetryArgs, state: &State) -> Result<Vec<TaskRow>> {
-    let selection = context.selection_among(&args.select, Some(state))?;
-    let has_status = |status| match args.status {
-        RetryStatus::Failed => status == TaskStatus::Failed,
-        RetryStatus::Pending => status == TaskStatus::Pending,
-        RetryStatus::Running => status == TaskStatus::Running,
-        RetryStatus::All => status != TaskStatus::Complete,
-    };
-    let rows = state.rows().iter().filter(|row| {
-        has_status(row.status)
-            && (args.reasons.is_empty() || row.reason.is_some_and(|it| args.reasons.contains(&it)))
-            && selection.contains_key(&row.key)
-    });
-    let mut rows: Vec<TaskRow> = rows.cloned().collect();
-    if !args.like.is_empty() {
-        keep_alike(context, &args.like, state, &mut rows)?;
-    }
-    Ok(rows)
 }
 
 /// What happened to the chosen rows.
@@ -90,51 +121,6 @@ struct Cleared {
     kept: Vec<String>,
     /// Includes the events of the update.
     events: Vec<Event>,
-}
-
-/// Clears rows or accepts their outputs, in memory.
-fn clear(
-    state: &mut State,
-    chosen: &[TaskRow],
-    looked: &Looked,
-    disk: &Disk<'_>,
-    accept_outputs: bool,
-) -> Cleared {
-    let mut outcome = Cleared {
-        events: looked.events.clone(),
-        ..Cleared::default()
-    };
-    for chosen in chosen {
-        // A submission that never became a job no longer has a row.
-        let Some(row) = state.get(&chosen.key).cloned() else {
-            continue;
-        };
-        let found = disk.outputs(&row.key, false);
-        let on_disk = matches!(found, Outputs::Complete { .. });
-        if row.status == TaskStatus::Complete {
-            outcome.succeeded += 1;
-        } else if let Some(why) = why_kept(&row, looked, disk.config, &found, accept_outputs) {
-            outcome
-                .kept
-                .push(format!("{}: not cleared: {why}", row.key));
-        } else if row.status == TaskStatus::Failed && accept_outputs {
-            match on_disk {
-                true => outcome.accepted += usize::from(accept(state, &row, &mut outcome.events)),
-                false => outcome.left += 1,
-            }
-        } else {
-            outcome.cleared.push(row.key.to_string());
-            let accepts = disk.rules(&row.key).is_some_and(|it| it.accept_outputs);
-            let is_believed = !proves_nothing(&row) || accepts;
-            outcome.complete += usize::from(on_disk && is_believed);
-            outcome.disproved += usize::from(on_disk && !is_believed);
-            state.clear(&row.key);
-            outcome
-                .events
-                .push(event(&row, &row, EventKind::RetryCleared));
-        }
-    }
-    outcome
 }
 
 /// Why a row must stay, perhaps until its job has ended. `None` if it may be cleared.

@@ -5,31 +5,28 @@
 mod notes;
 mod report;
 
+pub(super) use notes::report_strays;
 use notes::{note_abandoned_rows, note_reduced_requests, print_preview, warn_missing_scripts};
 use report::report;
+pub use report::{RunSummary, print_run_summary};
 
 use super::args::RunArgs;
 use super::context::exit_of;
 use super::decide::subjects_progress;
 use super::failed::hint_at_failures;
-use super::manifest::warn_unreadable;
 use super::monitor::{report_changes, report_new_failures};
 use super::pause::report_pauses;
+use super::status::{unreadable, warn_unreadable};
 use super::watch::continues;
-use super::{Access, Context, Exit, Failure, Printer, Result, Verbosity};
+use super::{Access, Context, Exit, Failure, Printer, Result, State, Verbosity, sys};
 use crate::act::clean::clean_arrays;
 use crate::act::pass::{Decided, Looked, Pass, RunOptions};
-use crate::base::sys;
 use crate::decide::manifest::{Policy, moving};
 use crate::decide::safety::{self, Blind, SafetyStop, drop, roots};
 use crate::executor::{Answer, Executor};
-use crate::model::state::State;
 use crate::show::notify::Figures;
 use crate::show::tables::tallies;
 use crate::store::state_file::LockedStore;
-
-pub(super) use notes::report_strays;
-pub use report::{RunSummary, print_run_summary};
 
 /// `figures`: for notifications, filled in as far as the run gets.
 pub(super) fn run(
@@ -107,7 +104,7 @@ pub(super) fn run(
     let progress = subjects_progress(sessions, printer);
     let tick = || progress.inc(1);
     let decided = pass.decide(store, &mut state, sessions, &looked, &options, &tick);
-    progress.finish();
+    progress.finish_and_clear();
     let mut decided = decided?;
     decided.counts.count_sessions(&found);
     report_strays(&decided.strays, &state, context, printer);
@@ -124,7 +121,7 @@ pub(super) fn run(
     ));
     let manifest = &decided.manifest;
     report_pauses(context, &decided.pauses, Some(manifest), printer);
-    let mut exit = warn_unreadable(manifest, &found, printer);
+    let mut exit = warn_unreadable(unreadable(manifest), &found, printer);
     if warn_missing_scripts(&decided.missing_scripts, &mut summary, printer) {
         exit = Exit::Refused;
     }
@@ -133,7 +130,7 @@ pub(super) fn run(
         let progress = printer.progress(Some(decided.tasks().count() as u64), "submitting");
         let tick = || progress.inc(1);
         let submitted = pass.carry_out(locked, &mut state, &decided, started, &tick);
-        progress.finish();
+        progress.finish_and_clear();
         // Nothing was submitted if this is an error.
         exit = report(&submitted?, &decided, &mut summary, printer, exit);
         let arrays = &locked.store.paths.arrays;

@@ -9,18 +9,16 @@ use clap::ValueEnum as _;
 use itertools::Itertools as _;
 use polars::prelude::DataFrame;
 
-use super::args::{PathArgs, RepairArgs, StateArgs, StateCommand, StateFile, VerifyArgs};
+use super::args::{PathArgs, RepairArgs, StateCommand, StateFile};
 use super::context::exit_of;
 use super::monitor::report_changes;
 use super::run::report_strays;
-use super::{Access, Context, Exit, Format, Printer, Result};
+use super::{Access, Context, Exit, Format, Printer, Result, TableError, TaskRow, plural, sys};
 use crate::act::pass::{self, AttemptNumbers, Looked, listings, logged_tasks};
-use crate::base::sys;
-use crate::base::text::plural;
-use crate::decide::reconcile::strays::{self, Records, Strays};
+use crate::decide::reconcile::strays::{self, Records};
 use crate::decide::safety;
-use crate::model::state::{State, TaskKey, TaskRow};
-use crate::show::tables::{TableError, frame, numbers, texts};
+use crate::model::state::TaskKey;
+use crate::show::tables::{frame, numbers, texts};
 use crate::store::audit_log::{Event, EventKind};
 use crate::store::repair::{Origin, Rebuilt};
 use crate::store::sources::Sources;
@@ -30,19 +28,31 @@ use crate::store::{repair, verify};
 /// A row that a repair adds (`+`), changes (`~`) or removes (`-`), and its origin.
 type Repaired<'a> = (&'static str, &'a TaskRow, &'static str);
 
-pub(super) fn run(context: &Context, args: &StateArgs, printer: &mut Printer) -> Result<Exit> {
-    match &args.command {
-        StateCommand::Verify(args) => verify(context, args, printer),
+pub(super) fn run(
+    context: &Context,
+    command: &StateCommand,
+    printer: &mut Printer,
+) -> Result<Exit> {
+    match command {
+        StateCommand::Verify { format } => verify(context, *format, printer),
         StateCommand::Repair(args) => repair(context, args, printer),
         StateCommand::Path(args) => print_paths(context, args, printer),
     }
 }
 
-fn verify(context: &Context, args: &VerifyArgs, printer: &mut Printer) -> Result<Exit> {
+fn verify(context: &Context, format: Format, printer: &mut Printer) -> Result<Exit> {
     let sources = Sources::read(&context.store, &context.config.log_file)
         .of_study(&context.default_project());
     let findings = verify::verify(&sources);
-    printer.frame(&findings_frame(&findings)?, args.format, &[], &[])?;
+    let text =
+        |name: &str, get: fn(&Finding) -> Option<&str>| texts(name, findings.iter().map(get));
+    let table = frame(vec![
+        text("level", |f| Some(f.level.as_str())),
+        text("part", |f| Some(f.part)),
+        text("finding", |f| Some(&f.text)),
+        text("todo", |f| f.todo.as_deref()),
+    ])?;
+    printer.frame(&table, format, &[], &[])?;
     let count = |level| findings.iter().filter(|f| f.level == level).count();
     let (errors, warnings) = (count(Level::Error), count(Level::Warning));
     let (found, more) = (plural(errors, "error"), plural(warnings, "warning"));
@@ -134,7 +144,27 @@ fn update(
     report_changes(&looked, printer);
     let changed = looked.changed.iter();
     let mut touched: Vec<TaskKey> = changed.map(|(_, row)| row.key.clone()).collect();
-    if let Some(strays) = find_strays(context, state, &looked, printer) {
+    let queue = looked.observation.queue.got();
+    let strays = match queue.map(|queue| (queue, context.discover(printer))) {
+        Some((queue, Ok(found))) => {
+            let project = context.project(state);
+            let records = Records {
+                task_of: &logged_tasks(&config.log_file, &project),
+                listing: &listings(&context.store.paths.arrays),
+            };
+            let (dag, sessions) = (&config.procedures, &found.sessions);
+            let strays = strays::compare(queue, state, dag, sessions, &project, false, &records);
+            Some(strays)
+        }
+        Some((_, Err(failure))) => {
+            printer.warning(&format!(
+                "{failure}; jobs without a row are left to the next run"
+            ));
+            None
+        }
+        None => None,
+    };
+    if let Some(strays) = strays {
         let attempts = sources.attempts.read();
         let attempts = attempts.map_or(&[][..], |contents| &contents.rows);
         let history = AttemptNumbers::new(attempts, state);
@@ -148,37 +178,6 @@ fn update(
         rebuilt.origins.entry(key).or_insert(Origin::World);
     }
     Ok(looked)
-}
-
-fn find_strays(
-    context: &Context,
-    state: &State,
-    looked: &Looked,
-    printer: &mut Printer,
-) -> Option<Strays> {
-    let queue = looked.observation.queue.got()?;
-    let sessions = match context.discover(printer) {
-        Ok(found) => found.sessions,
-        Err(failure) => {
-            printer.warning(&format!(
-                "{failure}; jobs without a row are left to the next run"
-            ));
-            return None;
-        }
-    };
-    let project = context.project(state);
-    Some(strays::compare(
-        queue,
-        state,
-        &context.config.procedures,
-        &sessions,
-        &project,
-        false,
-        &Records {
-            task_of: &logged_tasks(&context.config.log_file, &project),
-            listing: &listings(&context.store.paths.arrays),
-        },
-    ))
 }
 
 /// Shows the rows that differ from those in the state file, and returns their number.
@@ -261,18 +260,6 @@ fn path_of(context: &Context, file: StateFile) -> &Path {
         StateFile::Local => &paths.local,
         StateFile::Arrays => &paths.arrays,
     }
-}
-
-/// One row per finding: `level, part, finding, todo`.
-fn findings_frame(findings: &[Finding]) -> Result<DataFrame, TableError> {
-    let text =
-        |name: &str, get: fn(&Finding) -> Option<&str>| texts(name, findings.iter().map(get));
-    frame(vec![
-        text("level", |f| Some(f.level.as_str())),
-        text("part", |f| Some(f.part)),
-        text("finding", |f| Some(&f.text)),
-        text("todo", |f| f.todo.as_deref()),
-    ])
 }
 
 /// One row per task: `change, procedure, subject, session, status, reason, attempt, job_id, from`.

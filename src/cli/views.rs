@@ -8,13 +8,11 @@ use std::path::Path;
 use itertools::Itertools as _;
 use polars::prelude::{Column, DataFrame, IntoColumn, StringChunked};
 
-use super::{Format, Printer};
-use crate::base::sys;
+use super::{Format, Printer, TableError, TaskRow, TaskStatus, sys};
 use crate::decide::manifest::Manifest;
 use crate::model::bids::Session;
 use crate::model::procedure::{ProcedureDag, Scope};
-use crate::model::state::{TaskRow, TaskStatus};
-use crate::show::tables::{self, RowOrder, SessionOrder, TableError, first_word, short_cell};
+use crate::show::tables::{self, RowOrder, SessionOrder, first_word, short_cell};
 
 /// Columns of the table of rows.
 const STATUS_COLUMNS: &str = "procedure subject session status reason attempt job_id submitted_at";
@@ -226,46 +224,39 @@ pub fn print_session_status(
             counts.rename("decision", "status".into())?;
             printer.frame(&with_totals(counts)?, format, &["status"], &[])?;
             printer.line("");
-            let frame = tables::session_status(&sessions, manifest, dag)?.drop_many(view.hidden);
-            print_sessions(printer, frame, &sessions, dag)?;
+            let frame = tables::session_status(&sessions, manifest, dag)?;
+            let mut frame = frame.drop_many(view.hidden);
+            // Marks the columns of subject-scoped procedures, if a subject has several rows.
+            let subjects: HashSet<_> = sessions.iter().map(|session| &session.subject).collect();
+            let mut is_marked = false;
+            for (_, procedure) in dag.iter().filter(|(_, one)| one.scope == Scope::Subject) {
+                let name = &*procedure.name;
+                let titles = frame.get_column_names();
+                if subjects.len() < sessions.len()
+                    && titles.iter().skip(LABELS).any(|it| *it == name)
+                {
+                    frame.rename(name, format!("{name}*").into())?;
+                    is_marked = true;
+                }
+            }
+            let names = frame.get_column_names();
+            let painted: Vec<String> = names.iter().skip(LABELS).map(ToString::to_string).collect();
+            let painted: Vec<&str> = painted.iter().map(String::as_str).collect();
+            for shorter in [first_word, short_cell] {
+                if !printer.fits(&frame, false) {
+                    frame = with_cells(&frame, shorter, |at| at >= LABELS)?;
+                }
+            }
+            if !printer.fits(&frame, true) {
+                frame = with_cells(&frame, without_prefix, |at| at < LABELS)?;
+            }
+            printer.frame(&frame, Format::Table, &painted, &[])?;
+            if is_marked {
+                printer.line("* one task per subject, shown in each of its sessions");
+            }
         }
     }
     Cut::report(cut, printer, "sessions");
-    Ok(())
-}
-
-/// Marks the columns of subject-scoped procedures, if a subject has several rows, and shortens cells to the terminal.
-fn print_sessions(
-    printer: &mut Printer,
-    mut frame: DataFrame,
-    sessions: &[Session],
-    dag: &ProcedureDag,
-) -> Result<(), TableError> {
-    let subjects: HashSet<_> = sessions.iter().map(|session| &session.subject).collect();
-    let mut is_marked = false;
-    for (_, procedure) in dag.iter().filter(|(_, one)| one.scope == Scope::Subject) {
-        let name = &*procedure.name;
-        let titles = frame.get_column_names();
-        if subjects.len() < sessions.len() && titles.iter().skip(LABELS).any(|it| *it == name) {
-            frame.rename(name, format!("{name}*").into())?;
-            is_marked = true;
-        }
-    }
-    let names = frame.get_column_names();
-    let painted: Vec<String> = names.iter().skip(LABELS).map(ToString::to_string).collect();
-    let painted: Vec<&str> = painted.iter().map(String::as_str).collect();
-    for shorter in [first_word, short_cell] {
-        if !printer.fits(&frame, false) {
-            frame = with_cells(&frame, shorter, |at| at >= LABELS)?;
-        }
-    }
-    if !printer.fits(&frame, true) {
-        frame = with_cells(&frame, without_prefix, |at| at < LABELS)?;
-    }
-    printer.frame(&frame, Format::Table, &painted, &[])?;
-    if is_marked {
-        printer.line("* one task per subject, shown in each of its sessions");
-    }
     Ok(())
 }
 

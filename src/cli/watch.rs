@@ -4,10 +4,8 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use super::args::MIN_INTERVAL;
-use super::{Exit, Printer, Result};
-use crate::base::sys;
+use super::{Exit, Printer, Result, TaskState, sys};
 use crate::show::notify::Figures;
-use crate::show::tables::TaskState;
 
 /// How soon a signal is noticed during a pause.
 const SLICE: Duration = Duration::from_millis(100);

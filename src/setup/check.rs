@@ -5,11 +5,10 @@
 //! affects only its own findings.
 
 pub mod cron;
+mod data;
 mod notify;
 mod places;
-mod roots;
 mod scripts;
-mod sessions;
 pub mod settings;
 pub mod slurm;
 pub mod state;
@@ -106,32 +105,8 @@ pub struct Finding {
 }
 
 /// All topics, in the order of the output. Scripts rely on the words.
-pub const TOPICS: [&str; 24] = [
-    "config",
-    "environment",
-    "dicom_root",
-    "bids_root",
-    "derivatives_root",
-    "sessions",
-    "script",
-    "markers",
-    "procedure",
-    "state_file",
-    "log_file",
-    "log_dir",
-    "lock",
-    "clock",
-    "state",
-    "slurm",
-    "queue",
-    "accounting",
-    "partition",
-    "submission",
-    "executor",
-    "safety",
-    "notify",
-    "cron",
-];
+pub const TOPICS: &str = "config environment dicom_root bids_root derivatives_root sessions script markers procedure state_file log_file log_dir lock \
+     clock state slurm queue accounting partition submission executor safety notify cron";
 
 /// Collects findings about a current topic.
 #[derive(Default)]
@@ -231,7 +206,7 @@ impl Findings {
 
 /// Sorts findings for the output: by level, worst first, then by topic.
 pub fn sort(findings: &mut [Finding]) {
-    let place = |topic: &str| TOPICS.iter().position(|known| *known == topic);
+    let place = |topic: &str| TOPICS.split(' ').position(|known| known == topic);
     findings.sort_by_key(|finding| (Reverse(finding.level), place(finding.topic)));
 }
 
@@ -327,17 +302,17 @@ pub fn run(site: Site, findings: &mut Findings) {
     let site = Arc::new(site);
     // Other topics need these results.
     let first: [(_, _, Check); 2] = [
-        ("sessions", LIMIT, sessions::discover),
+        ("sessions", LIMIT, data::discover),
         ("state", LIMIT, state::read),
     ];
     let topics: [(_, _, Check); 10] = [
         ("script", LIMIT, scripts::check),
         ("state_file", LIMIT, places::check),
         ("notify", LIMIT, notify::check),
-        ("dicom_root", LIMIT, roots::check),
-        ("bids_root", LIMIT, roots::check),
-        ("derivatives_root", LIMIT, roots::check),
-        ("sessions", LIMIT, sessions::check),
+        ("dicom_root", LIMIT, data::roots),
+        ("bids_root", LIMIT, data::roots),
+        ("derivatives_root", LIMIT, data::roots),
+        ("sessions", LIMIT, data::sessions),
         ("markers", LIMIT, settings::markers),
         ("state", LIMIT, state::check),
         ("slurm", SLURM_LIMIT, |site, out| {

@@ -228,13 +228,8 @@ pub fn scripts(app: &App, dir: &Path, scripts: &Path) -> Result<Vec<NewFile>, In
     Ok(files)
 }
 
-/// The data root that contains a path. A study's own files must not be there.
-pub fn root_around<'a>(answers: &'a Answers, path: &Path) -> Option<(&'static str, &'a Path)> {
-    roots(answers).find(|(_, root)| path.starts_with(root))
-}
-
 /// The data roots with their keys.
-fn roots(answers: &Answers) -> impl Iterator<Item = (&'static str, &Path)> {
+pub fn roots(answers: &Answers) -> impl Iterator<Item = (&'static str, &Path)> {
     let dicom = answers.dicom_root.as_deref();
     let dicom = dicom.map(|root| ("dicom_root", root));
     dicom.into_iter().chain([

@@ -170,16 +170,14 @@ pub struct CleanArgs {
     pub write: WriteArgs,
 }
 
-#[derive(Debug, Args)]
-pub struct StateArgs {
-    #[command(subcommand)]
-    pub command: StateCommand,
-}
-
 #[derive(Debug, Subcommand)]
 pub enum StateCommand {
     /// Check the state file and the files beside it; change nothing
-    Verify(VerifyArgs),
+    Verify {
+        /// Output format
+        #[arg(long, value_enum, default_value_t = Format::Table)]
+        format: Format,
+    },
     /// Rebuild a lost or damaged state; without --yes, only show what would be done
     ///
     /// Takes the rows from the state file or its backup, the journal and the audit log, and completes
@@ -225,13 +223,6 @@ pub enum StateFile {
 }
 
 #[derive(Debug, Args)]
-pub struct VerifyArgs {
-    /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
-}
-
-#[derive(Debug, Args)]
 pub struct RepairArgs {
     #[command(flatten)]
     pub write: WriteArgs,
@@ -244,12 +235,6 @@ pub struct RepairArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
-}
-
-#[derive(Debug, Args)]
-pub struct ConfigArgs {
-    #[command(subcommand)]
-    pub command: ConfigCommand,
 }
 
 #[derive(Debug, Subcommand)]

@@ -4,17 +4,14 @@
 use std::path::{Path, PathBuf};
 
 use super::Context;
+use crate::base::durable;
 use crate::base::shell::quote;
-use crate::base::{durable, sys};
-use crate::cli::error::{Failure, Result};
-use crate::cli::output::Printer;
+use crate::cli::{Config, Failure, Printer, Result, State, sys};
 use crate::config::{file_of_study, root_above};
 use crate::decide::safety;
 use crate::decide::safety::SafetyStop;
 use crate::gather::sessions::discover::DiscoverError;
 use crate::model::bids::SessionSource;
-use crate::model::config::Config;
-use crate::model::state::State;
 use crate::store::sources::find_traces;
 
 impl Context {

@@ -7,15 +7,13 @@ use chrono::{DateTime, Utc};
 use itertools::Itertools as _;
 use serde::Serialize;
 
-use crate::base::sys;
-use crate::base::text::{and_more, few, maybe, plural_of, size};
+use crate::base::text::{and_more, plural_of, size};
 use crate::cli::blocks::{Block, NO_BREAK};
+use crate::cli::{Reason, TaskState, TaskStatus, few, maybe, sys};
 use crate::gather::completion::explain::{
     ANYTHING, Finding, FindingState, Findings, Match, Nearest, Verdict,
 };
-use crate::model::state::{Reason, TaskStatus};
 use crate::show::explain::{Attempt, Explanation, Needed};
-use crate::show::tables::TaskState;
 
 /// Ready dependencies named individually.
 const READY_SHOWN: usize = 3;

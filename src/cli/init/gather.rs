@@ -10,10 +10,8 @@ use std::path::{Path, PathBuf};
 use dialoguer::{Confirm, Input, console::Term, theme::SimpleTheme};
 
 use super::absolute;
-use crate::base::text::plural;
 use crate::cli::args::{Global, InitArgs};
-use crate::cli::error::{Failure, Result};
-use crate::cli::output::Printer;
+use crate::cli::{Failure, Printer, Result, plural};
 use crate::model::bids::SessionSource;
 use crate::setup::init;
 use crate::setup::init::survey::Data;
@@ -231,38 +229,35 @@ impl Gatherer<'_> {
             return Err(InitError::missing("--dicom-root or --bids-root").into());
         };
         match source {
-            "dicom" => self.dicom(dicom),
-            "list" => self.list(),
+            "dicom" => {
+                let (given, question) = (&self.args.dicom_root, "Directory of the DICOM files");
+                let (root, data) =
+                    self.path("--dicom-root", given, question, dicom, survey::dicom)?;
+                self.report_data(&data, &root);
+                Ok((SessionSource::Dicom, Some(root), Some(data)))
+            }
+            "list" => {
+                let (subject_col, session_col) = (&args.subject_col, &args.session_col);
+                let question = format!(
+                    "CSV or TSV file with the columns {subject_col}, {session_col} and dicom_path"
+                );
+                let check = |file: &Path| survey::list(file, subject_col, session_col);
+                let given = &args.sessions_file;
+                let (file, data) = self.path("--sessions-file", given, &question, None, check)?;
+                self.report_data(&data, &file);
+                let dicom_root = self.given("--dicom-root", &args.dicom_root)?;
+                if let Some(root) = &dicom_root {
+                    survey::source("--dicom-root", root)?;
+                }
+                let sessions = SessionSource::Csv {
+                    file,
+                    subject_col: subject_col.clone(),
+                    session_col: session_col.clone(),
+                };
+                Ok((sessions, dicom_root, Some(data)))
+            }
             _ => Ok((SessionSource::Bids, None, None)),
         }
-    }
-
-    fn dicom(&mut self, default: Option<PathBuf>) -> Result<Source> {
-        let (given, question) = (&self.args.dicom_root, "Directory of the DICOM files");
-        let (root, data) = self.path("--dicom-root", given, question, default, survey::dicom)?;
-        self.report_data(&data, &root);
-        Ok((SessionSource::Dicom, Some(root), Some(data)))
-    }
-
-    fn list(&mut self) -> Result<Source> {
-        let args = self.args;
-        let (subject_col, session_col) = (&args.subject_col, &args.session_col);
-        let question =
-            format!("CSV or TSV file with the columns {subject_col}, {session_col} and dicom_path");
-        let check = |file: &Path| survey::list(file, subject_col, session_col);
-        let given = &args.sessions_file;
-        let (file, data) = self.path("--sessions-file", given, &question, None, check)?;
-        self.report_data(&data, &file);
-        let dicom_root = self.given("--dicom-root", &args.dicom_root)?;
-        if let Some(root) = &dicom_root {
-            survey::source("--dicom-root", root)?;
-        }
-        let sessions = SessionSource::Csv {
-            file,
-            subject_col: subject_col.clone(),
-            session_col: session_col.clone(),
-        };
-        Ok((sessions, dicom_root, Some(data)))
     }
 
     fn report_data(&mut self, data: &Data, place: &Path) {
@@ -331,7 +326,8 @@ impl Gatherer<'_> {
             ("state file", state, is_state_given),
             ("log directory", &answers.log_dir, is_log_dir_given),
         ] {
-            let Some((key, root)) = init::root_around(answers, path) else {
+            let mut roots = init::roots(answers);
+            let Some((key, root)) = roots.find(|(_, root)| path.starts_with(root)) else {
                 continue;
             };
             let (path, root) = (shown(path), shown(root));

@@ -3,22 +3,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use polars::prelude::DataFrame;
-
 use super::report::RunSummary;
 use crate::act::pass::MissingScripts;
 use crate::base::shell;
-use crate::base::text::{few, maybe, plural};
-use crate::cli::{Context, Format, Printer, Result, Verbosity};
+use crate::cli::{Context, Format, Printer, Result, State, Verbosity, few, maybe, plural};
 use crate::decide::reconcile::strays::Strays;
 use crate::decide::request::{Batch, Prepared};
 use crate::executor::{Executor, JobRequest};
 use crate::gather::sessions::discover::Discovery;
 use crate::model::job::ExecutorKind;
-use crate::model::state::State;
 use crate::setup::check::state::removed_procedures;
 use crate::show::explain::asks;
-use crate::show::tables::{TableError, frame, numbers, texts};
+use crate::show::tables::{frame, numbers, texts};
 
 pub(crate) fn report_strays(
     strays: &Strays,
@@ -151,7 +147,8 @@ pub(super) fn warn_missing_scripts(
         printer.warning(&format!("{procedure}: {error}"));
         printer.hints(error.hint().filter(|hint| hints.insert(hint.clone())));
         if *count > 0 {
-            summary.refuse(format!("{procedure}: script missing or unsuitable"), *count);
+            let cause = format!("{procedure}: script missing or unsuitable");
+            summary.refused.push((cause, *count));
         }
     }
     !summary.refused.is_empty()
@@ -175,75 +172,66 @@ pub(super) fn print_preview(
                 print_commands(batch, executor, printer);
             }
         }
-        Format::Table => printer.frame(&overview(batches, resources)?, format, &[], &["jobs"])?,
-        _ => printer.frame(&rows(batches, executor, resources)?, format, &[], &[])?,
+        // One row per procedure and requested resources.
+        Format::Table => {
+            let mut groups: Vec<(&str, String, i64, Vec<String>)> = Vec::new();
+            for Batch { tasks, array } in batches {
+                for (at, task) in tasks.iter().enumerate() {
+                    let (key, asked) = (&task.intent.key, resources(task));
+                    let jobs = i64::from(array.is_none() || at == 0);
+                    let mut known = groups.iter_mut();
+                    match known.find(|group| group.0 == &*key.procedure && group.1 == asked) {
+                        Some((_, _, all_jobs, labels)) => {
+                            *all_jobs += jobs;
+                            labels.push(key.labels_text());
+                        }
+                        None => groups.push((&key.procedure, asked, jobs, vec![key.labels_text()])),
+                    }
+                }
+            }
+            let groups = || groups.iter();
+            let overview = frame(vec![
+                texts("procedure", groups().map(|group| Some(group.0))),
+                numbers("tasks", groups().map(|group| Some(group.3.len() as i64))),
+                numbers("jobs", groups().map(|group| Some(group.2))),
+                texts("resources", groups().map(|group| Some(&group.1))),
+                texts(
+                    "sessions or subjects",
+                    groups().map(|group| Some(few(&group.3, 3))),
+                ),
+            ]);
+            printer.frame(&overview?, format, &[], &["jobs"])?;
+        }
+        // One row per task, with the command of its job.
+        _ => {
+            let mut tasks: Vec<(&Prepared, Option<i64>, String)> = Vec::new();
+            for batch in batches {
+                let command = command_of(batch, executor);
+                for (at, task) in batch.tasks.iter().enumerate() {
+                    let index = batch.array.is_some().then_some(at as i64);
+                    tasks.push((task, index, command.clone()));
+                }
+            }
+            let tasks = || tasks.iter();
+            let text = |name: &str, get: fn(&Prepared) -> &str| {
+                texts(name, tasks().map(|(task, ..)| Some(get(task))))
+            };
+            let attempts = tasks().map(|(task, ..)| Some(task.intent.attempt.into()));
+            let asked = tasks().map(|(task, ..)| Some(resources(task)));
+            let rows = frame(vec![
+                text("subject", |task| &task.intent.key.subject),
+                text("session", |task| &task.intent.key.session),
+                text("procedure", |task| &task.intent.key.procedure),
+                numbers("attempt", attempts),
+                text("job_name", |task| &task.request.job_name),
+                numbers("array_index", tasks().map(|(_, index, _)| *index)),
+                texts("resources", asked),
+                texts("command", tasks().map(|(.., command)| Some(command))),
+            ]);
+            printer.frame(&rows?, format, &[], &[])?;
+        }
     }
     Ok(())
-}
-
-/// One row per procedure and requested resources.
-fn overview(
-    batches: &[Batch],
-    resources: impl Fn(&Prepared) -> String,
-) -> Result<DataFrame, TableError> {
-    let mut groups: Vec<(&str, String, i64, Vec<String>)> = Vec::new();
-    for Batch { tasks, array } in batches {
-        for (at, task) in tasks.iter().enumerate() {
-            let (key, asked) = (&task.intent.key, resources(task));
-            let jobs = i64::from(array.is_none() || at == 0);
-            let mut known = groups.iter_mut();
-            match known.find(|group| group.0 == &*key.procedure && group.1 == asked) {
-                Some((_, _, all_jobs, labels)) => {
-                    *all_jobs += jobs;
-                    labels.push(key.labels_text());
-                }
-                None => groups.push((&key.procedure, asked, jobs, vec![key.labels_text()])),
-            }
-        }
-    }
-    let groups = || groups.iter();
-    frame(vec![
-        texts("procedure", groups().map(|group| Some(group.0))),
-        numbers("tasks", groups().map(|group| Some(group.3.len() as i64))),
-        numbers("jobs", groups().map(|group| Some(group.2))),
-        texts("resources", groups().map(|group| Some(&group.1))),
-        texts(
-            "sessions or subjects",
-            groups().map(|group| Some(few(&group.3, 3))),
-        ),
-    ])
-}
-
-/// One row per task, with the command of its job.
-fn rows(
-    batches: &[Batch],
-    executor: &dyn Executor,
-    resources: impl Fn(&Prepared) -> String,
-) -> Result<DataFrame, TableError> {
-    let mut tasks: Vec<(&Prepared, Option<i64>, String)> = Vec::new();
-    for batch in batches {
-        let command = command_of(batch, executor);
-        for (at, task) in batch.tasks.iter().enumerate() {
-            let index = batch.array.is_some().then_some(at as i64);
-            tasks.push((task, index, command.clone()));
-        }
-    }
-    let tasks = || tasks.iter();
-    let text = |name: &str, get: fn(&Prepared) -> &str| {
-        texts(name, tasks().map(|(task, ..)| Some(get(task))))
-    };
-    let attempts = tasks().map(|(task, ..)| Some(task.intent.attempt.into()));
-    let asked = tasks().map(|(task, ..)| Some(resources(task)));
-    frame(vec![
-        text("subject", |task| &task.intent.key.subject),
-        text("session", |task| &task.intent.key.session),
-        text("procedure", |task| &task.intent.key.procedure),
-        numbers("attempt", attempts),
-        text("job_name", |task| &task.request.job_name),
-        numbers("array_index", tasks().map(|(_, index, _)| *index)),
-        texts("resources", asked),
-        texts("command", tasks().map(|(.., command)| Some(command))),
-    ])
 }
 
 /// The command line of a job or of a job array.

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use crate::act::pass::Decided;
 use crate::act::submit::{Halt, HeldBy, Submitted};
-use crate::base::text::{and_more, few, plural};
-use crate::cli::{Exit, Printer};
+use crate::base::text::and_more;
+use crate::cli::{Exit, Printer, few, plural};
 use crate::decide::manifest::{Decision, Due, Manifest, Skip};
 use crate::model::state::TaskKey;
 use crate::setup::check::slurm::remedy;
@@ -57,11 +57,6 @@ impl RunSummary {
             }
         }
         numbers
-    }
-
-    /// Adds tasks that Slurm refuses, or whose script is missing.
-    pub(super) fn refuse(&mut self, cause: String, count: usize) {
-        self.refused.push((cause, count));
     }
 
     /// Adds tasks held back for a reason.
@@ -136,7 +131,28 @@ pub(super) fn report(
     for (key, job) in &submitted.accepted {
         printer.detail(&format!("{key}: submitted as job {job}"));
     }
-    note_resubmitted(submitted, decided, printer);
+    // Tasks that were submitted although they are recorded as complete, even with `-q`: this is the only sign of the
+    // second run.
+    let tasks = decided
+        .tasks()
+        .map(|task| (&task.intent.key, task.notes.due));
+    let due: HashMap<&TaskKey, Option<Due>> = tasks.collect();
+    for (cause, what) in [
+        (Due::OutputsGone, "complete tasks have lost their outputs"),
+        (
+            Due::NeverVerified,
+            "tasks were recorded as complete by another program but have no outputs",
+        ),
+    ] {
+        let accepted = submitted.accepted.iter();
+        let again: Vec<String> = accepted
+            .filter(|(key, _)| due.get(key) == Some(&Some(cause)))
+            .map(|(key, _)| key.to_string())
+            .collect();
+        if !again.is_empty() {
+            printer.new_warning(&format!("{what}: submitted again ({})", few(&again, 3)));
+        }
+    }
     let alike = |(a, message): &(TaskKey, String), (b, other): &(TaskKey, String)| {
         a.procedure == b.procedure && message == other
     };
@@ -157,7 +173,9 @@ pub(super) fn report(
                 if let Some(remedy) = remedy(message) {
                     printer.hint(remedy);
                 }
-                summary.refuse(format!("{procedure}: {message}"), count);
+                summary
+                    .refused
+                    .push((format!("{procedure}: {message}"), count));
             }
             HeldBy::RefusedRetry(_) => {
                 exit = Exit::Refused;
@@ -168,7 +186,9 @@ pub(super) fn report(
                 ));
                 printer
                     .hint("the retry rules set its resources; `retry` starts again without them");
-                summary.refuse(format!("{procedure}, next attempt: {message}"), count);
+                summary
+                    .refused
+                    .push((format!("{procedure}, next attempt: {message}"), count));
             }
             HeldBy::Limit => {
                 printer.note(&format!(
@@ -244,29 +264,4 @@ pub(super) fn report(
         exit = Exit::Error;
     }
     exit
-}
-
-/// Lists tasks that were submitted although they are recorded as complete, even with `-q`: this is the only sign of
-/// the second run.
-fn note_resubmitted(submitted: &Submitted, decided: &Decided, printer: &mut Printer) {
-    let tasks = decided
-        .tasks()
-        .map(|task| (&task.intent.key, task.notes.due));
-    let due: HashMap<&TaskKey, Option<Due>> = tasks.collect();
-    for (cause, what) in [
-        (Due::OutputsGone, "complete tasks have lost their outputs"),
-        (
-            Due::NeverVerified,
-            "tasks were recorded as complete by another program but have no outputs",
-        ),
-    ] {
-        let accepted = submitted.accepted.iter();
-        let again: Vec<String> = accepted
-            .filter(|(key, _)| due.get(key) == Some(&Some(cause)))
-            .map(|(key, _)| key.to_string())
-            .collect();
-        if !again.is_empty() {
-            printer.new_warning(&format!("{what}: submitted again ({})", few(&again, 3)));
-        }
-    }
 }

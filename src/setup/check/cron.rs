@@ -12,8 +12,7 @@ use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 
-use super::{Finding, Findings, Level, few};
-use crate::base::sys;
+use super::{Finding, Findings, Level, few, sys};
 use crate::executor::script::find_script;
 use crate::executor::slurm::KEPT;
 use crate::setup::place::CRON_PATH;

@@ -9,16 +9,13 @@ use std::time::Duration;
 
 use chrono::DateTime;
 
-use super::{ClockReading, Findings, Level, Site};
+use super::{ClockReading, Config, Findings, Level, Site, Store, sys};
 use crate::base::durable::sync_directory_of;
 use crate::base::regular::error_text;
-use crate::base::sys;
 use crate::config::root_above;
 use crate::decide::safety::{self, Room};
-use crate::model::config::Config;
 use crate::setup::place::{self, Place};
 use crate::store::lock::{Lock, LockError};
-use crate::store::state_file::Store;
 
 const FEWER_LOGS: &str =
     "free space there: `clean --logs --older-than 90d` removes logs of complete tasks";

@@ -3,29 +3,18 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Findings, Level, Site, few};
-use crate::base::sys;
+use super::{Config, ExecutorKind, Findings, Level, Procedure, Site, few, sys};
 use crate::executor::script;
 use crate::executor::script::{Script, ScriptError};
-use crate::model::config::Config;
-use crate::model::job::ExecutorKind;
 use crate::model::procedure::options::{Argument, Arguments};
-use crate::model::procedure::{MemSize, Procedure, Resources, TimeLimit, options};
+use crate::model::procedure::{MemSize, Resources, TimeLimit, options};
 use crate::setup::place;
 
 const TOPIC: &str = "script";
 /// Remedy for DOS line breaks.
 pub(super) const DOS: &str = "convert the script: dos2unix, or sed -i 's/\\r$//'";
 /// Endings of names of shell variables whose values are files.
-const FILES: [&str; 7] = [
-    "IMAGE",
-    "SIF",
-    "CONTAINER",
-    "LICENSE",
-    "LICENCE",
-    "HEURISTIC",
-    "CONFIG",
-];
+const FILES: &str = "IMAGE SIF CONTAINER LICENSE LICENCE HEURISTIC CONFIG";
 
 pub(super) fn check(site: &Site, findings: &mut Findings) {
     for procedure in site.procedures() {
@@ -43,7 +32,48 @@ fn judge(config: &Config, procedure: &Procedure, path: &Path, findings: &mut Fin
     findings.writable_by_all(path, place::mode(path), &what);
     match Script::read(path) {
         Ok(script) => {
-            missing_files(config, procedure, path, &script, findings);
+            // The interpreter, images and licences that the script needs and this machine does not have.
+            let search = sys::env("PATH");
+            let is_program = |path: &Path| place::is_program(path) == Ok(true);
+            let is_missing = |name: &&str| match name.contains('/') {
+                true => !is_program(Path::new(name)),
+                false => {
+                    let mut dirs = search.iter().flat_map(std::env::split_paths);
+                    !dirs.any(|dir| is_program(&dir.join(name)))
+                }
+            };
+            let (program, started) = programs(&script.interpreter);
+            let program = program.filter(is_missing).map(str::to_owned);
+            let interpreter =
+                program.or_else(|| Some(format!("env {}", started.filter(is_missing)?)));
+            // Compute nodes may have what this machine lacks; the local executor runs here.
+            let (level, otherwise) = match (config.executor, &interpreter) {
+                (ExecutorKind::Slurm, _) => (
+                    Level::Warning,
+                    "nothing if the compute nodes have it; otherwise",
+                ),
+                (ExecutorKind::Local, Some(_)) => (Level::Error, "install it, or"),
+                (ExecutorKind::Local, None) => (Level::Warning, "install it, or"),
+            };
+            let interpreter = interpreter.map(|name| format!("interpreter {name}"));
+            let variable = |name: &str| {
+                let of_caller = || Some(sys::env(name)?.to_string_lossy().into_owned());
+                procedure.env.get(name).cloned().or_else(of_caller)
+            };
+            let files = files(&String::from_utf8_lossy(&script.text), &variable).into_iter();
+            let files = files.filter(|(_, path)| !place::is_there(path));
+            let files = files.map(|(variable, path)| format!("{} ({variable})", path.display()));
+            let missing: Vec<String> = interpreter.into_iter().chain(files).collect();
+            if !missing.is_empty() {
+                let (path, missing) = (path.display(), few(&missing));
+                findings.add(
+            level,
+            format!("{path} requires {missing}, which this machine does not have"),
+            format!(
+                "{otherwise} correct the script, or set its variables in the procedure's `env`"
+            ),
+        );
+            }
             if config.executor == ExecutorKind::Slurm {
                 directives(config, procedure, path, &script.text, findings);
             }
@@ -63,56 +93,6 @@ fn remedy(error: &ScriptError) -> &'static str {
             "start it with a line such as #!/bin/bash, with nothing before it"
         }
         ScriptError::DosLineBreaks(_) => DOS,
-    }
-}
-
-/// Reports the interpreter, images and licences that a script needs and this machine does not have.
-fn missing_files(
-    config: &Config,
-    procedure: &Procedure,
-    path: &Path,
-    script: &Script,
-    findings: &mut Findings,
-) {
-    let search = sys::env("PATH");
-    let is_program = |path: &Path| place::is_program(path) == Ok(true);
-    let is_missing = |name: &&str| match name.contains('/') {
-        true => !is_program(Path::new(name)),
-        false => {
-            let mut dirs = search.iter().flat_map(std::env::split_paths);
-            !dirs.any(|dir| is_program(&dir.join(name)))
-        }
-    };
-    let (program, started) = programs(&script.interpreter);
-    let program = program.filter(is_missing).map(str::to_owned);
-    let interpreter = program.or_else(|| Some(format!("env {}", started.filter(is_missing)?)));
-    // Compute nodes may have what this machine lacks; the local executor runs here.
-    let (level, otherwise) = match (config.executor, &interpreter) {
-        (ExecutorKind::Slurm, _) => (
-            Level::Warning,
-            "nothing if the compute nodes have it; otherwise",
-        ),
-        (ExecutorKind::Local, Some(_)) => (Level::Error, "install it, or"),
-        (ExecutorKind::Local, None) => (Level::Warning, "install it, or"),
-    };
-    let interpreter = interpreter.map(|name| format!("interpreter {name}"));
-    let variable = |name: &str| {
-        let of_caller = || Some(sys::env(name)?.to_string_lossy().into_owned());
-        procedure.env.get(name).cloned().or_else(of_caller)
-    };
-    let files = files(&String::from_utf8_lossy(&script.text), &variable).into_iter();
-    let files = files.filter(|(_, path)| !place::is_there(path));
-    let files = files.map(|(variable, path)| format!("{} ({variable})", path.display()));
-    let missing: Vec<String> = interpreter.into_iter().chain(files).collect();
-    if !missing.is_empty() {
-        let (path, missing) = (path.display(), few(&missing));
-        findings.add(
-            level,
-            format!("{path} requires {missing}, which this machine does not have"),
-            format!(
-                "{otherwise} correct the script, or set its variables in the procedure's `env`"
-            ),
-        );
     }
 }
 
@@ -136,7 +116,7 @@ fn files(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Vec<(String, PathB
     let file = |line: &str| {
         let line = line.strip_prefix("export ").unwrap_or(line);
         let (name, value) = line.split_once('=')?;
-        if !name.chars().all(is_name) || !FILES.iter().any(|end| name.ends_with(end)) {
+        if !name.chars().all(is_name) || !FILES.split(' ').any(|end| name.ends_with(end)) {
             return None;
         }
         // `${VARIABLE:-default}`, or the value itself.

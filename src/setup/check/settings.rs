@@ -4,14 +4,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Findings, Site, few};
-use crate::base::text::{maybe, plural};
+use super::{Config, ExecutorKind, Findings, Procedure, Site, few, maybe, plural};
 use crate::config::ConfigError;
 use crate::gather::completion::probe::Probe;
-use crate::model::config::Config;
-use crate::model::job::ExecutorKind;
 use crate::model::procedure::marker::Required;
-use crate::model::procedure::{Check, Procedure, Variable, options};
+use crate::model::procedure::{Check, Variable, options};
 
 /// Accounting may be several minutes late.
 const SHORT_GRACE: Duration = Duration::from_secs(600);

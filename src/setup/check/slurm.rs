@@ -7,21 +7,17 @@ use std::time::Duration;
 use chrono::TimeDelta;
 
 use super::scripts::DOS;
-use super::{Findings, Site};
-use crate::base::sys;
+use super::{Config, Discovery, Findings, Site, State, sys};
 use crate::decide::manifest::{Decision, Due, Planned};
 use crate::decide::request;
 use crate::decide::request::RequestContext;
 use crate::executor::slurm::inspect::{Questions, Report, Tried};
 use crate::executor::slurm::{Home, SlurmExecutor, SlurmSettings, parse};
 use crate::executor::{Executor as _, JobRequest, Refusal, script};
-use crate::gather::sessions::discover::Discovery;
 use crate::model::bids::{Dicom, SessionLabel, SubjectLabel};
-use crate::model::config::Config;
 use crate::model::job::{JobId, JobTag, is_same_study, name_of_study};
 use crate::model::procedure::options::{self, Arguments};
 use crate::model::procedure::{ProcedureId, Scope, TimeLimit};
-use crate::model::state::State;
 use crate::model::state::table::Metadata;
 
 /// An unresponsive Slurm database takes up to 45 s to report an error, and sbatch retries for two minutes if the

@@ -3,17 +3,15 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::{Findings, Level, Site, Study, few};
-use crate::base::sys;
-use crate::base::text::{maybe, plural};
+use super::{
+    Config, Findings, Level, Site, State, Store, Study, TaskRow, few, maybe, plural, sys, verify,
+};
 use crate::decide::{request, safety};
 use crate::executor::OtherExecutor;
-use crate::model::config::Config;
-use crate::model::state::{Reason, State, TaskRow, TaskStatus};
+use crate::model::state::{Reason, TaskStatus};
 use crate::setup::place;
 use crate::store::sources::Sources;
-use crate::store::state_file::{StateError, Store, check_owner};
-use crate::store::verify;
+use crate::store::state_file::{StateError, check_owner};
 
 const TOPIC: &str = "state";
 /// Number of successful jobs without outputs before a procedure is reported.
@@ -94,7 +92,32 @@ fn judge(config: &Config, study: &Study, sessions: Option<&Sessions<'_>>, findin
             "if a name in the configuration is wrong, correct it; `snbb-scheduler clean --rows --older-than 90d` moves old rows away",
         );
     }
-    never_complete(config, study, findings);
+    // Procedures whose jobs succeed, but whose outputs never match the markers.
+    let is_without = |row: &TaskRow| row.reason == Some(Reason::NoOutput);
+    let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for row in study.state.rows().iter().chain(&study.attempts) {
+        let counts = counts.entry(&row.key.procedure).or_default();
+        counts.0 += usize::from(row.status == TaskStatus::Complete);
+        counts.1 += usize::from(is_without(row));
+    }
+    counts.retain(|name, (complete, without)| {
+        *complete == 0 && *without >= LEAST && config.procedures.find(name).is_some()
+    });
+    for (name, (_, without)) in counts {
+        let mut rows = study.state.rows().iter();
+        let one = rows.find(|row| &*row.key.procedure == name && is_without(row));
+        let explained = maybe(
+            ", and `snbb-scheduler explain ",
+            one.map(|row| row.key.words()),
+            "` shows what exists instead",
+        );
+        findings.about("procedure", name).warning(
+            format!("{without} jobs ended without an error, but none of them produced complete outputs"),
+            format!(
+                "correct its markers or output_dir, or make the script report its errors (set -euo pipefail); `snbb-scheduler status --failed --procedure {name}` shows what is missing{explained}"
+            ),
+        );
+    }
     findings.about(TOPIC, "rows");
     let Some(sessions) = sessions else { return };
     let subjects: HashSet<&str> = sessions.iter().map(|(subject, _)| *subject).collect();
@@ -154,35 +177,6 @@ pub fn removed_procedures(config: &Config, state: &State) -> Vec<String> {
         live => format!("{name} ({rows}, {live} in flight)"),
     });
     names.collect()
-}
-
-/// Reports procedures whose jobs succeed, but whose outputs never match the markers.
-fn never_complete(config: &Config, study: &Study, findings: &mut Findings) {
-    let is_without = |row: &TaskRow| row.reason == Some(Reason::NoOutput);
-    let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    for row in study.state.rows().iter().chain(&study.attempts) {
-        let counts = counts.entry(&row.key.procedure).or_default();
-        counts.0 += usize::from(row.status == TaskStatus::Complete);
-        counts.1 += usize::from(is_without(row));
-    }
-    counts.retain(|name, (complete, without)| {
-        *complete == 0 && *without >= LEAST && config.procedures.find(name).is_some()
-    });
-    for (name, (_, without)) in counts {
-        let mut rows = study.state.rows().iter();
-        let one = rows.find(|row| &*row.key.procedure == name && is_without(row));
-        let explained = maybe(
-            ", and `snbb-scheduler explain ",
-            one.map(|row| row.key.words()),
-            "` shows what exists instead",
-        );
-        findings.about("procedure", name).warning(
-            format!("{without} jobs ended without an error, but none of them produced complete outputs"),
-            format!(
-                "correct its markers or output_dir, or make the script report its errors (set -euo pipefail); `snbb-scheduler status --failed --procedure {name}` shows what is missing{explained}"
-            ),
-        );
-    }
 }
 
 #[cfg(test)]

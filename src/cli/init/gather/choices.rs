@@ -3,13 +3,11 @@
 use std::path::Path;
 
 use super::{Gatherer, picked};
-use crate::base::sys;
 use crate::base::text::capital;
-use crate::cli::error::Result;
 use crate::cli::init::report_existing;
+use crate::cli::{Config, Result, sys};
 use crate::executor::slurm::inspect::{Offers, ask_offers};
 use crate::model::bids::{Session, SessionSource, suggest};
-use crate::model::config::Config;
 use crate::model::job::ExecutorKind;
 use crate::setup::catalogue::{App, DESCRIPTION, apps};
 use crate::setup::init::existing::Existing;
