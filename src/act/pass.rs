@@ -10,7 +10,7 @@ pub mod decide;
 mod look;
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use chrono::{DateTime, Duration, Utc};
 
@@ -20,6 +20,7 @@ pub use decide::{MissingScripts, Pauses};
 pub use look::{Disk, Looked, look, queue_question};
 
 use crate::act::submit::{Submitted, Submitter};
+use crate::base::regular::FileError;
 use crate::decide::manifest::{Limits, Manifest, Policy};
 use crate::decide::reconcile::strays;
 use crate::decide::reconcile::strays::{Records, Strays};
@@ -89,16 +90,10 @@ pub enum PassError {
     Unnamed(JobRef),
     #[error(transparent)]
     State(#[from] StateError),
-    #[error("cannot write logs to {}: {source}", .path.display())]
-    LogDir {
-        path: PathBuf,
-        source: std::io::Error,
-    },
-    #[error("cannot write {}: {source}", .path.display())]
-    Write {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    LogDir(FileError),
+    #[error(transparent)]
+    Write(#[from] FileError),
 }
 
 impl Decided {
@@ -280,14 +275,14 @@ impl Pass<'_> {
         events: &[Event],
     ) -> Result<(), PassError> {
         if !events.is_empty() {
-            self.open_audit()?.append(events).map_err(unwritten)?;
+            self.open_audit()?.append(events)?;
         }
         locked.save(state)?;
         Ok(())
     }
 
-    fn open_audit(&self) -> Result<AuditLog, PassError> {
-        AuditLog::open(&self.config.log_file, self.run_id).map_err(unwritten)
+    fn open_audit(&self) -> Result<AuditLog, FileError> {
+        AuditLog::open(&self.config.log_file, self.run_id)
     }
 }
 
@@ -316,16 +311,10 @@ fn make_log_dirs<'a>(tasks: impl Iterator<Item = &'a Prepared>) -> Result<(), Pa
             .and_then(|()| {
                 rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).map_err(Into::into)
             })
-            .map_err(|source| PassError::LogDir {
-                path: dir.to_owned(),
-                source,
-            })?;
+            .map_err(FileError::of("write logs to", dir))
+            .map_err(PassError::LogDir)?;
     }
     Ok(())
-}
-
-fn unwritten((path, source): (PathBuf, std::io::Error)) -> PassError {
-    PassError::Write { path, source }
 }
 
 fn chrono_duration(duration: std::time::Duration) -> Duration {

@@ -35,12 +35,9 @@ const LARGEST: u64 = 1 << 20;
 impl Source {
     /// Chooses `--config`, else `SNBB_CONFIG`, else the defaults.
     pub fn choose(flag: Option<PathBuf>, env: &dyn Fn(&str) -> Option<OsString>) -> Self {
-        flag.or_else(|| {
-            env(FILE_VARIABLE)
-                .filter(|file| !file.is_empty())
-                .map(PathBuf::from)
-        })
-        .map_or(Self::Defaults, Self::File)
+        let named = || env(FILE_VARIABLE).filter(|file| !file.is_empty());
+        let file = flag.or_else(|| named().map(PathBuf::from));
+        file.map_or(Self::Defaults, Self::File)
     }
 }
 

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
+use itertools::Itertools as _;
 
 use crate::executor::{Observation, Question, REQUEUE_TIME};
 use crate::model::job::JobRef;
@@ -270,14 +271,8 @@ pub fn question(rows: &State, now: DateTime<Utc>) -> Question {
 
 /// The clusters of the jobs in flight.
 pub fn clusters(rows: &State) -> Vec<Arc<str>> {
-    let in_flight = rows.rows().iter().filter(|row| row.is_in_flight());
-    let mut clusters: Vec<Arc<str>> = Vec::new();
-    for cluster in in_flight.filter_map(|row| row.facts.cluster.as_ref()) {
-        if !clusters.contains(cluster) {
-            clusters.push(Arc::clone(cluster));
-        }
-    }
-    clusters
+    let clusters = rows.in_flight().map(|row| row.facts.cluster.clone());
+    clusters.flatten().unique().collect()
 }
 
 fn earlier(a: Option<DateTime<Utc>>, b: Option<DateTime<Utc>>) -> Option<DateTime<Utc>> {

@@ -98,9 +98,7 @@ pub fn stopped_by(baselines: &Baselines) -> Vec<String> {
 }
 
 fn stop_names(baselines: &Baselines) -> impl Iterator<Item = &str> {
-    baselines
-        .keys()
-        .filter_map(|name| name.strip_prefix(STOPPED))
+    (baselines.keys()).filter_map(|name| name.strip_prefix(STOPPED))
 }
 
 /// The stop of the last run because of lost outputs, which only a check of the whole study can lift.

@@ -130,13 +130,8 @@ fn merge_rows(old: &TaskRow, news: &TaskRow) -> TaskRow {
 
 /// Makes the corrections that are certain; `verify` reports everything else.
 fn fix(out: &mut Rebuilt, tasks: &BTreeMap<TaskKey, Vec<Attempt>>) {
-    let broken: Vec<TaskRow> = out
-        .state
-        .rows()
-        .iter()
-        .filter_map(|row| fixed(row, tasks))
-        .collect();
-    for row in broken {
+    let rows = out.state.rows().iter();
+    for row in Vec::from_iter(rows.filter_map(|row| fixed(row, tasks))) {
         replace(out, row);
     }
     for mut row in with_shared_jobs(out, tasks) {

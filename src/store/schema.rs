@@ -150,17 +150,13 @@ const NULL: u32 = u32::MAX;
 
 impl Digest {
     pub(super) fn new(schema: &SchemaRef) -> Self {
-        let columns = schema
-            .fields()
-            .iter()
-            .map(|field| Hashed {
-                name: field.name().clone(),
-                kind: kind(field.data_type()),
-                hash: Sha256::new(),
-            })
-            .collect();
+        let columns = schema.fields().iter().map(|field| Hashed {
+            name: field.name().clone(),
+            kind: kind(field.data_type()),
+            hash: Sha256::new(),
+        });
         Self {
-            columns,
+            columns: columns.collect(),
             rows: 0,
             buffer: Vec::new(),
         }

@@ -9,6 +9,7 @@ use super::schema::Contents;
 use super::sources::Sources;
 use crate::base::text::{maybe, plural};
 use crate::model::state::{TaskKey, TaskRow};
+use itertools::Itertools as _;
 
 pub use super::findings::{Finding, Level};
 
@@ -36,12 +37,8 @@ fn check_rows(contents: &Contents, attempts: &[TaskRow], out: &mut Findings) {
         0 => Level::Warning,
         _ => Level::Error,
     };
-    let mut by_task: BTreeMap<&TaskKey, usize> = BTreeMap::new();
-    for row in rows {
-        *by_task.entry(&row.key).or_default() += 1;
-    }
-    by_task.retain(|_, count| *count > 1);
-    let doubled = by_task.into_iter();
+    let by_task = rows.iter().map(|row| &row.key).counts().into_iter();
+    let doubled = by_task.filter(|(_, count)| *count > 1).sorted();
     let doubled = doubled.map(|(key, count)| format!("{key} ({count} rows)"));
     let mut by_id: BTreeMap<&str, Vec<&TaskKey>> = BTreeMap::new();
     for row in rows.iter().chain(attempts) {
@@ -150,9 +147,6 @@ fn check_missing_rows(rebuilt: &Rebuilt, out: &mut Findings) {
 
 /// What several tasks share, with these tasks.
 fn texts<'a>(shared: impl Iterator<Item = (impl Display, Vec<&'a TaskKey>)>) -> Vec<String> {
-    let text = |(what, keys): (_, Vec<&TaskKey>)| {
-        let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
-        format!("{what} ({})", keys.join(", "))
-    };
+    let text = |(what, keys): (_, Vec<&TaskKey>)| format!("{what} ({})", keys.iter().join(", "));
     shared.map(text).collect()
 }

@@ -92,11 +92,8 @@ pub struct AttemptNumbers {
 impl AttemptNumbers {
     pub fn new(attempts: &[TaskRow], state: &State) -> Self {
         let mut history = Self::default();
-        for row in attempts
-            .iter()
-            .chain(state.superseded())
-            .chain(state.rows())
-        {
+        let earlier = attempts.iter().chain(state.superseded());
+        for row in earlier.chain(state.rows()) {
             let entry = history.attempts.entry(row.key.clone()).or_default();
             let attempt = row.attempt.unwrap_or(1);
             if attempt >= entry.0 {

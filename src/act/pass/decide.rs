@@ -184,14 +184,10 @@ impl Pauses {
         state: &State,
         now: DateTime<Utc>,
     ) -> Self {
-        let all = state
-            .rows()
-            .iter()
-            .chain(state.superseded())
-            .chain(attempts);
-        let streaks = breaker::streaks(all, control, now);
+        let all = state.rows().iter().chain(state.superseded());
+        let streaks = breaker::streaks(all.chain(attempts), control, now);
         let mut control = control.clone();
-        control.forget_before(breaker::horizon(now));
+        control.forget_before(now - breaker::MEMORY);
         let tripped = breaker::trip(&streaks, &config.procedures, &control, now);
         for (name, pause) in &tripped {
             control.switch_mut(Some(name)).paused = Some(pause.clone());

@@ -118,8 +118,7 @@ impl RemovedProcedures {
         dag: &ProcedureDag,
         attempts: impl FnOnce() -> &'a [TaskRow],
     ) -> Self {
-        let in_flight = rows.rows().iter().filter(|row| row.is_in_flight());
-        Self::among(in_flight, rows, dag, attempts)
+        Self::among(rows.in_flight(), rows, dag, attempts)
     }
 
     /// Such rows among `candidates`.

@@ -125,7 +125,8 @@ impl LocalExecutor {
         let number = number.ok_or("no record of this job")?;
         let (at, uid) = (sys::now(), sys::effective_uid());
         if self.status_of(number)? == JobStatus::Queued {
-            self.records.claim(number, &Claim::Cancelled { at, uid })?;
+            self.records
+                .write(number, "claim", &Claim::Cancelled { at, uid })?;
             // It may have been started meanwhile.
             self.records.reload(number)?;
         }

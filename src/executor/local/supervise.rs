@@ -47,7 +47,7 @@ pub fn supervise(directory: &Path, number: u64) -> ExitCode {
                 how,
             };
             // There is no one to report an error to; the next pass finds that the end is missing.
-            let _ = records.end(number, &end);
+            let _ = records.write(number, "end", &end);
             ExitCode::SUCCESS
         }
         Ok(None) => ExitCode::SUCCESS,
@@ -63,7 +63,7 @@ fn take(records: &Records, number: u64) -> Result<Option<ProcessId>, Box<dyn std
         host: Host::current()?,
         at: sys::now(),
     };
-    Ok(records.claim(number, &claim)?.then_some(process))
+    Ok(records.write(number, "claim", &claim)?.then_some(process))
 }
 
 fn say(text: &str) {

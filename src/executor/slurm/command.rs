@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use crate::base::regular::FileError;
 use crate::base::run::{End, Ended, run};
 use crate::executor::ExecutorError;
+use itertools::Itertools as _;
 
 /// Prefixes of inherited variables that silently change what Slurm's commands do or print, or that make a job believe
 /// that it is a process of the MPI job in which the caller's shell runs.
@@ -100,10 +101,7 @@ impl Commands {
             .find(|path| is_executable(path))
             .ok_or_else(|| ExecutorError::ProgramMissing {
                 program: program.to_owned(),
-                searched: {
-                    let dirs = dirs.iter().map(|dir| dir.display().to_string());
-                    dirs.collect::<Vec<_>>().join(", ")
-                },
+                searched: dirs.iter().map(|dir| dir.display()).join(", "),
             })
     }
 
@@ -185,32 +183,25 @@ pub(super) fn is_without_accounting(problem: &str) -> bool {
 
 /// Joins the lines that a command of Slurm wrote to stderr into one, without the command's name before each.
 pub(super) fn one_line(stderr: &str) -> String {
-    let mut parts: Vec<&str> = Vec::new();
-    for line in stderr.lines() {
-        let mut part = line.trim();
-        for prefix in [
-            "sbatch: ",
-            "squeue: ",
-            "sacct: ",
-            "scancel: ",
-            "scontrol: ",
-            "sacctmgr: ",
-            "error: ",
-            "fatal: ",
-            "Batch job submission failed: ",
-            "allocation failure: ",
-        ] {
-            part = part.strip_prefix(prefix).unwrap_or(part);
-        }
-        if !part.is_empty() && !parts.contains(&part) {
-            parts.push(part);
-        }
-    }
-    let line: String = parts
-        .join("; ")
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
+    let prefixes = [
+        "sbatch: ",
+        "squeue: ",
+        "sacct: ",
+        "scancel: ",
+        "scontrol: ",
+        "sacctmgr: ",
+        "error: ",
+        "fatal: ",
+        "Batch job submission failed: ",
+        "allocation failure: ",
+    ];
+    let parts = stderr.lines().map(|line| {
+        let line = line.trim();
+        let rest = |part, prefix: &&str| str::strip_prefix(part, *prefix).unwrap_or(part);
+        prefixes.iter().fold(line, rest)
+    });
+    let mut parts = parts.filter(|part| !part.is_empty()).unique();
+    let line = parts.join("; ").replace(char::is_control, " ");
     match line.char_indices().nth(LONGEST_MESSAGE) {
         Some((cut, _)) => format!("{}...", line.get(..cut).unwrap_or_default()),
         None => line,
