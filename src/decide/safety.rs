@@ -1,7 +1,7 @@
 //! Safety stops: reasons not to trust the disk, checked before anything is submitted.
 //!
 //! A file system that is not mounted looks like a study without any results. The earlier counts are stored by name in
-//! the state's metadata, so they move with the file. Pure except [`roots::observe`], [`rooms`], [`room_of`],
+//! the state's metadata, so they move with the file. Pure except [`roots::observe`], [`rooms`], [`room`],
 //! [`Trust::observe`] and [`before_submission`].
 
 pub mod drop;
@@ -162,13 +162,8 @@ pub fn rooms(config: &Config) -> [Option<Room>; 2] {
     [room(&config.state_file), room(&config.log_file)]
 }
 
-/// The file system of a directory that may not exist yet; `None` if unknown.
-pub fn room_of(dir: &Path) -> Option<Room> {
-    room(&dir.join("file"))
-}
-
-/// Follows links. If the directory does not exist yet, uses the nearest existing one above it.
-fn room(file: &Path) -> Option<Room> {
+/// The file system of a file; `None` if unknown. Follows links. If the directory does not exist yet, uses the nearest existing one above it.
+pub fn room(file: &Path) -> Option<Room> {
     let file = resolve(file).unwrap_or_else(|_| file.to_owned());
     for directory in file.ancestors().skip(1) {
         let found = rustix::fs::stat(directory)

@@ -137,24 +137,19 @@ struct Listed {
 /// The text of `tasks.json`.
 pub fn json(array: &ArrayJob, tasks: &[&JobRequest]) -> Vec<u8> {
     let first = tasks.first();
+    let listed = |(index, task): (usize, &&JobRequest)| Listed {
+        index,
+        subject: task.key.subject.to_string(),
+        session: task.key.session.to_string(),
+        job_name: task.job_name.clone(),
+        arguments: task.arguments.clone(),
+    };
     let list = TaskList {
         version: VERSION,
         submission_id: array.submission_id.clone(),
         project: first.map(|task| task.project.clone()).unwrap_or_default(),
-        procedure: first
-            .map(|task| task.key.procedure.to_string())
-            .unwrap_or_default(),
-        tasks: tasks
-            .iter()
-            .enumerate()
-            .map(|(index, task)| Listed {
-                index,
-                subject: task.key.subject.to_string(),
-                session: task.key.session.to_string(),
-                job_name: task.job_name.clone(),
-                arguments: task.arguments.clone(),
-            })
-            .collect(),
+        procedure: first.map_or_else(String::new, |task| task.key.procedure.to_string()),
+        tasks: tasks.iter().enumerate().map(listed).collect(),
     };
     // Texts and numbers always serialize.
     let mut text = serde_json::to_vec_pretty(&list).unwrap_or_default();

@@ -5,9 +5,9 @@
 //! recorded the end, nothing writes outputs anymore.
 #![expect(clippy::disallowed_methods, reason = "starts the job's script")]
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -127,13 +127,8 @@ fn start(records: &Records, number: u64) -> Result<Child, Box<dyn std::error::Er
 }
 
 fn command(record: &JobRecord, payload: &Payload, script: &Path) -> io::Result<Command> {
-    std::fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o700)
-        .open(script)?
-        .write_all(&payload.script)?;
+    std::fs::write(script, &payload.script)?;
+    std::fs::set_permissions(script, Permissions::from_mode(0o700))?;
     let mut words = record.interpreter.iter();
     let program = words.next().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
@@ -145,11 +140,8 @@ fn command(record: &JobRecord, payload: &Payload, script: &Path) -> io::Result<C
         .envs(payload.environment.iter().cloned())
         .process_group(0);
     // As in Slurm, the job runs even if the directory no longer exists.
-    command.current_dir(if record.directory.is_dir() {
-        record.directory.as_path()
-    } else {
-        Path::new("/tmp")
-    });
+    let directory = Some(&*record.directory).filter(|directory| directory.is_dir());
+    command.current_dir(directory.unwrap_or(Path::new("/tmp")));
     Ok(command)
 }
 
