@@ -53,15 +53,11 @@ pub fn log_names(
     before: DateTime<Utc>,
 ) -> BTreeMap<String, HashSet<String>> {
     let mut names: BTreeMap<String, HashSet<String>> = BTreeMap::new();
-    let complete: HashMap<&TaskKey, &TaskRow> = state
-        .rows()
-        .iter()
-        .filter(|row| row.status == TaskStatus::Complete && is_older(row, before))
-        .map(|row| (&row.key, row))
-        .collect();
-    let earlier = attempts
-        .iter()
-        .filter(|row| complete.contains_key(&row.key) && !row.is_in_flight());
+    let is_old = |row: &&TaskRow| row.status == TaskStatus::Complete && is_older(row, before);
+    let rows = state.rows().iter().filter(is_old);
+    let complete: HashMap<&TaskKey, &TaskRow> = rows.map(|row| (&row.key, row)).collect();
+    let is_its = |row: &&TaskRow| complete.contains_key(&row.key) && !row.is_in_flight();
+    let earlier = attempts.iter().filter(is_its);
     for row in complete.values().copied().chain(earlier) {
         let of_procedure = names.entry(row.key.procedure.to_string()).or_default();
         of_procedure.extend(own_logs(row));

@@ -258,9 +258,8 @@ impl Pass<'_> {
         decided: Option<&Decided>,
         stops: &[SafetyStop],
     ) -> Result<(), PassError> {
-        let mut events = decided
-            .map_or(&looked.events, |decided| &decided.events)
-            .clone();
+        let events = decided.map_or(&looked.events, |decided| &decided.events);
+        let mut events = events.clone();
         if safety::note_stops(state, stops) {
             events.push(stop_event((self.clock)(), safety::message(stops)));
         }

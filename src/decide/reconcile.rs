@@ -225,10 +225,8 @@ pub fn question(rows: &State, now: DateTime<Utc>) -> Question {
     let mut newest: Option<DateTime<Utc>> = None;
     for row in rows.rows() {
         // The job may have been requeued afterwards, while the controller still knew it, and have ended again since.
-        let ended = row
-            .facts
-            .ended_at
-            .filter(|_| row.facts.started_at.is_some());
+        let (started, ended) = (row.facts.started_at, row.facts.ended_at);
+        let ended = ended.filter(|_| started.is_some());
         let has_ended = ended.filter(|ended| now - *ended < REQUEUE_TIME);
         let is_to_be_corrected = may_still_be_corrected(row)
             && (row.updated_at).is_some_and(|updated| now - updated < CORRECTION_TIME);

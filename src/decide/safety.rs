@@ -68,10 +68,8 @@ pub fn hints(stops: &[SafetyStop]) -> String {
 /// Records the stops of a run; true if they are new, because each stop is reported only once. All outputs are checked
 /// until a run continues.
 pub fn note_stops(state: &mut State, stops: &[SafetyStop]) -> bool {
-    let now: Baselines = stops
-        .iter()
-        .map(|stop| (format!("{STOPPED}{}", stop.name), stop.figure))
-        .collect();
+    let baseline = |stop: &SafetyStop| (format!("{STOPPED}{}", stop.name), stop.figure);
+    let now: Baselines = stops.iter().map(baseline).collect();
     let baselines = &mut state.meta.baselines;
     let forgets = !stops.is_empty() && recheck::forget(baselines);
     let is_stop = |(name, _): &(&String, &u64)| name.starts_with(STOPPED);

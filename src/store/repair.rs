@@ -65,21 +65,15 @@ impl Rebuilt {
 
 pub fn rebuild(sources: &Sources) -> Rebuilt {
     let mut merge = Merge::begin(sources);
-    let entries: &[Entry] = sources
-        .journal
-        .read()
-        .map_or(&[], |salvaged| &salvaged.entries);
+    let journal = sources.journal.read();
+    let entries: &[Entry] = journal.map_or(&[], |salvaged| &salvaged.entries);
     merge.take_journal(entries);
-    let records = sources
-        .audit
-        .read()
-        .map_or(&[][..], |contents| &contents.records);
+    let log = sources.audit.read();
+    let records = log.map_or(&[][..], |contents| &contents.records);
     let tasks = history::replay(records);
     merge.take_attempts(sources, &tasks);
-    tasks
-        .values()
-        .flatten()
-        .for_each(|attempt| merge.take_attempt(attempt));
+    let attempts = tasks.values().flatten();
+    attempts.for_each(|attempt| merge.take_attempt(attempt));
     // Results whose intent is damaged find the row that came from the log.
     merge.take_journal(entries);
     let meta = &mut merge.out.state.meta;

@@ -19,10 +19,8 @@ pub fn verify(sources: &Sources) -> Vec<Finding> {
     let mut out = Findings::of_files(sources, rebuilt.state.len() + rebuilt.past);
     control_file(sources, &mut out);
     if let Some(contents) = sources.state.read() {
-        let attempts = sources
-            .attempts
-            .read()
-            .map_or(&[][..], |contents| &contents.rows);
+        let attempts = sources.attempts.read();
+        let attempts = attempts.map_or(&[][..], |contents| &contents.rows);
         check_rows(contents, attempts, &mut out);
         check_missing_rows(&rebuilt, &mut out);
     }

@@ -234,11 +234,8 @@ pub(super) fn restore(config: &Config, store: &Store, state: &mut State) {
 
 /// All attempts in the files beside the state.
 pub(super) fn rows(config: &Config, store: &Store, state: &State) -> Vec<TaskRow> {
-    let project = state.meta.project.clone();
-    let project = study_word(
-        project.or_else(|| config.project.clone()),
-        &store.paths.state,
-    );
+    let project = state.meta.project.as_ref().or(config.project.as_ref());
+    let project = study_word(project.cloned(), &store.paths.state);
     let sources = Sources::read(store, &config.log_file);
     // A new study may write to the log of others.
     let projects = sources.audit.read().map(|log| log.projects());

@@ -272,11 +272,8 @@ pub fn settle(config: &Config, counts: &Counts, baselines: &mut Baselines, accep
             .copied()
             .unwrap_or(0);
         let lost = figures.gone + figures.lately;
-        match if accepts {
-            lost
-        } else {
-            accepted_before.min(lost)
-        } {
+        let most = if accepts { lost } else { accepted_before };
+        match lost.min(most) {
             0 => baselines.remove(&name_of("accepted", name)),
             count => baselines.insert(name_of("accepted", name), count),
         };
@@ -316,11 +313,8 @@ fn is_other(baselines: &Baselines, name: &str, mark: u64) -> bool {
 
 /// Identifies the configured roots.
 pub(super) fn roots_mark(config: &Config) -> u64 {
-    mark(
-        config
-            .roots()
-            .map(|(_, root)| root.to_string_lossy().into_owned()),
-    )
+    let roots = config.roots();
+    mark(roots.map(|(_, root)| root.to_string_lossy().into_owned()))
 }
 
 /// Identifies a procedure's completion rule.

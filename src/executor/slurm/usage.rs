@@ -162,10 +162,7 @@ fn may_be_prolog_failure(record: &JobReport, own_uid: u32) -> bool {
         && by.is_some_and(|by| by == 0 || by != i64::from(own_uid))
         && record.facts.exit_code.as_deref() == Some("0:0")
         && has_run(record)
-        && record
-            .facts
-            .elapsed_s
-            .is_none_or(|elapsed| elapsed <= LONGEST_PROLOG_S)
+        && record.facts.elapsed_s.unwrap_or(0) <= LONGEST_PROLOG_S
 }
 
 /// Reads the answer to [`FIELDS`]: the rows of a job's steps follow the job's row.
