@@ -9,10 +9,8 @@ mod adopt;
 pub mod decide;
 mod look;
 
-use std::collections::HashSet;
-use std::path::Path;
-
 use chrono::{DateTime, Duration, Utc};
+use itertools::Itertools as _;
 
 pub use adopt::{AttemptNumbers, adopt, listings, logged_tasks, newest_submission};
 use decide::{Basis, Queue};
@@ -302,10 +300,8 @@ fn queue(looked: &Looked) -> Result<&[JobReport], PassError> {
 
 /// Slurm does not create log directories: a job whose output cannot be opened fails without a trace.
 fn make_log_dirs<'a>(tasks: impl Iterator<Item = &'a Prepared>) -> Result<(), PassError> {
-    let dirs: HashSet<&Path> = tasks
-        .filter_map(|task| task.request.log_dir.as_deref())
-        .collect();
-    for dir in dirs {
+    let dirs = tasks.filter_map(|task| task.request.log_dir.as_deref());
+    for dir in dirs.unique() {
         std::fs::create_dir_all(dir)
             .and_then(|()| {
                 rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).map_err(Into::into)

@@ -149,10 +149,8 @@ impl ProcessId {
         }
         // The kernel does not reuse an id while a session of that id has members: if another process
         // has it, none is left.
-        if all
-            .get(&self.pid)
-            .is_some_and(|stat| Self::of(stat) != self)
-        {
+        let own = all.get(&self.pid);
+        if own.is_some_and(|stat| Self::of(stat) != self) {
             return Ok(Vec::new());
         }
         let session = all.values().filter(|stat| stat.session == self.pid);

@@ -152,12 +152,10 @@ fn unreadable(file: &Path, error: &io::Error) -> ConfigError {
         io::ErrorKind::FileTooLarge => format!("it is larger than {} MiB", LARGEST >> 20),
         _ => error_text(error),
     };
+    let message = format!("cannot read the configuration: {words}");
     let problem = Problem {
         file: Some(Arc::from(file)),
-        ..Problem::at(
-            Position::default(),
-            format!("cannot read the configuration: {words}"),
-        )
+        ..Problem::at(Position::default(), message)
     };
     ConfigError {
         problems: vec![problem],

@@ -106,10 +106,9 @@ impl AuditLog {
     /// Appends events in one write and syncs them, so that after a power cut no row exists without its event.
     pub fn append(&mut self, events: &[Event]) -> Result<(), FileError> {
         self.append_unsynced(events)?;
-        if events.is_empty() {
-            Ok(())
-        } else {
-            self.sync()
+        match events.is_empty() {
+            true => Ok(()),
+            false => self.sync(),
         }
     }
 

@@ -179,10 +179,8 @@ pub fn shared_jobs(rows: &[TaskRow]) -> impl Iterator<Item = (&JobId, Vec<&TaskR
             by_job.entry((id, cluster)).or_default().push(row);
         }
     }
-    by_job
-        .into_iter()
-        .filter(|(_, rows)| rows.len() > 1)
-        .map(|((id, _), rows)| (id, rows))
+    let shared = by_job.into_iter().filter(|(_, rows)| rows.len() > 1);
+    shared.map(|((id, _), rows)| (id, rows))
 }
 
 /// If several rows in flight share a job, the row in the log keeps it, otherwise the newest. Returns
@@ -194,11 +192,8 @@ fn with_shared_jobs(out: &Rebuilt, tasks: &BTreeMap<TaskKey, Vec<Attempt>>) -> V
             |row: &TaskRow| logged(row, tasks).is_some_and(|a| a.row.job_id == row.job_id);
         rows.sort_by_key(|row| (is_logged(row), row.submitted_at));
         rows.pop();
-        found.extend(
-            rows.into_iter()
-                .filter(|row| row.submission_id.is_some())
-                .cloned(),
-        );
+        let sent = rows.into_iter().filter(|row| row.submission_id.is_some());
+        found.extend(sent.cloned());
     }
     found
 }

@@ -73,13 +73,11 @@ fn check_rows(contents: &Contents, attempts: &[TaskRow], out: &mut Findings) {
         "check the job's comment in Slurm, and correct the state file with pandas",
         &texts(by_id.into_iter().filter(|(_, keys)| keys.len() > 1)),
     );
-    let misfits: Vec<String> = rows
-        .iter()
-        .filter_map(|row| {
-            let reason = row.reason.filter(|reason| !reason.fits(row.status))?;
-            Some(format!("{} is {} ({reason})", row.key, row.status))
-        })
-        .collect();
+    let misfit = |row: &TaskRow| {
+        let reason = row.reason.filter(|reason| !reason.fits(row.status))?;
+        Some(format!("{} is {} ({reason})", row.key, row.status))
+    };
+    let misfits: Vec<String> = rows.iter().filter_map(misfit).collect();
     out.rule(
         (Level::Error, "reasons"),
         "each matches its status",
@@ -109,10 +107,8 @@ fn check_missing_rows(rebuilt: &Rebuilt, out: &mut Findings) {
         let row = rebuilt.state.get(key);
         let is_missing = matches!(origin, Origin::AuditLog | Origin::Backup);
         if let Some(row) = row.filter(|_| is_missing) {
-            let text = format!(
-                "{key} ({origin}{})",
-                maybe(", job ", row.job_id.as_ref(), "")
-            );
+            let job = maybe(", job ", row.job_id.as_ref(), "");
+            let text = format!("{key} ({origin}{job})");
             match row.is_in_flight() {
                 true => live.push(text),
                 false => ended.push(text),

@@ -274,15 +274,12 @@ impl Pass<'_> {
         is_preview: bool,
     ) -> (Vec<Prepared>, MissingScripts) {
         // Also for procedures without due tasks: a typing error should show at once.
-        let mut missing: MissingScripts = self
-            .config
-            .procedures
-            .iter()
-            .filter_map(|(_, procedure)| {
-                let error = self.executor.find_script(&procedure.script).err()?;
-                Some((Arc::clone(&procedure.name), (error, 0)))
-            })
-            .collect();
+        let mut missing = MissingScripts::new();
+        for (_, procedure) in self.config.procedures.iter() {
+            if let Err(error) = self.executor.find_script(&procedure.script) {
+                missing.insert(Arc::clone(&procedure.name), (error, 0));
+            }
+        }
         let mut tasks = Vec::new();
         let unread = Arguments::default();
         let mut headers: BTreeMap<&str, Arguments> = BTreeMap::new();

@@ -107,15 +107,13 @@ impl LocalExecutor {
     pub(super) fn cancel_all(&mut self, jobs: &[JobRef]) -> Result<(), ExecutorError> {
         self.records.refresh()?;
         self.kill_overdue()?;
-        let mut problems = Vec::new();
-        for job in jobs {
-            if let Err(problem) = self.cancel_one(&job.id) {
-                problems.push(format!("{}: {problem}", job.id));
-            }
-        }
-        match problems.is_empty() {
-            true => Ok(()),
-            false => Err(ExecutorError::failed("cancel", problems.join("; "))),
+        let problems = jobs.iter().filter_map(|job| {
+            let problem = self.cancel_one(&job.id).err()?;
+            Some(format!("{}: {problem}", job.id))
+        });
+        match Vec::from_iter(problems).join("; ") {
+            none if none.is_empty() => Ok(()),
+            problems => Err(ExecutorError::failed("cancel", problems)),
         }
     }
 
