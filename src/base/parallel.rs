@@ -24,15 +24,19 @@ pub fn map<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(&T) -> R
     if threads < 2 {
         return items.iter().map(work).collect();
     }
-    match pool(threads) {
-        // One item after the other, since the time of each differs.
-        Ok(pool) => pool.install(|| items.par_iter().with_max_len(1).map(&work).collect()),
-        Err(_) => items.iter().map(work).collect(),
-    }
+    // One item after the other, since the time of each differs.
+    let all = || items.par_iter().with_max_len(1).map(&work).collect();
+    let done = with_pool(threads, |pool| pool.install(all));
+    done.unwrap_or_else(|_| items.iter().map(&work).collect())
 }
 
-fn pool(threads: usize) -> Result<ThreadPool, ThreadPoolBuildError> {
-    ThreadPoolBuilder::new().num_threads(threads).build()
+/// Gives `work` new threads, which have ended when it returns.
+fn with_pool<R>(
+    threads: usize,
+    work: impl FnOnce(&ThreadPool) -> R,
+) -> Result<R, ThreadPoolBuildError> {
+    let builder = ThreadPoolBuilder::new().num_threads(threads);
+    builder.build_scoped(|thread| thread.run(), work)
 }
 
 /// Turns a library's panic into its text, and does not print it.
@@ -48,7 +52,7 @@ pub fn with_threads<T>(work: impl FnOnce() -> T) -> Result<T, String> {
         // Two pools of a thread per processor, and a few more.
         let processors = available_parallelism().map_or(1, NonZero::get);
         let wanted = 2 * processors + 2;
-        pool(wanted).map(drop).map_err(|error| {
+        with_pool(wanted, |_| ()).map_err(|error| {
             format!("cannot start {wanted} threads ({error}): is there a limit on processes (ulimit -u)?")
         })
     })

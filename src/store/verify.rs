@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
+use itertools::Itertools as _;
+
 use super::findings::{Findings, REPAIR, control_file, temporary_files};
 use super::repair::{self, Origin, Rebuilt};
 use super::schema::Contents;
 use super::sources::Sources;
 use crate::base::text::{maybe, plural};
 use crate::model::state::{TaskKey, TaskRow};
-use itertools::Itertools as _;
 
 pub use super::findings::{Finding, Level};
 

@@ -6,12 +6,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use itertools::Itertools as _;
+
 use crate::executor::JobReport;
 use crate::model::bids::Session;
 use crate::model::job::{JobId, JobRef, array, is_same_study, name_of_study};
 use crate::model::procedure::{ProcedureDag, Scope};
 use crate::model::state::{State, TaskKey, TaskRow};
-use itertools::Itertools as _;
 
 /// Live jobs in the queue that do not match the rows.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -14,10 +14,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use itertools::Itertools as _;
+
 use crate::base::regular::FileError;
 use crate::base::run::{End, Ended, run};
 use crate::executor::ExecutorError;
-use itertools::Itertools as _;
 
 /// Prefixes of inherited variables that silently change what Slurm's commands do or print, or that make a job believe
 /// that it is a process of the MPI job in which the caller's shell runs.
@@ -258,10 +259,8 @@ impl TimeLeft {
     }
 
     fn within(&self, limit: Duration) -> Option<Duration> {
-        let left = match self.end {
-            Some(end) => end.saturating_duration_since(Instant::now()).min(limit),
-            None => limit,
-        };
+        let until = |end: Instant| end.saturating_duration_since(Instant::now());
+        let left = self.end.map_or(limit, |end| until(end).min(limit));
         Some(left).filter(|left| !left.is_zero())
     }
 }

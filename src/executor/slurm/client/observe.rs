@@ -7,6 +7,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use itertools::Itertools as _;
+
 use crate::base::sys;
 use crate::executor::slurm::client::SlurmExecutor;
 use crate::executor::slurm::client::query::{EVERYBODY, jobs_options, missing};
@@ -16,7 +18,6 @@ use crate::executor::slurm::parse::Parsed;
 use crate::executor::slurm::{identity, parse};
 use crate::executor::{Answer, JobReport, Observation, Question};
 use crate::model::job::{ExecutorKind, JobRef};
-use itertools::Itertools as _;
 
 impl SlurmExecutor {
     pub(crate) fn ask_everything(&mut self, question: &Question) -> Observation {
