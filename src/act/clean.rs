@@ -10,10 +10,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
+use itertools::Itertools as _;
 
 use crate::base::regular::{FileError, if_exists};
-use crate::executor::array;
-use crate::executor::{Answer, Observation};
+use crate::executor::{Answer, JobReport, Observation, array};
 use crate::gather::logs::log_path;
 use crate::model::bids::Session;
 use crate::model::job::array::split_task_id;
@@ -40,13 +40,10 @@ pub fn obsolete_rows<'a>(
             Scope::Subject => key.session.is_empty() && subjects.contains(&*key.subject),
         },
     };
-    let mut obsolete: Vec<&TaskRow> = state
-        .rows()
-        .iter()
-        .filter(|row| !row.is_in_flight() && is_older(row, before) && !exists(&row.key))
-        .collect();
-    obsolete.sort_by(|a, b| a.key.cmp(&b.key));
-    obsolete
+    let is_obsolete =
+        |row: &&TaskRow| !row.is_in_flight() && is_older(row, before) && !exists(&row.key);
+    let obsolete = state.rows().iter().filter(is_obsolete);
+    obsolete.sorted_by(|a, b| a.key.cmp(&b.key)).collect()
 }
 
 /// By procedure, the log names of all attempts of complete tasks that did not change since `before`.
@@ -56,22 +53,18 @@ pub fn log_names(
     before: DateTime<Utc>,
 ) -> BTreeMap<String, HashSet<String>> {
     let mut names: BTreeMap<String, HashSet<String>> = BTreeMap::new();
-    let complete: HashMap<&TaskKey, &TaskRow> = state
-        .rows()
-        .iter()
-        .filter(|row| row.status == TaskStatus::Complete && is_older(row, before))
-        .map(|row| (&row.key, row))
-        .collect();
-    let earlier = attempts
-        .iter()
-        .filter(|row| complete.contains_key(&row.key) && !row.is_in_flight());
+    let is_old = |row: &&TaskRow| row.status == TaskStatus::Complete && is_older(row, before);
+    let rows = state.rows().iter().filter(is_old);
+    let complete: HashMap<&TaskKey, &TaskRow> = rows.map(|row| (&row.key, row)).collect();
+    let is_its = |row: &&TaskRow| complete.contains_key(&row.key) && !row.is_in_flight();
+    let earlier = attempts.iter().filter(is_its);
     for row in complete.values().copied().chain(earlier) {
         let of_procedure = names.entry(row.key.procedure.to_string()).or_default();
         of_procedure.extend(own_logs(row));
     }
     names.retain(|_, names| !names.is_empty());
     // Logs of live jobs are kept, even if an old attempt has the same log name.
-    for row in state.rows().iter().filter(|row| row.is_in_flight()) {
+    for row in state.in_flight() {
         if let Some(names) = names.get_mut(&*row.key.procedure) {
             own_logs(row).for_each(|name| _ = names.remove(&name));
         }
@@ -93,11 +86,8 @@ fn own_logs(row: &TaskRow) -> impl Iterator<Item = String> {
 /// False for a row without any time: its age is unknown.
 fn is_older(row: &TaskRow, before: DateTime<Utc>) -> bool {
     let times = [row.submitted_at, row.facts.ended_at, row.updated_at];
-    times
-        .into_iter()
-        .flatten()
-        .max()
-        .is_some_and(|newest| newest < before)
+    let newest = times.into_iter().flatten().max();
+    newest.is_some_and(|newest| newest < before)
 }
 
 /// Removes old array directories that no row in flight and no live job can need.
@@ -105,17 +95,12 @@ pub fn clean_arrays(arrays: &Path, state: &State, observation: &Observation, now
     let Answer::Got(queue) = &observation.queue else {
         return;
     };
-    let of_rows = state
-        .rows()
-        .iter()
-        .filter(|row| row.is_in_flight())
-        .filter_map(|row| row.submission_id.as_deref());
-    let of_jobs = queue
-        .iter()
-        .filter(|job| job.phase.is_live())
-        .filter_map(|job| Some(job.tag.as_ref()?.submission_id.as_str()));
+    let of_rows = state.in_flight().map(|row| row.submission_id.as_deref());
+    let live = queue.iter().filter(|job| job.phase.is_live());
+    let of_jobs = live.map(JobReport::submission_id);
     let needed: HashSet<String> = of_rows
         .chain(of_jobs)
+        .flatten()
         .map(|id| split_task_id(id).map_or(id, |(array, _)| array).to_owned())
         .collect();
     array::clean(arrays, &needed, now);

@@ -9,10 +9,8 @@ mod adopt;
 pub mod decide;
 mod look;
 
-use std::collections::HashSet;
-use std::path::{Path, PathBuf};
-
 use chrono::{DateTime, Duration, Utc};
+use itertools::Itertools as _;
 
 pub use adopt::{AttemptNumbers, adopt, listings, logged_tasks, newest_submission};
 use decide::{Basis, Queue};
@@ -20,6 +18,7 @@ pub use decide::{MissingScripts, Pauses};
 pub use look::{Disk, Looked, look, queue_question};
 
 use crate::act::submit::{Submitted, Submitter};
+use crate::base::regular::FileError;
 use crate::decide::manifest::{Limits, Manifest, Policy};
 use crate::decide::reconcile::strays;
 use crate::decide::reconcile::strays::{Records, Strays};
@@ -89,16 +88,10 @@ pub enum PassError {
     Unnamed(JobRef),
     #[error(transparent)]
     State(#[from] StateError),
-    #[error("cannot write logs to {}: {source}", .path.display())]
-    LogDir {
-        path: PathBuf,
-        source: std::io::Error,
-    },
-    #[error("cannot write {}: {source}", .path.display())]
-    Write {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    LogDir(FileError),
+    #[error(transparent)]
+    Write(#[from] FileError),
 }
 
 impl Decided {
@@ -263,9 +256,8 @@ impl Pass<'_> {
         decided: Option<&Decided>,
         stops: &[SafetyStop],
     ) -> Result<(), PassError> {
-        let mut events = decided
-            .map_or(&looked.events, |decided| &decided.events)
-            .clone();
+        let events = decided.map_or(&looked.events, |decided| &decided.events);
+        let mut events = events.clone();
         if safety::note_stops(state, stops) {
             events.push(stop_event((self.clock)(), safety::message(stops)));
         }
@@ -280,14 +272,14 @@ impl Pass<'_> {
         events: &[Event],
     ) -> Result<(), PassError> {
         if !events.is_empty() {
-            self.open_audit()?.append(events).map_err(unwritten)?;
+            self.open_audit()?.append(events)?;
         }
         locked.save(state)?;
         Ok(())
     }
 
-    fn open_audit(&self) -> Result<AuditLog, PassError> {
-        AuditLog::open(&self.config.log_file, self.run_id).map_err(unwritten)
+    fn open_audit(&self) -> Result<AuditLog, FileError> {
+        AuditLog::open(&self.config.log_file, self.run_id)
     }
 }
 
@@ -308,24 +300,16 @@ fn queue(looked: &Looked) -> Result<&[JobReport], PassError> {
 
 /// Slurm does not create log directories: a job whose output cannot be opened fails without a trace.
 fn make_log_dirs<'a>(tasks: impl Iterator<Item = &'a Prepared>) -> Result<(), PassError> {
-    let dirs: HashSet<&Path> = tasks
-        .filter_map(|task| task.request.log_dir.as_deref())
-        .collect();
-    for dir in dirs {
+    let dirs = tasks.filter_map(|task| task.request.log_dir.as_deref());
+    for dir in dirs.unique() {
         std::fs::create_dir_all(dir)
             .and_then(|()| {
                 rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).map_err(Into::into)
             })
-            .map_err(|source| PassError::LogDir {
-                path: dir.to_owned(),
-                source,
-            })?;
+            .map_err(FileError::of("write logs to", dir))
+            .map_err(PassError::LogDir)?;
     }
     Ok(())
-}
-
-fn unwritten((path, source): (PathBuf, std::io::Error)) -> PassError {
-    PassError::Write { path, source }
 }
 
 fn chrono_duration(duration: std::time::Duration) -> Duration {

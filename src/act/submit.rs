@@ -79,12 +79,6 @@ pub enum HeldBy {
     Doubts,
 }
 
-impl HeldBy {
-    pub fn is_refusal(&self) -> bool {
-        matches!(self, Self::Refusal | Self::RefusedRetry(_))
-    }
-}
-
 impl HeldBack {
     fn holds(&self, task: &Prepared) -> bool {
         self.key.procedure == task.intent.key.procedure

@@ -310,13 +310,9 @@ pub fn sync_directory_of(path: &Path) -> io::Result<()> {
 }
 
 fn directory_of(path: &Path) -> Option<&Path> {
-    path.parent().map(|parent| {
-        if parent.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            parent
-        }
-    })
+    let parent = path.parent()?;
+    let is_here = parent.as_os_str().is_empty();
+    Some(if is_here { Path::new(".") } else { parent })
 }
 
 /// The file's name, followed by `mark`.

@@ -1,15 +1,10 @@
 //! Hashes, and bytes as hexadecimal digits.
 
-use std::fmt::Write as _;
-
 use sha2::{Digest as _, Sha256};
 
 /// Two lower-case digits per byte.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// [`hex`] of the first `count` bytes.

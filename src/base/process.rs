@@ -149,34 +149,25 @@ impl ProcessId {
         }
         // The kernel does not reuse an id while a session of that id has members: if another process
         // has it, none is left.
-        if all
-            .get(&self.pid)
-            .is_some_and(|stat| Self::of(stat) != self)
-        {
+        let own = all.get(&self.pid);
+        if own.is_some_and(|stat| Self::of(stat) != self) {
             return Ok(Vec::new());
         }
-        let mut ours: BTreeSet<i32> = all
-            .values()
-            .filter(|stat| stat.session == self.pid)
-            .map(|stat| stat.pid)
-            .collect();
+        let session = all.values().filter(|stat| stat.session == self.pid);
+        let mut ours: BTreeSet<i32> = session.map(|stat| stat.pid).collect();
         ours.insert(self.pid);
-        loop {
-            let children: Vec<i32> = all
-                .values()
-                .filter(|stat| ours.contains(&stat.parent) && !ours.contains(&stat.pid))
-                .map(|stat| stat.pid)
-                .collect();
-            if children.is_empty() {
-                break;
+        let mut known = 0;
+        while known < ours.len() {
+            known = ours.len();
+            for stat in all.values() {
+                if ours.contains(&stat.parent) {
+                    ours.insert(stat.pid);
+                }
             }
-            ours.extend(children);
         }
-        Ok(all
-            .values()
-            .filter(|stat| ours.contains(&stat.pid) && stat.pid != self.pid && !stat.is_dead())
-            .map(Self::of)
-            .collect())
+        let is_follower =
+            |stat: &&Stat| ours.contains(&stat.pid) && stat.pid != self.pid && !stat.is_dead();
+        Ok(all.values().filter(is_follower).map(Self::of).collect())
     }
 
     /// Sends a signal, unless the process has ended.

@@ -42,9 +42,10 @@ pub fn if_exists<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
 
 /// Opens a regular file for reading. A pipe would wait for its other end.
 pub fn open_regular(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new()
         .read(true)
-        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+        .custom_flags(flags)
         .open(path)?;
     require_regular(&file)?;
     Ok(file)

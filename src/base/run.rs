@@ -76,10 +76,8 @@ pub fn run(mut command: Command, limit: Duration, most: usize) -> std::io::Resul
         Pipe::new(child.stderr.take().map(OwnedFd::from)),
     ];
     let deadline = Instant::now().checked_add(limit);
-    let left = |deadline: Option<Instant>| match deadline {
-        Some(deadline) => deadline.saturating_duration_since(Instant::now()),
-        None => Duration::MAX,
-    };
+    let until = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
+    let left = |deadline: Option<Instant>| deadline.map_or(Duration::MAX, until);
     let mut ended: Option<(End, Instant)> = None;
     let mut pause = Duration::from_millis(1);
     // From here on the command may have done its work: no error may be mistaken for "never started".

@@ -108,8 +108,6 @@ pub fn file_size_limit() -> Option<u64> {
 
 /// The host's name, as the kernel knows it.
 pub fn host_name() -> String {
-    rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .into_owned()
+    let names = rustix::system::uname();
+    names.nodename().to_string_lossy().into_owned()
 }

@@ -44,21 +44,14 @@ pub fn capital(text: &str) -> String {
 
 /// A number of bytes: `17 bytes`, `4.2 MB` (powers of 1000, as `ls -h --si` and disk makers count).
 pub fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
     if bytes < 1000 {
         return plural(usize::try_from(bytes).unwrap_or(usize::MAX), "byte");
     }
-    let mut amount = bytes as f64 / 1000.0;
-    let mut units = UNITS.into_iter();
-    let mut unit = units.next().unwrap_or_default();
-    for larger in units {
-        if amount < 999.95 {
-            break;
-        }
-        amount /= 1000.0;
-        unit = larger;
-    }
-    format!("{amount:.1} {unit}")
+    let amount = |power: i32| bytes as f64 / 1000_f64.powi(power);
+    let mut units = ["kB", "MB", "GB", "TB", "PB"].into_iter().zip(1..);
+    let fitting = units.find(|(_, power)| amount(*power) < 999.95);
+    let (unit, power) = fitting.unwrap_or(("PB", 5));
+    format!("{:.1} {unit}", amount(power))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::output::without_error_numbers;
 use super::{Exit, Printer, TableError, sys};
 use crate::act::pass::PassError;
+use crate::base::regular::FileError;
 use crate::config::ConfigError;
 use crate::decide::manifest::selection::SelectionError;
 use crate::executor::ExecutorError;
@@ -67,8 +68,8 @@ impl From<PassError> for Failure {
                  study, `accounting: off` for one run starts this study beside it",
             ),
             PassError::State(error) => Self::State(error),
-            PassError::Write { path, source } => Self::Write { path, source },
-            PassError::LogDir { path, source } => Self::other(
+            PassError::Write(error) => error.into(),
+            PassError::LogDir(FileError { path, source, .. }) => Self::other(
                 format!(
                     "jobs could not write their logs to {}: {source}; nothing was submitted",
                     path.display()
@@ -80,8 +81,8 @@ impl From<PassError> for Failure {
     }
 }
 
-impl From<(PathBuf, io::Error)> for Failure {
-    fn from((path, source): (PathBuf, io::Error)) -> Self {
+impl From<FileError> for Failure {
+    fn from(FileError { path, source, .. }: FileError) -> Self {
         Self::Write { path, source }
     }
 }

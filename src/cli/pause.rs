@@ -95,7 +95,7 @@ fn save(
 ) -> Result<Exit> {
     if !events.is_empty() {
         context.open_audit()?.append(events)?;
-        control.forget_before(breaker::horizon(sys::now()));
+        control.forget_before(sys::now() - breaker::MEMORY);
         locked.save_control(&mut control)?;
     }
     let pauses = Pauses {

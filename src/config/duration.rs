@@ -28,13 +28,12 @@ pub fn parse(text: &str) -> Result<Duration, String> {
 /// Formats a duration in the largest unit that gives a whole number: `10m`, `90s`.
 pub fn format(duration: Duration) -> String {
     let total = duration.as_secs();
-    UNITS
-        .iter()
-        .find(|(_, seconds)| total > 0 && total.is_multiple_of(u64::from(*seconds)))
-        .map_or_else(
-            || format!("{total}s"),
-            |(unit, seconds)| format!("{}{unit}", total / u64::from(*seconds)),
-        )
+    let is_whole = |seconds: u32| total > 0 && total.is_multiple_of(u64::from(seconds));
+    let mut units = UNITS.into_iter();
+    let (unit, seconds) = units
+        .find(|(_, seconds)| is_whole(*seconds))
+        .unwrap_or(("s", 1));
+    format!("{}{unit}", total / u64::from(seconds))
 }
 
 /// Parses bytes, or a number with `K`, `M`, `G` or `T` (powers of 1024).

@@ -8,6 +8,8 @@ mod table;
 
 pub use table::KEYS;
 
+use itertools::Itertools as _;
+
 use crate::base::words::words;
 use crate::model::bids::suggest;
 
@@ -176,11 +178,10 @@ impl Kind {
                 };
             }
             Self::Choice(words) => {
-                let mut words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
-                let last = words.pop().unwrap_or_default();
-                return match words.is_empty() {
-                    true => last,
-                    false => format!("{} or {last}", words.join(", ")),
+                let words = words.iter().map(|word| format!("`{word}`")).join(", ");
+                return match words.rsplit_once(", ") {
+                    None => words,
+                    Some((words, last)) => format!("{words} or {last}"),
                 };
             }
             Self::List(item) => match item {

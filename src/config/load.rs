@@ -35,12 +35,9 @@ const LARGEST: u64 = 1 << 20;
 impl Source {
     /// Chooses `--config`, else `SNBB_CONFIG`, else the defaults.
     pub fn choose(flag: Option<PathBuf>, env: &dyn Fn(&str) -> Option<OsString>) -> Self {
-        flag.or_else(|| {
-            env(FILE_VARIABLE)
-                .filter(|file| !file.is_empty())
-                .map(PathBuf::from)
-        })
-        .map_or(Self::Defaults, Self::File)
+        let named = || env(FILE_VARIABLE).filter(|file| !file.is_empty());
+        let file = flag.or_else(|| named().map(PathBuf::from));
+        file.map_or(Self::Defaults, Self::File)
     }
 }
 
@@ -155,12 +152,10 @@ fn unreadable(file: &Path, error: &io::Error) -> ConfigError {
         io::ErrorKind::FileTooLarge => format!("it is larger than {} MiB", LARGEST >> 20),
         _ => error_text(error),
     };
+    let message = format!("cannot read the configuration: {words}");
     let problem = Problem {
         file: Some(Arc::from(file)),
-        ..Problem::at(
-            Position::default(),
-            format!("cannot read the configuration: {words}"),
-        )
+        ..Problem::at(Position::default(), message)
     };
     ConfigError {
         problems: vec![problem],

@@ -281,12 +281,10 @@ impl<'a> Fields<'a> {
     }
 
     fn remark(&self, name: &str, message: impl Into<String>) -> Problem {
+        let at = self.get(name).map(|value| value.at).unwrap_or_default();
         Problem {
             key: name.to_owned(),
-            ..Problem::at(
-                self.get(name).map(|value| value.at).unwrap_or_default(),
-                message,
-            )
+            ..Problem::at(at, message)
         }
     }
 }

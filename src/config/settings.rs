@@ -103,10 +103,8 @@ impl Walk<'_> {
 
     /// Adds the password without showing it.
     fn password(&mut self, audit: &Fields<'_>, known: &'static Key, path: String) {
-        let (written, named) = (
-            audit.effective(known.name),
-            audit.effective("smtp_password_env"),
-        );
+        let written = audit.effective(known.name);
+        let named = audit.effective("smtp_password_env");
         let name = named.value.and_then(|name| name.scalar());
         let is_set = self.config.audit.smtp_password.is_some();
         let origin = match (name, named.line, written.line) {

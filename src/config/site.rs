@@ -39,6 +39,8 @@ pub(super) fn read(
         .maybe("log_file", Value::path)
         .unwrap_or_else(|| state_file.with_file_name("scheduler_audit.jsonl"));
     let log_dir = top.maybe("slurm_log_dir", Value::path);
+    let cpus = || top.maybe("slurm_cpus_per_task", Value::whole);
+    let cpus = overrides.slurm_cpus.or_else(cpus);
     let safety = top.below("safety");
     let config = Config {
         file: context.file.as_deref().map(Path::to_path_buf),
@@ -67,10 +69,7 @@ pub(super) fn read(
                 .slurm_mem
                 .clone()
                 .or_else(|| top.maybe("slurm_mem", Value::memory)),
-            cpus_per_task: overrides
-                .slurm_cpus
-                .or_else(|| top.maybe("slurm_cpus_per_task", Value::whole))
-                .filter(|cpus| *cpus > 0),
+            cpus_per_task: cpus.filter(|cpus| *cpus > 0),
             log_dir: match &overrides.slurm_log_dir {
                 Some(dir) if dir.as_os_str().is_empty() => None,
                 Some(dir) => Some(paths::absolute(cwd, dir.as_os_str())),

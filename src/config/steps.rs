@@ -199,12 +199,10 @@ fn check(
 ) -> Check {
     // The built-in checks do not support placeholders.
     let is_template = dir.is_some_and(|dir| template::has_any(&dir.to_string_lossy()));
-    let by_name = name
-        .and_then(|name| name.parse().ok())
-        .filter(|_| !is_template);
-    let check = fields
-        .maybe("check", Value::choice)
-        .unwrap_or_else(|| by_name.unwrap_or_default());
+    let by_name = name.and_then(|name| name.parse().ok());
+    let by_name = by_name.filter(|_| !is_template);
+    let check = fields.maybe("check", Value::choice).or(by_name);
+    let check = check.unwrap_or_default();
     let needed = match check {
         Check::Markers => return check,
         Check::Freesurfer => Scope::Subject,

@@ -43,10 +43,8 @@ fn report(error: &DagError, steps: &[Step<'_>]) -> Option<()> {
     match error {
         DagError::DuplicateName { at, first } => {
             let step = steps.get(*at)?;
-            let (name, line) = (
-                quote(&step.procedure.name),
-                steps.get(*first)?.entry.at.line,
-            );
+            let name = quote(&step.procedure.name);
+            let line = steps.get(*first)?.entry.at.line;
             let message = format!("{name} is already used in line {line}");
             step.entry.problem(message);
         }
@@ -77,10 +75,8 @@ fn report(error: &DagError, steps: &[Step<'_>]) -> Option<()> {
 }
 
 fn check_session_rules(steps: &[Step<'_>]) {
-    for step in steps
-        .iter()
-        .filter(|step| step.procedure.scope == Scope::Subject)
-    {
+    let is_subject = |step: &&Step<'_>| step.procedure.scope == Scope::Subject;
+    for step in steps.iter().filter(is_subject) {
         let dependencies = step.procedure.depends_on.iter().zip(&step.dependencies);
         for (_, entry) in dependencies.filter(|(it, _)| it.sessions == SessionsRule::Same) {
             entry.problem(
@@ -102,9 +98,8 @@ fn warn_of_shared_outputs(steps: &[Step<'_>], dag: &ProcedureDag) {
         };
         let all = || steps.iter().map(|step| &step.procedure);
         let mut earlier = all().take(index);
-        let same = earlier
-            .clone()
-            .find(|other| is_alike(other) && other.completion == procedure.completion);
+        let mut alike = earlier.clone().filter(is_alike);
+        let same = alike.find(|other| other.completion == procedure.completion);
         let empty_rule = procedure.check == Check::Markers
             && matches!(procedure.completion.required, Required::NonEmptyDirectory);
         // Procedures that add to the sessions of the dataset itself are expected to write to the same directory.

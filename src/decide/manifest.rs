@@ -281,8 +281,7 @@ pub enum Limit {
 /// Counts the tasks whose decision may change in a later pass without a person. `rows` are those after the submissions
 /// of this pass.
 pub fn moving(manifest: &Manifest, rows: &State) -> usize {
-    let in_flight = rows.rows().iter().filter(|row| row.is_in_flight());
-    let busy: HashSet<&str> = in_flight.map(|row| &*row.key.subject).collect();
+    let busy: HashSet<&str> = rows.in_flight().map(|row| &*row.key.subject).collect();
     let tasks = manifest.tasks.iter().filter(|task| {
         let is_subject_busy = busy.contains(task.subject.as_str());
         moves(&task.decision, is_subject_busy, !busy.is_empty())

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
+use itertools::Itertools as _;
 
 use crate::executor::{Observation, Question, REQUEUE_TIME};
 use crate::model::job::JobRef;
@@ -224,10 +225,8 @@ pub fn question(rows: &State, now: DateTime<Utc>) -> Question {
     let mut newest: Option<DateTime<Utc>> = None;
     for row in rows.rows() {
         // The job may have been requeued afterwards, while the controller still knew it, and have ended again since.
-        let ended = row
-            .facts
-            .ended_at
-            .filter(|_| row.facts.started_at.is_some());
+        let (started, ended) = (row.facts.started_at, row.facts.ended_at);
+        let ended = ended.filter(|_| started.is_some());
         let has_ended = ended.filter(|ended| now - *ended < REQUEUE_TIME);
         let is_to_be_corrected = may_still_be_corrected(row)
             && (row.updated_at).is_some_and(|updated| now - updated < CORRECTION_TIME);
@@ -270,14 +269,8 @@ pub fn question(rows: &State, now: DateTime<Utc>) -> Question {
 
 /// The clusters of the jobs in flight.
 pub fn clusters(rows: &State) -> Vec<Arc<str>> {
-    let in_flight = rows.rows().iter().filter(|row| row.is_in_flight());
-    let mut clusters: Vec<Arc<str>> = Vec::new();
-    for cluster in in_flight.filter_map(|row| row.facts.cluster.as_ref()) {
-        if !clusters.contains(cluster) {
-            clusters.push(Arc::clone(cluster));
-        }
-    }
-    clusters
+    let clusters = rows.in_flight().map(|row| row.facts.cluster.clone());
+    clusters.flatten().unique().collect()
 }
 
 fn earlier(a: Option<DateTime<Utc>>, b: Option<DateTime<Utc>>) -> Option<DateTime<Utc>> {

@@ -85,12 +85,8 @@ pub fn prepare(config: &Config, planned: &Planned, context: &RequestContext<'_>)
     let mut arguments = vec![planned.subject.to_string()];
     if procedure.scope == Scope::Session {
         arguments.push(planned.session.to_string());
-        arguments.extend(
-            planned
-                .dicom_path
-                .iter()
-                .map(|path| path.to_string_lossy().into_owned()),
-        );
+        let path = planned.dicom_path.iter();
+        arguments.extend(path.map(|path| path.to_string_lossy().into_owned()));
     }
     let job_name = key.job_name();
     let due = match planned.decision {
@@ -219,10 +215,8 @@ fn environment(
 /// The word that identifies a study's jobs: `name@mark`, or the mark alone if the study has no name. The mark is 8 hex
 /// digits of a hash of the state file's path at the study's first run.
 pub fn study_word(known: Option<String>, state_file: &std::path::Path) -> String {
-    let mark = hex_of_first(
-        4,
-        &Sha256::digest(state_file.as_os_str().as_encoded_bytes()),
-    );
+    let path = state_file.as_os_str().as_encoded_bytes();
+    let mark = hex_of_first(4, &Sha256::digest(path));
     match known {
         Some(word) if word.contains('@') || word == mark => word,
         Some(name) => format!("{name}@{mark}"),

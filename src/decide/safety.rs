@@ -1,7 +1,7 @@
 //! Safety stops: reasons not to trust the disk, checked before anything is submitted.
 //!
 //! A file system that is not mounted looks like a study without any results. The earlier counts are stored by name in
-//! the state's metadata, so they move with the file. Pure except [`roots::observe`], [`rooms`], [`room_of`],
+//! the state's metadata, so they move with the file. Pure except [`roots::observe`], [`rooms`], [`room`],
 //! [`Trust::observe`] and [`before_submission`].
 
 pub mod drop;
@@ -68,10 +68,8 @@ pub fn hints(stops: &[SafetyStop]) -> String {
 /// Records the stops of a run; true if they are new, because each stop is reported only once. All outputs are checked
 /// until a run continues.
 pub fn note_stops(state: &mut State, stops: &[SafetyStop]) -> bool {
-    let now: Baselines = stops
-        .iter()
-        .map(|stop| (format!("{STOPPED}{}", stop.name), stop.figure))
-        .collect();
+    let baseline = |stop: &SafetyStop| (format!("{STOPPED}{}", stop.name), stop.figure);
+    let now: Baselines = stops.iter().map(baseline).collect();
     let baselines = &mut state.meta.baselines;
     let forgets = !stops.is_empty() && recheck::forget(baselines);
     let is_stop = |(name, _): &(&String, &u64)| name.starts_with(STOPPED);
@@ -98,9 +96,7 @@ pub fn stopped_by(baselines: &Baselines) -> Vec<String> {
 }
 
 fn stop_names(baselines: &Baselines) -> impl Iterator<Item = &str> {
-    baselines
-        .keys()
-        .filter_map(|name| name.strip_prefix(STOPPED))
+    (baselines.keys()).filter_map(|name| name.strip_prefix(STOPPED))
 }
 
 /// The stop of the last run because of lost outputs, which only a check of the whole study can lift.
@@ -164,13 +160,8 @@ pub fn rooms(config: &Config) -> [Option<Room>; 2] {
     [room(&config.state_file), room(&config.log_file)]
 }
 
-/// The file system of a directory that may not exist yet; `None` if unknown.
-pub fn room_of(dir: &Path) -> Option<Room> {
-    room(&dir.join("file"))
-}
-
-/// Follows links. If the directory does not exist yet, uses the nearest existing one above it.
-fn room(file: &Path) -> Option<Room> {
+/// The file system of a file; `None` if unknown. Follows links. If the directory does not exist yet, uses the nearest existing one above it.
+pub fn room(file: &Path) -> Option<Room> {
     let file = resolve(file).unwrap_or_else(|_| file.to_owned());
     for directory in file.ancestors().skip(1) {
         let found = rustix::fs::stat(directory)

@@ -101,12 +101,9 @@ pub fn clean(arrays: &Path, needed: &HashSet<String>, now: DateTime<Utc>) {
 
 /// Entries with other names are not ours.
 fn ids(arrays: &Path) -> impl Iterator<Item = String> {
-    fs::read_dir(arrays)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| is_array_id(name))
+    let entries = fs::read_dir(arrays).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| is_array_id(name))
 }
 
 /// Format version; lists of other versions are refused.
@@ -140,24 +137,19 @@ struct Listed {
 /// The text of `tasks.json`.
 pub fn json(array: &ArrayJob, tasks: &[&JobRequest]) -> Vec<u8> {
     let first = tasks.first();
+    let listed = |(index, task): (usize, &&JobRequest)| Listed {
+        index,
+        subject: task.key.subject.to_string(),
+        session: task.key.session.to_string(),
+        job_name: task.job_name.clone(),
+        arguments: task.arguments.clone(),
+    };
     let list = TaskList {
         version: VERSION,
         submission_id: array.submission_id.clone(),
         project: first.map(|task| task.project.clone()).unwrap_or_default(),
-        procedure: first
-            .map(|task| task.key.procedure.to_string())
-            .unwrap_or_default(),
-        tasks: tasks
-            .iter()
-            .enumerate()
-            .map(|(index, task)| Listed {
-                index,
-                subject: task.key.subject.to_string(),
-                session: task.key.session.to_string(),
-                job_name: task.job_name.clone(),
-                arguments: task.arguments.clone(),
-            })
-            .collect(),
+        procedure: first.map_or_else(String::new, |task| task.key.procedure.to_string()),
+        tasks: tasks.iter().enumerate().map(listed).collect(),
     };
     // Texts and numbers always serialize.
     let mut text = serde_json::to_vec_pretty(&list).unwrap_or_default();
@@ -177,19 +169,12 @@ fn parse(text: &[u8], submission_id: &str) -> Result<Vec<TaskKey>, String> {
     if list.submission_id != submission_id {
         return Err(format!("it belongs to array {}", list.submission_id));
     }
-    if list
-        .tasks
-        .iter()
-        .enumerate()
-        .any(|(at, task)| at != task.index)
-    {
+    let tasks = list.tasks.iter();
+    if !tasks.clone().map(|task| task.index).eq(0..tasks.len()) {
         return Err("its tasks are not numbered in order".to_owned());
     }
-    Ok(list
-        .tasks
-        .iter()
-        .map(|task| TaskKey::new(&task.subject, &task.session, &list.procedure))
-        .collect())
+    let key = |task: &Listed| TaskKey::new(&task.subject, &task.session, &list.procedure);
+    Ok(tasks.map(key).collect())
 }
 
 /// The text of `tasks.sh`: line `n + 1` sets variables and arguments of task `n`.

@@ -41,9 +41,7 @@ pub trait Executor {
     fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError>;
 
     /// Begins a pass: all commands together may take this long. Without it, only each command's own limit applies.
-    fn set_deadline(&mut self, left: std::time::Duration) {
-        let _ = left;
-    }
+    fn set_deadline(&mut self, _left: std::time::Duration) {}
 
     /// Submits one job. Never panics and never loses an answer: an uncertain one is [`Submission::InDoubt`].
     fn submit(&mut self, request: &JobRequest) -> Submission;
@@ -310,6 +308,11 @@ impl JobReport {
             id: self.id.clone(),
             cluster: self.facts.cluster.clone(),
         }
+    }
+
+    /// Of its tag.
+    pub fn submission_id(&self) -> Option<&str> {
+        self.tag.as_ref().map(|tag| tag.submission_id.as_str())
     }
 }
 

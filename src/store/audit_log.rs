@@ -15,8 +15,9 @@ use serde_json::{Map, Value};
 
 pub use reading::{Contents, OtherStudies, Record, newest, parse, project_of, read, text};
 
+use crate::base::durable;
+use crate::base::regular::{self, FileError};
 use crate::base::words::words;
-use crate::base::{durable, regular};
 use crate::model::job::JobId;
 use crate::model::state::columns::{self, COLUMNS, Column, Kind};
 use crate::model::state::{TaskKey, TaskRow, TaskStatus};
@@ -94,33 +95,32 @@ pub struct AuditLog {
 
 impl AuditLog {
     /// Opens the log for appending. Creates it and its directory if needed.
-    pub fn open(path: &Path, run_id: &str) -> Result<Self, (PathBuf, io::Error)> {
+    pub fn open(path: &Path, run_id: &str) -> Result<Self, FileError> {
         Ok(Self {
             path: path.to_owned(),
-            file: open(path).map_err(|error| (path.to_owned(), error))?,
+            file: open(path).map_err(FileError::of("write", path))?,
             run_id: run_id.to_owned(),
         })
     }
 
     /// Appends events in one write and syncs them, so that after a power cut no row exists without its event.
-    pub fn append(&mut self, events: &[Event]) -> Result<(), (PathBuf, io::Error)> {
+    pub fn append(&mut self, events: &[Event]) -> Result<(), FileError> {
         self.append_unsynced(events)?;
-        if events.is_empty() {
-            Ok(())
-        } else {
-            self.sync()
+        match events.is_empty() {
+            true => Ok(()),
+            false => self.sync(),
         }
     }
 
     /// Appends events; [`Self::sync`] syncs them later.
-    pub fn append_unsynced(&mut self, events: &[Event]) -> Result<(), (PathBuf, io::Error)> {
+    pub fn append_unsynced(&mut self, events: &[Event]) -> Result<(), FileError> {
         let written = self.write(events);
-        written.map_err(|error| (self.path.clone(), error))
+        written.map_err(FileError::of("write", &self.path))
     }
 
-    pub fn sync(&mut self) -> Result<(), (PathBuf, io::Error)> {
+    pub fn sync(&mut self) -> Result<(), FileError> {
         let synced = self.file.sync_data();
-        synced.map_err(|error| (self.path.clone(), error))
+        synced.map_err(FileError::of("write", &self.path))
     }
 
     fn write(&mut self, events: &[Event]) -> io::Result<()> {

@@ -44,10 +44,8 @@ impl Findings {
         let missing = "none: no task has an earlier attempt";
         let attempts = out.read((Level::Error, "attempts file"), &sources.attempts, missing);
         if let Some(contents) = attempts {
-            out.ok(
-                "attempts file",
-                plural(contents.rows.len(), "earlier attempt"),
-            );
+            let earlier = plural(contents.rows.len(), "earlier attempt");
+            out.ok("attempts file", earlier);
         }
         backup(sources, &mut out);
         journal(sources, &mut out);
@@ -221,12 +219,8 @@ fn audit_log(sources: &Sources, tasks: usize, out: &mut Findings) {
     }
     if sources.audit.is_missing() && tasks > 0 {
         let text = format!("{path} does not exist: without it, less can be rebuilt");
-        return out.add(
-            Level::Warning,
-            part,
-            text,
-            "check log_file in the configuration",
-        );
+        let todo = "check log_file in the configuration";
+        return out.add(Level::Warning, part, text, todo);
     }
     let Some(contents) = out.read((Level::Warning, part), &sources.audit, "none yet") else {
         return;

@@ -14,7 +14,7 @@ use super::state_file::{LockedStore, StateError, Store};
 use crate::base::durable;
 use crate::base::regular::if_exists;
 use crate::model::bids::{SubjectLabel, is_of_label};
-use crate::model::state::{State, TaskKey, TaskRow};
+use crate::model::state::{State, TaskKey};
 
 /// The subject to remove, and the audit log.
 #[derive(Debug)]
@@ -44,11 +44,9 @@ impl SubjectData {
     /// A text with the label that jobs of other subjects in flight still need: the task list of an array, which compute
     /// nodes check, or the script of a local job, which it has yet to read.
     pub fn in_use(&self, store: &Store, state: &State) -> Option<&Path> {
-        let in_flight = state.rows().iter().filter(|row| row.is_in_flight());
-        let in_flight: Vec<&TaskRow> = in_flight.collect();
         let is_used = |path: &&Path| {
             let (dir, stem) = (path.parent(), path.file_stem().and_then(OsStr::to_str));
-            in_flight.iter().any(|row| {
+            state.in_flight().any(|row| {
                 let submission = row.submission_id.as_deref();
                 let array = submission.and_then(|id| id.split('.').next());
                 let job = row.job_id.as_ref();

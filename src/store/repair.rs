@@ -65,21 +65,15 @@ impl Rebuilt {
 
 pub fn rebuild(sources: &Sources) -> Rebuilt {
     let mut merge = Merge::begin(sources);
-    let entries: &[Entry] = sources
-        .journal
-        .read()
-        .map_or(&[], |salvaged| &salvaged.entries);
+    let journal = sources.journal.read();
+    let entries: &[Entry] = journal.map_or(&[], |salvaged| &salvaged.entries);
     merge.take_journal(entries);
-    let records = sources
-        .audit
-        .read()
-        .map_or(&[][..], |contents| &contents.records);
+    let log = sources.audit.read();
+    let records = log.map_or(&[][..], |contents| &contents.records);
     let tasks = history::replay(records);
     merge.take_attempts(sources, &tasks);
-    tasks
-        .values()
-        .flatten()
-        .for_each(|attempt| merge.take_attempt(attempt));
+    let attempts = tasks.values().flatten();
+    attempts.for_each(|attempt| merge.take_attempt(attempt));
     // Results whose intent is damaged find the row that came from the log.
     merge.take_journal(entries);
     let meta = &mut merge.out.state.meta;
@@ -130,13 +124,8 @@ fn merge_rows(old: &TaskRow, news: &TaskRow) -> TaskRow {
 
 /// Makes the corrections that are certain; `verify` reports everything else.
 fn fix(out: &mut Rebuilt, tasks: &BTreeMap<TaskKey, Vec<Attempt>>) {
-    let broken: Vec<TaskRow> = out
-        .state
-        .rows()
-        .iter()
-        .filter_map(|row| fixed(row, tasks))
-        .collect();
-    for row in broken {
+    let rows = out.state.rows().iter();
+    for row in Vec::from_iter(rows.filter_map(|row| fixed(row, tasks))) {
         replace(out, row);
     }
     for mut row in with_shared_jobs(out, tasks) {
@@ -190,10 +179,8 @@ pub fn shared_jobs(rows: &[TaskRow]) -> impl Iterator<Item = (&JobId, Vec<&TaskR
             by_job.entry((id, cluster)).or_default().push(row);
         }
     }
-    by_job
-        .into_iter()
-        .filter(|(_, rows)| rows.len() > 1)
-        .map(|((id, _), rows)| (id, rows))
+    let shared = by_job.into_iter().filter(|(_, rows)| rows.len() > 1);
+    shared.map(|((id, _), rows)| (id, rows))
 }
 
 /// If several rows in flight share a job, the row in the log keeps it, otherwise the newest. Returns
@@ -205,11 +192,8 @@ fn with_shared_jobs(out: &Rebuilt, tasks: &BTreeMap<TaskKey, Vec<Attempt>>) -> V
             |row: &TaskRow| logged(row, tasks).is_some_and(|a| a.row.job_id == row.job_id);
         rows.sort_by_key(|row| (is_logged(row), row.submitted_at));
         rows.pop();
-        found.extend(
-            rows.into_iter()
-                .filter(|row| row.submission_id.is_some())
-                .cloned(),
-        );
+        let sent = rows.into_iter().filter(|row| row.submission_id.is_some());
+        found.extend(sent.cloned());
     }
     found
 }

@@ -99,12 +99,8 @@ pub fn join_other_columns(
     let new = of_second.fields().iter();
     let new = new.filter(|field| of_first.field_with_name(field.name()).is_err());
     let mut joined = Vec::new();
-    for name in of_first
-        .fields()
-        .iter()
-        .chain(new)
-        .map(|field| field.name())
-    {
+    for field in of_first.fields().iter().chain(new) {
+        let name = field.name();
         let (a, b) = (first.column_by_name(name), second.column_by_name(name));
         let mut types = [a, b].into_iter().flatten().map(|array| array.data_type());
         let known = types.clone().find(|known| **known != DataType::Null);
@@ -150,17 +146,13 @@ const NULL: u32 = u32::MAX;
 
 impl Digest {
     pub(super) fn new(schema: &SchemaRef) -> Self {
-        let columns = schema
-            .fields()
-            .iter()
-            .map(|field| Hashed {
-                name: field.name().clone(),
-                kind: kind(field.data_type()),
-                hash: Sha256::new(),
-            })
-            .collect();
+        let columns = schema.fields().iter().map(|field| Hashed {
+            name: field.name().clone(),
+            kind: kind(field.data_type()),
+            hash: Sha256::new(),
+        });
         Self {
-            columns,
+            columns: columns.collect(),
             rows: 0,
             buffer: Vec::new(),
         }

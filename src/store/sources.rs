@@ -110,18 +110,14 @@ impl Sources {
         let Found::Read(contents) = &mut self.audit else {
             return self;
         };
-        let own = match known {
-            Some(known) => known,
-            None if contents
-                .projects()
-                .iter()
-                .any(|word| is_same_study(word, project)) =>
-            {
-                project.to_owned()
-            }
-            None => return self,
+        let is_in_log = |contents: &audit_log::Contents| {
+            let projects = contents.projects();
+            projects.iter().any(|word| is_same_study(word, project))
         };
-        self.other_studies = contents.remove_other_studies(&own);
+        if known.is_some() || is_in_log(contents) {
+            let own = known.as_deref().unwrap_or(project);
+            self.other_studies = contents.remove_other_studies(own);
+        }
         self
     }
 

@@ -208,11 +208,11 @@ impl Store {
             state: Some(contents.identity),
             journal: None,
         };
-        for warning in contents.warnings {
-            state
-                .warnings
-                .push(format!("{}: {warning}", self.paths.state.display()));
-        }
+        let path = self.paths.state.display();
+        let warnings = contents.warnings.into_iter();
+        state
+            .warnings
+            .extend(warnings.map(|warning| format!("{path}: {warning}")));
         Ok(state)
     }
 

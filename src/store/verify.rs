@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
+use itertools::Itertools as _;
+
 use super::findings::{Findings, REPAIR, control_file, temporary_files};
 use super::repair::{self, Origin, Rebuilt};
 use super::schema::Contents;
@@ -18,10 +20,8 @@ pub fn verify(sources: &Sources) -> Vec<Finding> {
     let mut out = Findings::of_files(sources, rebuilt.state.len() + rebuilt.past);
     control_file(sources, &mut out);
     if let Some(contents) = sources.state.read() {
-        let attempts = sources
-            .attempts
-            .read()
-            .map_or(&[][..], |contents| &contents.rows);
+        let attempts = sources.attempts.read();
+        let attempts = attempts.map_or(&[][..], |contents| &contents.rows);
         check_rows(contents, attempts, &mut out);
         check_missing_rows(&rebuilt, &mut out);
     }
@@ -36,12 +36,8 @@ fn check_rows(contents: &Contents, attempts: &[TaskRow], out: &mut Findings) {
         0 => Level::Warning,
         _ => Level::Error,
     };
-    let mut by_task: BTreeMap<&TaskKey, usize> = BTreeMap::new();
-    for row in rows {
-        *by_task.entry(&row.key).or_default() += 1;
-    }
-    by_task.retain(|_, count| *count > 1);
-    let doubled = by_task.into_iter();
+    let by_task = rows.iter().map(|row| &row.key).counts().into_iter();
+    let doubled = by_task.filter(|(_, count)| *count > 1).sorted();
     let doubled = doubled.map(|(key, count)| format!("{key} ({count} rows)"));
     let mut by_id: BTreeMap<&str, Vec<&TaskKey>> = BTreeMap::new();
     for row in rows.iter().chain(attempts) {
@@ -78,13 +74,11 @@ fn check_rows(contents: &Contents, attempts: &[TaskRow], out: &mut Findings) {
         "check the job's comment in Slurm, and correct the state file with pandas",
         &texts(by_id.into_iter().filter(|(_, keys)| keys.len() > 1)),
     );
-    let misfits: Vec<String> = rows
-        .iter()
-        .filter_map(|row| {
-            let reason = row.reason.filter(|reason| !reason.fits(row.status))?;
-            Some(format!("{} is {} ({reason})", row.key, row.status))
-        })
-        .collect();
+    let misfit = |row: &TaskRow| {
+        let reason = row.reason.filter(|reason| !reason.fits(row.status))?;
+        Some(format!("{} is {} ({reason})", row.key, row.status))
+    };
+    let misfits: Vec<String> = rows.iter().filter_map(misfit).collect();
     out.rule(
         (Level::Error, "reasons"),
         "each matches its status",
@@ -114,10 +108,8 @@ fn check_missing_rows(rebuilt: &Rebuilt, out: &mut Findings) {
         let row = rebuilt.state.get(key);
         let is_missing = matches!(origin, Origin::AuditLog | Origin::Backup);
         if let Some(row) = row.filter(|_| is_missing) {
-            let text = format!(
-                "{key} ({origin}{})",
-                maybe(", job ", row.job_id.as_ref(), "")
-            );
+            let job = maybe(", job ", row.job_id.as_ref(), "");
+            let text = format!("{key} ({origin}{job})");
             match row.is_in_flight() {
                 true => live.push(text),
                 false => ended.push(text),
@@ -150,9 +142,6 @@ fn check_missing_rows(rebuilt: &Rebuilt, out: &mut Findings) {
 
 /// What several tasks share, with these tasks.
 fn texts<'a>(shared: impl Iterator<Item = (impl Display, Vec<&'a TaskKey>)>) -> Vec<String> {
-    let text = |(what, keys): (_, Vec<&TaskKey>)| {
-        let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
-        format!("{what} ({})", keys.join(", "))
-    };
+    let text = |(what, keys): (_, Vec<&TaskKey>)| format!("{what} ({})", keys.iter().join(", "));
     shared.map(text).collect()
 }

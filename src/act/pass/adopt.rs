@@ -92,11 +92,8 @@ pub struct AttemptNumbers {
 impl AttemptNumbers {
     pub fn new(attempts: &[TaskRow], state: &State) -> Self {
         let mut history = Self::default();
-        for row in attempts
-            .iter()
-            .chain(state.superseded())
-            .chain(state.rows())
-        {
+        let earlier = attempts.iter().chain(state.superseded());
+        for row in earlier.chain(state.rows()) {
             let entry = history.attempts.entry(row.key.clone()).or_default();
             let attempt = row.attempt.unwrap_or(1);
             if attempt >= entry.0 {
@@ -237,11 +234,8 @@ pub(super) fn restore(config: &Config, store: &Store, state: &mut State) {
 
 /// All attempts in the files beside the state.
 pub(super) fn rows(config: &Config, store: &Store, state: &State) -> Vec<TaskRow> {
-    let project = state.meta.project.clone();
-    let project = study_word(
-        project.or_else(|| config.project.clone()),
-        &store.paths.state,
-    );
+    let project = state.meta.project.as_ref().or(config.project.as_ref());
+    let project = study_word(project.cloned(), &store.paths.state);
     let sources = Sources::read(store, &config.log_file);
     // A new study may write to the log of others.
     let projects = sources.audit.read().map(|log| log.projects());

@@ -184,14 +184,10 @@ impl Pauses {
         state: &State,
         now: DateTime<Utc>,
     ) -> Self {
-        let all = state
-            .rows()
-            .iter()
-            .chain(state.superseded())
-            .chain(attempts);
-        let streaks = breaker::streaks(all, control, now);
+        let all = state.rows().iter().chain(state.superseded());
+        let streaks = breaker::streaks(all.chain(attempts), control, now);
         let mut control = control.clone();
-        control.forget_before(breaker::horizon(now));
+        control.forget_before(now - breaker::MEMORY);
         let tripped = breaker::trip(&streaks, &config.procedures, &control, now);
         for (name, pause) in &tripped {
             control.switch_mut(Some(name)).paused = Some(pause.clone());
@@ -278,15 +274,12 @@ impl Pass<'_> {
         is_preview: bool,
     ) -> (Vec<Prepared>, MissingScripts) {
         // Also for procedures without due tasks: a typing error should show at once.
-        let mut missing: MissingScripts = self
-            .config
-            .procedures
-            .iter()
-            .filter_map(|(_, procedure)| {
-                let error = self.executor.find_script(&procedure.script).err()?;
-                Some((Arc::clone(&procedure.name), (error, 0)))
-            })
-            .collect();
+        let mut missing = MissingScripts::new();
+        for (_, procedure) in self.config.procedures.iter() {
+            if let Err(error) = self.executor.find_script(&procedure.script) {
+                missing.insert(Arc::clone(&procedure.name), (error, 0));
+            }
+        }
         let mut tasks = Vec::new();
         let unread = Arguments::default();
         let mut headers: BTreeMap<&str, Arguments> = BTreeMap::new();

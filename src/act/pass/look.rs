@@ -72,10 +72,8 @@ impl Looked {
             (job.id == *id || Some(job.id.as_str()) == array)
                 && job.facts.cluster == row.facts.cluster
         });
-        !is_known
-            && row
-                .submitted_at
-                .is_none_or(|at| now - at >= chrono_duration(config.settle_time))
+        let is_settled = |at: DateTime<Utc>| now - at >= chrono_duration(config.settle_time);
+        !is_known && row.submitted_at.is_none_or(is_settled)
     }
 }
 

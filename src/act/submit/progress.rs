@@ -2,14 +2,13 @@
 //! answers of sbatch in the audit log.
 
 use std::collections::{HashMap, HashSet};
-use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::Value;
 
 use super::{Halt, HeldBack, HeldBy, Submitted, Submitter};
+use crate::base::regular::FileError;
 use crate::decide::manifest::Due;
 use crate::decide::request::{Batch, Prepared, RequestNotes};
 use crate::executor::{JobRequest, Refusal, Submission};
@@ -46,12 +45,12 @@ fn whole_job(id: &JobId, cluster: Option<&Arc<str>>) -> WholeJob {
 
 impl Progress {
     pub(super) fn new(state: &State) -> Self {
-        let in_flight = state.rows().iter().filter(|row| row.is_in_flight());
         Self {
             out: Submitted::default(),
             doubts_in_a_row: 0,
             doubts: HashMap::new(),
-            taken: in_flight
+            taken: state
+                .in_flight()
                 .filter_map(|row| Some(whole_job(row.job_id.as_ref()?, row.facts.cluster.as_ref())))
                 .collect(),
         }
@@ -305,10 +304,9 @@ impl Submitter<'_> {
     }
 }
 
-pub(super) fn note_audit_error(written: Result<(), (PathBuf, io::Error)>, out: &mut Submitted) {
-    if let Err((path, error)) = written {
-        out.audit_error
-            .get_or_insert_with(|| format!("cannot write {}: {error}", path.display()));
+pub(super) fn note_audit_error(written: Result<(), FileError>, out: &mut Submitted) {
+    if let Err(error) = written {
+        out.audit_error.get_or_insert_with(|| error.to_string());
     }
 }
 

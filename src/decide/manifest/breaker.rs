@@ -12,7 +12,7 @@ use crate::model::state::{AttemptId, Reason, TaskKey, TaskRow, TaskStatus};
 use crate::store::control::{Control, Pause, PauseCause};
 
 /// Older failures are irrelevant for the current set-up.
-const MEMORY: Duration = Duration::days(30);
+pub const MEMORY: Duration = Duration::days(30);
 
 /// The failures of a procedure since its last success.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,11 +90,6 @@ pub fn trip(
             })
         })
         .collect()
-}
-
-/// The time before which failures are ignored.
-pub fn horizon(now: DateTime<Utc>) -> DateTime<Utc> {
-    now - MEMORY
 }
 
 /// The reason of a failure that points to the procedure or the machine: not of jobs that a person or the site ended, or

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::{Decision, Limit, Manifest, Skip};
+use itertools::Itertools as _;
+
+use super::{Decision, Limit, Manifest, Planned, Skip};
 use crate::model::config::Fairness;
 use crate::model::procedure::ProcedureDag;
 use crate::model::state::{State, TaskStatus};
@@ -28,13 +30,8 @@ pub fn apply(
     rows: &State,
     queued_user_jobs: usize,
 ) {
-    let due: Vec<usize> = manifest
-        .tasks
-        .iter()
-        .enumerate()
-        .filter(|(_, task)| matches!(task.decision, Decision::Submit(_)))
-        .map(|(at, _)| at)
-        .collect();
+    let is_due = |task: &Planned| matches!(task.decision, Decision::Submit(_));
+    let due: Vec<usize> = manifest.tasks.iter().positions(is_due).collect();
     if due.is_empty() {
         return;
     }
@@ -71,7 +68,7 @@ pub fn apply_pauses(manifest: &mut Manifest, control: &Control, dag: &ProcedureD
 /// Orders due tasks so that within a procedure, the (first) subject with the fewest tasks in flight is always next.
 fn in_turn(manifest: &Manifest, due: &[usize], dag: &ProcedureDag, rows: &State) -> Vec<usize> {
     let mut taken: HashMap<(usize, &str), usize> = HashMap::new();
-    for row in rows.rows().iter().filter(|row| row.is_in_flight()) {
+    for row in rows.in_flight() {
         if let Some(id) = dag.find(&row.key.procedure) {
             *taken.entry((id.index(), &row.key.subject)).or_default() += 1;
         }

@@ -118,8 +118,7 @@ impl RemovedProcedures {
         dag: &ProcedureDag,
         attempts: impl FnOnce() -> &'a [TaskRow],
     ) -> Self {
-        let in_flight = rows.rows().iter().filter(|row| row.is_in_flight());
-        Self::among(in_flight, rows, dag, attempts)
+        Self::among(rows.in_flight(), rows, dag, attempts)
     }
 
     /// Such rows among `candidates`.
@@ -149,10 +148,9 @@ impl RemovedProcedures {
         let attempts = attempts();
         let records = || rows.rows().iter().chain(rows.superseded()).chain(attempts);
         // All tasks of one invocation share a time that no other invocation has.
-        let mut times: HashMap<&str, HashSet<DateTime<Utc>>> = removed
-            .iter()
-            .map(|row| (&*row.key.procedure, HashSet::new()))
-            .collect();
+        let names = removed.iter().map(|row| &*row.key.procedure);
+        let mut times: HashMap<&str, HashSet<DateTime<Utc>>> =
+            names.map(|name| (name, HashSet::new())).collect();
         for row in records() {
             if let Some(times) = times.get_mut(&*row.key.procedure) {
                 times.extend(row.submitted_at);
@@ -217,10 +215,8 @@ impl RemovedProcedures {
 /// wrong ones.
 pub fn stale_rows<'a>(state: &'a State, dag: &ProcedureDag, cohort: &Cohort) -> Vec<&'a TaskRow> {
     let is_complete = |row: &&TaskRow| row.status == TaskStatus::Complete;
-    let candidates: Vec<(&TaskRow, ProcedureId)> = state
-        .rows()
-        .iter()
-        .filter(is_complete)
+    let complete = || state.rows().iter().filter(is_complete);
+    let candidates: Vec<(&TaskRow, ProcedureId)> = complete()
         .filter(|row| row.input_sessions.is_some())
         .filter_map(|row| Some((row, dag.find(&row.key.procedure)?)))
         .filter(|(_, id)| dag.get(*id).scope == Scope::Subject)
@@ -230,7 +226,7 @@ pub fn stale_rows<'a>(state: &'a State, dag: &ProcedureDag, cohort: &Cohort) -> 
         .iter()
         .map(|(row, _)| (&*row.key.subject, HashMap::new()))
         .collect();
-    for row in state.rows().iter().filter(is_complete) {
+    for row in complete() {
         if let Some(sessions) = done.get_mut(&*row.key.subject)
             && let Some(id) = dag.find(&row.key.procedure)
             && dag.get(id).scope == Scope::Session

@@ -81,13 +81,9 @@ pub fn outlook(
         }
     };
     let delay = TimeDelta::from_std(delay).unwrap_or(TimeDelta::MAX);
-    let since = row
-        .facts
-        .ended_at
-        .or(row.updated_at)
-        .filter(|_| !delay.is_zero());
-    let due = since.and_then(|since| since.checked_add_signed(delay));
-    match due {
+    let since = row.facts.ended_at.or(row.updated_at);
+    let since = since.filter(|_| !delay.is_zero());
+    match since.and_then(|since| since.checked_add_signed(delay)) {
         Some(at) if at > now => Outlook::At(at),
         _ => Outlook::Now,
     }

@@ -105,10 +105,9 @@ fn matchers(
                     "labels do not contain '/'; use --subject 01 --session 02 for a session of a subject",
                 ));
             }
-            let pattern = if value.starts_with(prefix) || value.starts_with('*') {
-                value.clone()
-            } else {
-                format!("{prefix}{value}")
+            let pattern = match value.starts_with(prefix) || value.starts_with('*') {
+                true => value.clone(),
+                false => format!("{prefix}{value}"),
             };
             GlobBuilder::new(&pattern)
                 .literal_separator(false)

@@ -3,8 +3,10 @@
 //!
 //! Stray jobs are adopted or reported, never cancelled.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+
+use itertools::Itertools as _;
 
 use crate::executor::JobReport;
 use crate::model::bids::Session;
@@ -59,13 +61,14 @@ pub fn compare(
     if live.is_empty() {
         return out;
     }
-    let in_flight = || rows.rows().iter().filter(|row| row.is_in_flight());
-    let by_job: HashMap<&JobId, &TaskRow> = in_flight()
+    let by_job: HashMap<&JobId, &TaskRow> = rows
+        .in_flight()
         .filter_map(|row| Some((row.job_id.as_ref()?, row)))
         .collect();
     // The tag identifies a task's job despite changed ids and names, also for a submission in doubt and for each task of
     // an array into which a script turned itself.
-    let by_tag: HashMap<&str, &TaskRow> = in_flight()
+    let by_tag: HashMap<&str, &TaskRow> = rows
+        .in_flight()
         .filter_map(|row| Some((row.submission_id.as_deref()?, row)))
         .collect();
     let tasks = Tasks { dag, sessions };
@@ -74,7 +77,7 @@ pub fn compare(
         let word = job.tag.as_ref().map(|tag| tag.project.as_str());
         let is_other = word.is_some_and(|word| !is_same_study(word, project));
         let claim = tasks.claim(job, records);
-        let tag = job.tag.as_ref().map(|tag| tag.submission_id.as_str());
+        let tag = job.submission_id();
         // Ids are recycled: if both have a tag, the tags decide.
         let by_id = by_job.get(&job.id).filter(|row| {
             let own = row.submission_id.as_deref().zip(tag);
@@ -153,15 +156,8 @@ pub fn compare(
 }
 
 fn living(queue: &[JobReport]) -> Vec<&JobReport> {
-    let mut seen = HashSet::new();
-    queue
-        .iter()
-        .filter(|job| job.phase.is_live())
-        // The default cluster may also be listed by its name.
-        .filter(|job| {
-            let tag = job.tag.as_ref().map(|tag| tag.submission_id.as_str());
-            seen.insert((&job.id, &job.name, job.submitted_at, tag))
-        })
+    let live = queue.iter().filter(|job| job.phase.is_live());
+    live.unique_by(|job| (&job.id, &job.name, job.submitted_at, job.submission_id()))
         .collect()
 }
 
@@ -173,9 +169,7 @@ fn adopt_the_oldest(by_task: BTreeMap<TaskKey, Vec<&JobReport>>, rows: &State, o
         jobs.retain(|job| row.is_none_or(|row| row.job_id.as_ref() != Some(&job.id)));
         jobs.sort_by(|a, b| (a.submitted_at, &a.id).cmp(&(b.submitted_at, &b.id)));
         // Parts of one job share its number.
-        let mut numbers = HashSet::new();
-        jobs.retain(|job| numbers.insert(job.id.number()));
-        let mut jobs = jobs.into_iter();
+        let mut jobs = jobs.into_iter().unique_by(|job| job.id.number());
         if row.is_none()
             && let Some(oldest) = jobs.next()
         {
@@ -190,7 +184,7 @@ fn adopt_the_oldest(by_task: BTreeMap<TaskKey, Vec<&JobReport>>, rows: &State, o
 fn part_of(job: &JobReport) -> Option<(String, Option<usize>, &str)> {
     let name = array::split_job_name(&job.name);
     let procedure = name.as_ref().map_or("", |(procedure, _)| procedure);
-    let tag = job.tag.as_ref().map(|tag| tag.submission_id.as_str());
+    let tag = job.submission_id();
     if let Some((array, index)) = tag.and_then(array::split_task_id) {
         return Some((array.to_owned(), Some(index), procedure));
     }

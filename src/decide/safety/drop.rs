@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use itertools::Itertools as _;
 
 use super::{Baselines, SafetyStop};
 use crate::base::hex::hash_of;
@@ -205,14 +206,20 @@ pub fn safety_stops(config: &Config, counts: &Counts, baselines: &Baselines) -> 
     let (mut all_lost, mut all_before, mut is_reported) = (0, 0, false);
     for ((_, procedure), figures) in config.procedures.iter().zip(&counts.procedures) {
         let name = &procedure.name;
-        let baseline = known(&complete(name));
-        let accepted = known(&accepted(name));
+        let baseline = known(&name_of("complete", name));
+        let accepted = known(&name_of("accepted", name));
         let lost = figures.lost_lately(baseline).saturating_sub(accepted);
         let before = baseline.max(figures.known);
         all_lost += lost;
         all_before += before;
         let fresh = figures.lost(baseline).saturating_sub(accepted);
-        if fresh > 0 && is_other(baselines, &rule(name), rule_mark(config, procedure)) {
+        if fresh > 0
+            && is_other(
+                baselines,
+                &name_of("rule", name),
+                rule_mark(config, procedure),
+            )
+        {
             // Tasks that would only run again because the configuration now requires other outputs.
             is_reported = true;
             let message = format!(
@@ -221,12 +228,12 @@ pub fn safety_stops(config: &Config, counts: &Counts, baselines: &Baselines) -> 
             );
             let hint =
                 "undo the change, or rerun these tasks with 'snbb-scheduler run --accept-drop'";
-            stop(complete(name), fresh, message, hint);
+            stop(name_of("complete", name), fresh, message, hint);
         } else if is_sudden(lost, before) {
             is_reported = true;
             let message =
                 format!("{lost} of {before} complete tasks of {name} have lost their outputs");
-            stop(complete(name), lost, sudden(message), check);
+            stop(name_of("complete", name), lost, sudden(message), check);
         }
     }
     if !is_reported && all_lost >= LEAST && is_sudden(all_lost, all_before) {
@@ -253,20 +260,22 @@ pub fn settle(config: &Config, counts: &Counts, baselines: &mut Baselines, accep
     });
     for ((_, procedure), figures) in config.procedures.iter().zip(&counts.procedures) {
         let name = &procedure.name;
-        let before = baselines.get(&complete(name)).filter(|_| !accepts);
+        let before = baselines
+            .get(&name_of("complete", name))
+            .filter(|_| !accepts);
         let before = before.map_or(0, |before| *before.min(&(figures.tasks - figures.ours)));
-        baselines.insert(complete(name), figures.complete.max(before));
-        baselines.insert(rule(name), rule_mark(config, procedure));
+        baselines.insert(name_of("complete", name), figures.complete.max(before));
+        baselines.insert(name_of("rule", name), rule_mark(config, procedure));
         // An accepted loss does not count while its tasks wait to be rerun.
-        let accepted_before = baselines.get(&accepted(name)).copied().unwrap_or(0);
+        let accepted_before = baselines
+            .get(&name_of("accepted", name))
+            .copied()
+            .unwrap_or(0);
         let lost = figures.gone + figures.lately;
-        match if accepts {
-            lost
-        } else {
-            accepted_before.min(lost)
-        } {
-            0 => baselines.remove(&accepted(name)),
-            count => baselines.insert(accepted(name), count),
+        let most = if accepts { lost } else { accepted_before };
+        match lost.min(most) {
+            0 => baselines.remove(&name_of("accepted", name)),
+            count => baselines.insert(name_of("accepted", name), count),
         };
     }
 }
@@ -278,10 +287,8 @@ pub fn restore_session_count(state: &mut State) {
     }
     let rows = state.rows().iter();
     let of_sessions = rows.filter(|row| !row.key.session.is_empty());
-    let sessions: HashSet<_> = of_sessions
-        .map(|row| (&row.key.subject, &row.key.session))
-        .collect();
-    let count = sessions.len() as u64;
+    let sessions = of_sessions.map(|row| (&row.key.subject, &row.key.session));
+    let count = sessions.unique().count() as u64;
     if count > 0 {
         state.meta.baselines.insert(SESSIONS.to_owned(), count);
     }
@@ -295,16 +302,9 @@ pub fn needs_attempts(baselines: &Baselines) -> bool {
     accepted.any(|name| !name.contains('/'))
 }
 
-fn complete(procedure: &str) -> String {
-    format!("complete/{procedure}")
-}
-
-fn rule(procedure: &str) -> String {
-    format!("rule/{procedure}")
-}
-
-fn accepted(procedure: &str) -> String {
-    format!("accepted/{procedure}")
+/// The name of a procedure's baseline of one kind.
+fn name_of(kind: &str, procedure: &str) -> String {
+    format!("{kind}/{procedure}")
 }
 
 fn is_other(baselines: &Baselines, name: &str, mark: u64) -> bool {
@@ -313,11 +313,8 @@ fn is_other(baselines: &Baselines, name: &str, mark: u64) -> bool {
 
 /// Identifies the configured roots.
 pub(super) fn roots_mark(config: &Config) -> u64 {
-    mark(
-        config
-            .roots()
-            .map(|(_, root)| root.to_string_lossy().into_owned()),
-    )
+    let roots = config.roots();
+    mark(roots.map(|(_, root)| root.to_string_lossy().into_owned()))
 }
 
 /// Identifies a procedure's completion rule.

@@ -28,7 +28,12 @@ pub fn files(
         return Err(format!("a NUL character in '{}'", text.escape_debug()));
     }
     let directives = directives(&script.text);
-    if directives.iter().any(|line| makes_parts(line)) {
+    let makes_parts = |line: &&[u8]| {
+        let words = line.split(u8::is_ascii_whitespace);
+        let second = words.filter(|word| !word.is_empty()).nth(1);
+        matches!(second, Some(b"hetjob" | b"packjob"))
+    };
+    if directives.iter().any(makes_parts) {
         return Err(
             "the script requests a heterogeneous job, which cannot be an array in Slurm".to_owned(),
         );
@@ -58,15 +63,6 @@ fn directives(script: &[u8]) -> Vec<&[u8]> {
         .collect()
 }
 
-/// True for the line between two components of a heterogeneous job.
-fn makes_parts(line: &[u8]) -> bool {
-    let mut words = line
-        .split(u8::is_ascii_whitespace)
-        .filter(|word| !word.is_empty())
-        .skip(1);
-    matches!(words.next(), Some(b"hetjob" | b"packjob"))
-}
-
 fn body(
     array: &ArrayJob,
     first: Option<&JobRequest>,
@@ -83,13 +79,9 @@ fn body(
     set("snbb_array_job", &array.job_name);
     set("snbb_array_list_sum", &sum(shell_list));
     set("snbb_array_script_sum", &sum(&script.text));
-    let words = script.interpreter.iter();
-    let interpreter: Vec<String> = words.map(|word| quote(word)).collect();
-    let body = BODY
-        .replace("@NAME@", NAME)
-        .replace("@INTERPRETER@", &interpreter.join(" "));
-    text.push_str(&body);
-    Ok(text)
+    let words = Vec::from_iter(script.interpreter.iter().map(|word| quote(word)));
+    let body = BODY.replace("@NAME@", NAME);
+    Ok(text + &body.replace("@INTERPRETER@", &words.join(" ")))
 }
 
 /// The wrapper cannot contain a path that is not UTF-8.

@@ -163,11 +163,8 @@ impl LocalExecutor {
     }
 
     fn numbers(&self, which: impl Fn(&Job) -> bool) -> Vec<u64> {
-        self.records
-            .all()
-            .filter(|job| which(job))
-            .map(|job| job.record.number)
-            .collect()
+        let jobs = self.records.all().filter(|job| which(job));
+        jobs.map(|job| job.record.number).collect()
     }
 
     /// The current status of a job. Records the end of a job that is lost.
@@ -184,7 +181,7 @@ impl LocalExecutor {
             at: sys::now(),
             how: Ending::Lost,
         };
-        if let Err(error) = self.records.end(number, &end) {
+        if let Err(error) = self.records.write(number, "end", &end) {
             self.warnings.push(error.to_string());
             return Ok(JobStatus::Lost);
         }

@@ -26,7 +26,7 @@ use chrono::{DateTime, Utc};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::job::{Claim, End, Job, JobRecord, Payload};
+use super::job::{Job, JobRecord, Payload};
 use crate::base::durable::{self, make_directory_of, sync_directory_of};
 use crate::base::regular::{FileError, if_exists};
 use crate::executor::ExecutorError;
@@ -178,16 +178,6 @@ impl Records {
                 return Ok((number, sync_directory_of(&path)));
             }
         }
-    }
-
-    /// Takes a job from the queue; false if another process did.
-    pub fn claim(&self, number: u64, claim: &Claim) -> Result<bool, ExecutorError> {
-        self.write(number, "claim", claim)
-    }
-
-    /// Records the end of a job, unless it is already recorded.
-    pub fn end(&self, number: u64, end: &End) -> Result<bool, ExecutorError> {
-        self.write(number, "end", end)
     }
 
     /// Removes the files of jobs that ended before this time, unless they are needed. The last number stays, so that

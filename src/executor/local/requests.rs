@@ -107,15 +107,13 @@ impl LocalExecutor {
     pub(super) fn cancel_all(&mut self, jobs: &[JobRef]) -> Result<(), ExecutorError> {
         self.records.refresh()?;
         self.kill_overdue()?;
-        let mut problems = Vec::new();
-        for job in jobs {
-            if let Err(problem) = self.cancel_one(&job.id) {
-                problems.push(format!("{}: {problem}", job.id));
-            }
-        }
-        match problems.is_empty() {
-            true => Ok(()),
-            false => Err(ExecutorError::failed("cancel", problems.join("; "))),
+        let problems = jobs.iter().filter_map(|job| {
+            let problem = self.cancel_one(&job.id).err()?;
+            Some(format!("{}: {problem}", job.id))
+        });
+        match Vec::from_iter(problems).join("; ") {
+            none if none.is_empty() => Ok(()),
+            problems => Err(ExecutorError::failed("cancel", problems)),
         }
     }
 
@@ -125,7 +123,8 @@ impl LocalExecutor {
         let number = number.ok_or("no record of this job")?;
         let (at, uid) = (sys::now(), sys::effective_uid());
         if self.status_of(number)? == JobStatus::Queued {
-            self.records.claim(number, &Claim::Cancelled { at, uid })?;
+            self.records
+                .write(number, "claim", &Claim::Cancelled { at, uid })?;
             // It may have been started meanwhile.
             self.records.reload(number)?;
         }

@@ -5,9 +5,9 @@
 //! recorded the end, nothing writes outputs anymore.
 #![expect(clippy::disallowed_methods, reason = "starts the job's script")]
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -47,7 +47,7 @@ pub fn supervise(directory: &Path, number: u64) -> ExitCode {
                 how,
             };
             // There is no one to report an error to; the next pass finds that the end is missing.
-            let _ = records.end(number, &end);
+            let _ = records.write(number, "end", &end);
             ExitCode::SUCCESS
         }
         Ok(None) => ExitCode::SUCCESS,
@@ -63,7 +63,7 @@ fn take(records: &Records, number: u64) -> Result<Option<ProcessId>, Box<dyn std
         host: Host::current()?,
         at: sys::now(),
     };
-    Ok(records.claim(number, &claim)?.then_some(process))
+    Ok(records.write(number, "claim", &claim)?.then_some(process))
 }
 
 fn say(text: &str) {
@@ -127,13 +127,8 @@ fn start(records: &Records, number: u64) -> Result<Child, Box<dyn std::error::Er
 }
 
 fn command(record: &JobRecord, payload: &Payload, script: &Path) -> io::Result<Command> {
-    std::fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o700)
-        .open(script)?
-        .write_all(&payload.script)?;
+    std::fs::write(script, &payload.script)?;
+    std::fs::set_permissions(script, Permissions::from_mode(0o700))?;
     let mut words = record.interpreter.iter();
     let program = words.next().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
@@ -145,11 +140,8 @@ fn command(record: &JobRecord, payload: &Payload, script: &Path) -> io::Result<C
         .envs(payload.environment.iter().cloned())
         .process_group(0);
     // As in Slurm, the job runs even if the directory no longer exists.
-    command.current_dir(if record.directory.is_dir() {
-        record.directory.as_path()
-    } else {
-        Path::new("/tmp")
-    });
+    let directory = Some(&*record.directory).filter(|directory| directory.is_dir());
+    command.current_dir(directory.unwrap_or(Path::new("/tmp")));
     Ok(command)
 }
 

@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use itertools::Itertools as _;
+
 use crate::base::regular::FileError;
 use crate::base::run::{End, Ended, run};
 use crate::executor::ExecutorError;
@@ -100,10 +102,7 @@ impl Commands {
             .find(|path| is_executable(path))
             .ok_or_else(|| ExecutorError::ProgramMissing {
                 program: program.to_owned(),
-                searched: {
-                    let dirs = dirs.iter().map(|dir| dir.display().to_string());
-                    dirs.collect::<Vec<_>>().join(", ")
-                },
+                searched: dirs.iter().map(|dir| dir.display()).join(", "),
             })
     }
 
@@ -185,32 +184,25 @@ pub(super) fn is_without_accounting(problem: &str) -> bool {
 
 /// Joins the lines that a command of Slurm wrote to stderr into one, without the command's name before each.
 pub(super) fn one_line(stderr: &str) -> String {
-    let mut parts: Vec<&str> = Vec::new();
-    for line in stderr.lines() {
-        let mut part = line.trim();
-        for prefix in [
-            "sbatch: ",
-            "squeue: ",
-            "sacct: ",
-            "scancel: ",
-            "scontrol: ",
-            "sacctmgr: ",
-            "error: ",
-            "fatal: ",
-            "Batch job submission failed: ",
-            "allocation failure: ",
-        ] {
-            part = part.strip_prefix(prefix).unwrap_or(part);
-        }
-        if !part.is_empty() && !parts.contains(&part) {
-            parts.push(part);
-        }
-    }
-    let line: String = parts
-        .join("; ")
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
+    let prefixes = [
+        "sbatch: ",
+        "squeue: ",
+        "sacct: ",
+        "scancel: ",
+        "scontrol: ",
+        "sacctmgr: ",
+        "error: ",
+        "fatal: ",
+        "Batch job submission failed: ",
+        "allocation failure: ",
+    ];
+    let parts = stderr.lines().map(|line| {
+        let line = line.trim();
+        let rest = |part, prefix: &&str| str::strip_prefix(part, *prefix).unwrap_or(part);
+        prefixes.iter().fold(line, rest)
+    });
+    let mut parts = parts.filter(|part| !part.is_empty()).unique();
+    let line = parts.join("; ").replace(char::is_control, " ");
     match line.char_indices().nth(LONGEST_MESSAGE) {
         Some((cut, _)) => format!("{}...", line.get(..cut).unwrap_or_default()),
         None => line,
@@ -267,10 +259,8 @@ impl TimeLeft {
     }
 
     fn within(&self, limit: Duration) -> Option<Duration> {
-        let left = match self.end {
-            Some(end) => end.saturating_duration_since(Instant::now()).min(limit),
-            None => limit,
-        };
+        let until = |end: Instant| end.saturating_duration_since(Instant::now());
+        let left = self.end.map_or(limit, |end| until(end).min(limit));
         Some(left).filter(|left| !left.is_zero())
     }
 }

@@ -92,9 +92,7 @@ fn trust_submit_lines(queue: &mut [JobReport], records: &[JobReport], others: &[
     };
     let place = |job: &JobReport| (job.job(), job.submitted_at);
     let lines: HashMap<_, &JobReport> = with_line().map(|record| (place(record), record)).collect();
-    let submitted: HashSet<&str> = with_line()
-        .filter_map(|record| Some(record.tag.as_ref()?.submission_id.as_str()))
-        .collect();
+    let submitted: HashSet<&str> = with_line().filter_map(JobReport::submission_id).collect();
     for job in queue {
         let Some(record) = lines.get(&place(job)) else {
             continue;

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use itertools::Itertools as _;
 
 use super::client::SlurmExecutor;
 use super::command::{self, Commands, is_without_accounting, one_line};
@@ -227,17 +228,8 @@ pub fn ask_offers(env: Vec<(OsString, OsString)>, user: &str) -> Offers {
         }
     }
     let who = format!("user={user}");
-    let format = "format=user,defaultaccount,account";
-    let arguments = [
-        "-n",
-        "-P",
-        "--readonly",
-        "show",
-        "user",
-        "withassoc",
-        &who,
-        format,
-    ];
+    let start = ["-n", "-P", "--readonly", "show", "user", "withassoc"];
+    let arguments = [&start[..], &[&who, "format=user,defaultaccount,account"]].concat();
     match answer("sacctmgr", &arguments) {
         Ok(text) => (offers.default_account, offers.accounts) = accounts(&text),
         // There are no accounts without a database.
@@ -252,24 +244,21 @@ pub fn ask_offers(env: Vec<(OsString, OsString)>, user: &str) -> Offers {
 
 /// Reads lines `name*|up|1-00:00:00`. A partition has a line per limit and state.
 fn partitions(text: &str) -> Vec<Partition> {
-    let mut found: Vec<Partition> = Vec::new();
-    for line in text.lines() {
+    let partition = |line: &str| {
         let mut fields = line.trim().split('|');
-        let (Some(name), Some(state)) = (fields.next(), fields.next()) else {
-            continue;
-        };
-        let plain = name.strip_suffix('*').unwrap_or(name);
-        if plain.is_empty() || found.iter().any(|known| known.name == plain) {
-            continue;
-        }
-        found.push(Partition {
-            name: plain.to_owned(),
+        let (name, state) = (fields.next()?, fields.next()?);
+        Some(Partition {
+            name: name.strip_suffix('*').unwrap_or(name).to_owned(),
             is_default: name.ends_with('*'),
             is_up: state == "up",
             time_limit: fields.next().unwrap_or_default().to_owned(),
-        });
-    }
-    found
+        })
+    };
+    let found = text.lines().filter_map(partition);
+    let named = found.filter(|partition| !partition.name.is_empty());
+    named
+        .unique_by(|partition| partition.name.clone())
+        .collect()
 }
 
 /// Reads lines `user|default account|account`.
@@ -281,13 +270,10 @@ fn accounts(text: &str) -> (Option<String>, Vec<String>) {
         let first = fields.next().filter(|name| !name.is_empty());
         default = default.or(first.map(str::to_owned));
         let account = fields.next().filter(|name| !name.is_empty());
-        if let Some(account) = account
-            && !accounts.iter().any(|known| known == account)
-        {
-            accounts.push(account.to_owned());
-        }
+        accounts.extend(account.map(str::to_owned));
     }
     accounts.sort_unstable();
+    accounts.dedup();
     (default, accounts)
 }
 

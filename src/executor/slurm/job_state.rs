@@ -47,6 +47,8 @@ const fn failed(reason: Reason) -> Meaning {
     Is(Phase::Failed(reason))
 }
 
+const NO_LAUNCH: Meaning = failed(Reason::LaunchFailed);
+
 /// Every word of Slurm 20.11 to 26.05: long, short, meaning. The last rows appear only in JSON and
 /// in the complete form of newer releases.
 const WORDS: &[(&str, &str, Meaning)] = &[
@@ -78,17 +80,9 @@ const WORDS: &[(&str, &str, Meaning)] = &[
     ("EXPEDITING", "EXPEDITING", Is(Running)),
     // A sibling in a federation, without information on the running job.
     ("REVOKED", "RV", Silent),
-    (
-        "LAUNCH_FAILED",
-        "LAUNCH_FAILED",
-        failed(Reason::LaunchFailed),
-    ),
+    ("LAUNCH_FAILED", "LAUNCH_FAILED", NO_LAUNCH),
     ("RECONFIG_FAIL", "RECONFIG_FAIL", failed(Reason::BootFail)),
-    (
-        "GETENV_FAILED",
-        "GETENV_FAILED",
-        failed(Reason::LaunchFailed),
-    ),
+    ("GETENV_FAILED", "GETENV_FAILED", NO_LAUNCH),
     ("POWER_UP_NODE", "POWER_UP_NODE", Is(Queued)),
     ("UPDATE_DB", "UPDATE_DB", Silent),
 ];
@@ -200,10 +194,8 @@ fn is_hopeless(reason: &str) -> bool {
 }
 
 fn squeeze(text: &str) -> String {
-    text.chars()
-        .filter(char::is_ascii_alphanumeric)
-        .map(|c| c.to_ascii_lowercase())
-        .collect()
+    text.to_ascii_lowercase()
+        .replace(|c: char| !c.is_ascii_alphanumeric(), "")
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use super::command::one_line;
 use crate::base::run::End;
-use crate::executor::{Refusal, Submission};
+use crate::executor::Refusal::{self, Transient};
+use crate::executor::Submission;
 use crate::model::job::JobId;
 
 /// Prefixes of the error that ended a request: of a submission, and of `--test-only`.
@@ -85,19 +86,16 @@ const NOT_THE_END: &[&str] = &[
 
 /// Refusals that do not mean that this procedure's jobs are impossible.
 const SPECIAL: &[(&str, Refusal)] = &[
-    (
-        "could not establish a configuration source",
-        Refusal::Transient,
-    ),
-    ("unable to process configuration file", Refusal::Transient),
-    ("in standby", Refusal::Transient),
-    ("rate limit exceeded", Refusal::Transient),
-    ("unable to create job record", Refusal::Transient),
-    ("error writing script/environment", Refusal::Transient),
-    ("requested nodes are busy", Refusal::Transient),
-    ("required ports are in use", Refusal::Transient),
-    ("system submissions disabled", Refusal::Transient),
-    ("unable to connect to database", Refusal::Transient),
+    ("could not establish a configuration source", Transient),
+    ("unable to process configuration file", Transient),
+    ("in standby", Transient),
+    ("rate limit exceeded", Transient),
+    ("unable to create job record", Transient),
+    ("error writing script/environment", Transient),
+    ("requested nodes are busy", Transient),
+    ("required ports are in use", Transient),
+    ("system submissions disabled", Transient),
+    ("unable to connect to database", Transient),
     ("maxjobcount limit reached", Refusal::Limit),
     ("invalid job array specification", Refusal::ArraySize),
 ];

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
+use itertools::Itertools as _;
 use serde_json::{Map, Value};
 
 use crate::base::text::maybe;
@@ -91,11 +92,8 @@ fn export(request: &JobRequest, header: &Arguments) -> String {
         return wanted.to_owned();
     }
     let wanted = (!["", "NONE", "NIL"].iter().any(|word| is(wanted, word))).then_some(wanted);
-    let names: Vec<&str> = wanted
-        .into_iter()
-        .chain(request.env.keys().map(String::as_str))
-        .collect();
-    names.join(",")
+    let own = request.env.keys().map(String::as_str);
+    wanted.into_iter().chain(own).join(",")
 }
 
 /// Adds an option with a value; an empty text in the configuration means no option.

@@ -76,11 +76,9 @@ impl SlurmExecutor {
                 Known::default()
             }
         };
-        let by_dependency: HashSet<JobRef> = queue
-            .iter()
-            .filter(|job| job.phase == Phase::Failed(Reason::Dependency))
-            .map(JobReport::job)
-            .collect();
+        let dependency = Phase::Failed(Reason::Dependency);
+        let by_dependency = queue.iter().filter(|job| job.phase == dependency);
+        let by_dependency: HashSet<JobRef> = by_dependency.map(JobReport::job).collect();
         for record in records.iter_mut().filter(|job| !job.phase.is_live()) {
             // Accounting does not always record the reason, but it shows that no one cancelled the job.
             if record.phase == Phase::Failed(Reason::Cancelled)
@@ -113,11 +111,8 @@ impl SlurmExecutor {
 
 /// The jobs of the question that have ended according to accounting and queue.
 fn ended(question: &Question, queue: &[JobReport], records: &[JobReport]) -> Vec<JobRef> {
-    let mut ended: HashSet<JobRef> = records
-        .iter()
-        .filter(|job| !job.phase.is_live())
-        .map(JobReport::job)
-        .collect();
+    let over = records.iter().filter(|job| !job.phase.is_live());
+    let mut ended: HashSet<JobRef> = over.map(JobReport::job).collect();
     for job in queue.iter().filter(|job| job.phase.is_live()) {
         ended.remove(&job.job());
     }
@@ -129,14 +124,9 @@ fn ended(question: &Question, queue: &[JobReport], records: &[JobReport]) -> Vec
     };
     let again = question.ended.iter();
     let again = again.filter(|(job, known)| has_ended_again(job, *known));
-    question
-        .jobs
-        .iter()
-        .chain(again.map(|(job, _)| job))
-        .filter(|job| parse::is_askable(&job.id))
-        .filter(|job| ended.contains(job))
-        .cloned()
-        .collect()
+    let jobs = question.jobs.iter().chain(again.map(|(job, _)| job));
+    let is_asked = |job: &&JobRef| parse::is_askable(&job.id) && ended.contains(job);
+    jobs.filter(is_asked).cloned().collect()
 }
 
 fn add(record: &mut JobReport, usage: Option<&Usage>, own_uid: u32, may_still_come: bool) {
@@ -172,10 +162,7 @@ fn may_be_prolog_failure(record: &JobReport, own_uid: u32) -> bool {
         && by.is_some_and(|by| by == 0 || by != i64::from(own_uid))
         && record.facts.exit_code.as_deref() == Some("0:0")
         && has_run(record)
-        && record
-            .facts
-            .elapsed_s
-            .is_none_or(|elapsed| elapsed <= LONGEST_PROLOG_S)
+        && record.facts.elapsed_s.unwrap_or(0) <= LONGEST_PROLOG_S
 }
 
 /// Reads the answer to [`FIELDS`]: the rows of a job's steps follow the job's row.

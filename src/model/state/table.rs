@@ -178,6 +178,11 @@ impl State {
         &self.rows
     }
 
+    /// The rows of jobs that may be waiting or running.
+    pub fn in_flight(&self) -> impl Iterator<Item = &TaskRow> {
+        self.rows().iter().filter(|row| row.is_in_flight())
+    }
+
     /// Adds the row of a new attempt; the previous row moves to the attempts file.
     pub fn put(&mut self, row: TaskRow) {
         self.changed = true;

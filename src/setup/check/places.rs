@@ -73,7 +73,12 @@ pub(super) fn check(site: &Site, findings: &mut Findings) {
     if let Some(dir) = &config.slurm.log_dir {
         findings.about("log_dir", dir.display());
         written(config, "slurm_log_dir", ("", dir), findings);
-        judge_room(safety::room_of(dir), needed, FEWER_LOGS, findings);
+        judge_room(
+            safety::room(&dir.join("file")),
+            needed,
+            FEWER_LOGS,
+            findings,
+        );
     } else if site.is_slurm() {
         findings.about("log_dir", "").warning(
             "slurm_log_dir is not set: jobs write their logs to the directory that `run` was started in, and `logs` cannot find them",

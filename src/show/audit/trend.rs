@@ -17,6 +17,7 @@ use serde_json::Value;
 use super::summary::{HealthSummary, Totals};
 use super::{Count, FORMAT, UnreadableItem, count_of, time};
 use crate::base::durable;
+use crate::base::regular::FileError;
 use crate::base::regular::error_text;
 
 /// Comparison with an earlier report of the same selection.
@@ -204,8 +205,8 @@ fn list(dir: &Path) -> io::Result<Vec<(NaiveDateTime, PathBuf)>> {
 }
 
 /// Saves a report in JSON under its time. Replaces an earlier one of the same second.
-pub fn save(dir: &Path, at: DateTime<Utc>, json: &[u8]) -> Result<PathBuf, (PathBuf, io::Error)> {
-    std::fs::create_dir_all(dir).map_err(|error| (dir.to_owned(), error))?;
+pub fn save(dir: &Path, at: DateTime<Utc>, json: &[u8]) -> Result<PathBuf, FileError> {
+    std::fs::create_dir_all(dir).map_err(FileError::of("write", dir))?;
     let path = dir.join(at.format(NAME).to_string());
     replace(&path, json)?;
     Ok(path)
@@ -215,7 +216,7 @@ pub fn save(dir: &Path, at: DateTime<Utc>, json: &[u8]) -> Result<PathBuf, (Path
 const MARKS: [&str; 2] = ["Audit of ", "{\"format\":"];
 
 /// Replaces a file atomically. A link stays a link, and a device or pipe (/dev/stdout) is written to.
-pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), (PathBuf, io::Error)> {
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let write = || match std::fs::metadata(&target) {
         Ok(metadata) if !metadata.is_file() => {
@@ -232,7 +233,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), (PathBuf, io::Error)> {
             Ok(durable::overwrite(&target, bytes, mark)?)
         }
     };
-    write().map_err(|error| (path.to_owned(), error))
+    write().map_err(FileError::of("write", path))
 }
 
 #[cfg(test)]
@@ -341,7 +342,7 @@ mod tests {
         std::fs::write(&file, "my thesis").unwrap();
         replace(&link, b"new").unwrap_err();
         assert_eq!(std::fs::read(&file).unwrap(), b"my thesis");
-        let (path, _) = replace(&dir.path().join("none/x"), b"").unwrap_err();
+        let FileError { path, .. } = replace(&dir.path().join("none/x"), b"").unwrap_err();
         assert!(path.ends_with("none/x"));
         replace(Path::new("/dev/null"), b"x").unwrap();
     }

@@ -108,10 +108,8 @@ impl OldEvents {
         }
         let held = text.clone();
         let held: HashSet<&[u8]> = held.split_inclusive(|&byte| byte == b'\n').collect();
-        let new: Vec<&Vec<u8>> = lines
-            .iter()
-            .filter(|line| !held.contains(line.as_slice()))
-            .collect();
+        let is_new = |line: &&Vec<u8>| !held.contains(line.as_slice());
+        let new: Vec<&Vec<u8>> = lines.iter().filter(is_new).collect();
         if new.is_empty() {
             return Ok(());
         }

@@ -114,6 +114,44 @@ impl Contents {
             }
         }
     }
+
+    /// Removes the events of other studies, if there are any.
+    pub fn remove_other_studies(&mut self, project: &str) -> Option<OtherStudies> {
+        let mut projects = BTreeSet::new();
+        let (mut submissions, mut calls) = (HashSet::new(), HashSet::new());
+        for record in &self.records {
+            let Some(other) = project_of(record).filter(|other| !is_same_study(other, project))
+            else {
+                continue;
+            };
+            projects.insert(other);
+            submissions.extend(text(record, "submission_id").map(str::to_owned));
+            calls.extend(text(record, "run_id").map(str::to_owned));
+        }
+        if projects.is_empty() {
+            return None;
+        }
+        let before = self.records.len();
+        self.records.retain(|record| {
+            // An event with a study belongs to it, whatever the other events suggest.
+            if let Some(named) = project_of(record) {
+                return is_same_study(&named, project);
+            }
+            let is_in = |known: &HashSet<String>, key| {
+                text(record, key).is_some_and(|word| known.contains(word))
+            };
+            !is_in(&submissions, "submission_id") && !is_in(&calls, "run_id")
+        });
+        Some(OtherStudies {
+            projects,
+            events: before - self.records.len(),
+        })
+    }
+
+    /// The studies that have submitted.
+    pub fn projects(&self) -> BTreeSet<String> {
+        self.records.iter().filter_map(project_of).collect()
+    }
 }
 
 struct Unreadable;
@@ -153,46 +191,6 @@ pub struct OtherStudies {
     /// The project words of those studies.
     pub projects: BTreeSet<String>,
     pub events: usize,
-}
-
-impl Contents {
-    /// Removes the events of other studies, if there are any.
-    pub fn remove_other_studies(&mut self, project: &str) -> Option<OtherStudies> {
-        let mut projects = BTreeSet::new();
-        let (mut submissions, mut calls) = (HashSet::new(), HashSet::new());
-        for record in &self.records {
-            let Some(other) = project_of(record).filter(|other| !is_same_study(other, project))
-            else {
-                continue;
-            };
-            projects.insert(other);
-            submissions.extend(text(record, "submission_id").map(str::to_owned));
-            calls.extend(text(record, "run_id").map(str::to_owned));
-        }
-        if projects.is_empty() {
-            return None;
-        }
-        let before = self.records.len();
-        self.records.retain(|record| {
-            // An event with a study belongs to it, whatever the other events suggest.
-            if let Some(named) = project_of(record) {
-                return is_same_study(&named, project);
-            }
-            let is_in = |known: &HashSet<String>, key| {
-                text(record, key).is_some_and(|word| known.contains(word))
-            };
-            !is_in(&submissions, "submission_id") && !is_in(&calls, "run_id")
-        });
-        Some(OtherStudies {
-            projects,
-            events: before - self.records.len(),
-        })
-    }
-
-    /// The studies that have submitted.
-    pub fn projects(&self) -> BTreeSet<String> {
-        self.records.iter().filter_map(project_of).collect()
-    }
 }
 
 /// The study of an event, from its `project` or from the job's comment.

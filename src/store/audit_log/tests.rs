@@ -143,8 +143,8 @@ fn e10_a_log_must_be_a_regular_file() {
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
     for path in [&pipe, Path::new("/dev/full"), directory.path()] {
-        let (named, _) = AuditLog::open(path, "r1").unwrap_err();
-        assert_eq!(named, path);
+        let error = AuditLog::open(path, "r1").unwrap_err();
+        assert_eq!(error.path, *path);
     }
 }
 

@@ -56,10 +56,8 @@ pub(super) fn replay(records: &[Record]) -> BTreeMap<TaskKey, Vec<Attempt>> {
 /// Fills in the study of the newest submission.
 pub(super) fn fill_meta(meta: &mut Metadata, records: &[Record]) {
     let submitted = |record: &&Record| record.kind == EventKind::Submitted;
-    let newest = records
-        .iter()
-        .filter(submitted)
-        .max_by_key(|record| record.at);
+    let records = records.iter().filter(submitted);
+    let newest = records.max_by_key(|record| record.at);
     let Some(newest) = newest else { return };
     let text = |name| audit_log::text(newest, name).map(str::to_owned);
     if meta.project.is_none() {

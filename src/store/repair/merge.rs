@@ -38,13 +38,9 @@ impl Merge {
         for row in rows_of(&sources.attempts) {
             known.entry(row.key.clone()).or_default().push(row.clone());
         }
-        let oldest = state
-            .rows()
-            .iter()
-            .chain(state.superseded())
-            .chain(rows_of(&sources.attempts))
-            .filter_map(|row| row.submitted_at)
-            .min();
+        let rows = state.rows().iter().chain(state.superseded());
+        let rows = rows.chain(rows_of(&sources.attempts));
+        let oldest = rows.filter_map(|row| row.submitted_at).min();
         let mut merge = Self {
             out: Rebuilt {
                 before: state.clone(),
@@ -201,10 +197,8 @@ impl Merge {
     fn is_known(&mut self, row: &TaskRow) -> bool {
         let superseded = self.out.state.superseded();
         for row in superseded.get(self.counted..).unwrap_or_default() {
-            self.known
-                .entry(row.key.clone())
-                .or_default()
-                .push(row.clone());
+            let rows = self.known.entry(row.key.clone()).or_default();
+            rows.push(row.clone());
         }
         self.counted = superseded.len();
         self.known
@@ -221,13 +215,9 @@ impl Merge {
 
     pub(super) fn finish(self, sources: &Sources) -> Rebuilt {
         let mut out = self.out;
-        let generation = [&sources.state, &sources.backup]
-            .into_iter()
-            .filter_map(generation_of)
-            .max()
-            .unwrap_or(0);
+        let files = [&sources.state, &sources.backup].into_iter();
+        let generation = files.filter_map(generation_of).max().unwrap_or(0);
         let meta = &mut out.state.meta;
-        // An unreadable file was saved at least once more than its backup.
         meta.generation = meta.generation.max(generation) + u64::from(!self.sound);
         for finding in Findings::of_files(sources, out.state.len() + out.past).list {
             match finding.level {

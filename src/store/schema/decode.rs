@@ -65,10 +65,8 @@ impl Decoder {
                 None => other_columns.push(at),
             }
         }
-        let mut places = own.iter().zip(COLUMNS);
-        if let Some((_, column)) =
-            places.find(|(place, column)| place.is_none() && is_needed(column.kind))
-        {
+        let mut absent = own.iter().zip(COLUMNS).filter(|(place, _)| place.is_none());
+        if let Some((_, column)) = absent.find(|(_, column)| is_needed(column.kind)) {
             let found = schema.fields().iter().map(|field| field.name().as_str());
             return Err(ReadError::NotUnderstood(format!(
                 "column '{}' is missing (found: {})",

@@ -250,11 +250,8 @@ fn add_attempts(
     let (other_columns, shift) =
         join_other_columns(others_before.as_ref(), state.other_columns.as_ref())
             .map_err(|error| StateError::io("write", path)(io::Error::other(error)))?;
-    let mut known: HashMap<AttemptId, usize> = rows
-        .iter()
-        .enumerate()
-        .map(|(at, row)| (AttemptId::of(row), at))
-        .collect();
+    let ids = rows.iter().map(AttemptId::of);
+    let mut known: HashMap<AttemptId, usize> = ids.zip(0..).collect();
     let mut is_new = false;
     let superseded = state.superseded().iter().map(|row| (row, true));
     let overtaken = state.overtaken.iter().map(|row| (row, false));

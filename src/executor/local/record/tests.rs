@@ -3,7 +3,7 @@ use std::os::unix::ffi::OsStringExt as _;
 
 use chrono::{DateTime, Utc};
 
-use super::super::job::Ending;
+use super::super::job::{Claim, End, Ending};
 use super::*;
 
 fn at(seconds: i64) -> DateTime<Utc> {
@@ -42,7 +42,7 @@ fn end(records: &mut Records, number: u64) {
         at: at(200),
         how: Ending::Exited { code: 0 },
     };
-    assert!(records.end(number, &end).unwrap());
+    assert!(records.write(number, "end", &end).unwrap());
     records.reload(number).unwrap();
 }
 
@@ -81,8 +81,8 @@ fn each_number_is_used_once() {
         [1, 2, 3]
     );
     let claim = |uid| Claim::Cancelled { at: at(1), uid };
-    assert!(first.claim(1, &claim(1)).unwrap());
-    assert!(!second.claim(1, &claim(2)).unwrap());
+    assert!(first.write(1, "claim", &claim(1)).unwrap());
+    assert!(!second.write(1, "claim", &claim(2)).unwrap());
     second.refresh().unwrap();
     assert_eq!(second.get(1).unwrap().claim, Some(claim(1)));
     let left: Vec<_> = std::fs::read_dir(dir.path().join("study.local"))

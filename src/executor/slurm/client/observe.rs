@@ -7,6 +7,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use itertools::Itertools as _;
+
 use crate::base::sys;
 use crate::executor::slurm::client::SlurmExecutor;
 use crate::executor::slurm::client::query::{EVERYBODY, jobs_options, missing};
@@ -52,9 +54,8 @@ impl SlurmExecutor {
                 self.add_usage(question, queue, records);
             }
         }
-        let mut warnings = std::mem::take(&mut self.warnings);
-        let mut seen = HashSet::new();
-        warnings.retain(|warning| seen.insert(warning.clone()));
+        let warnings = std::mem::take(&mut self.warnings).into_iter();
+        let warnings = warnings.unique().collect();
         Observation {
             queue,
             accounting,
@@ -98,14 +99,10 @@ impl SlurmExecutor {
             let is_here = |job: &&JobRef| job.cluster == *cluster && parse::is_askable(&job.id);
             let canary = question.canary.as_ref().filter(is_here);
             // The id of an array also returns the records of its tasks.
-            let numbers = jobs
-                .iter()
-                .copied()
-                .filter(is_here)
-                .map(|job| job.id.number());
-            let mut ids: Vec<&str> = numbers.chain(canary.map(|job| job.id.as_str())).collect();
-            let mut seen = HashSet::new();
-            ids.retain(|id| seen.insert(*id));
+            let numbers = jobs.iter().copied().filter(is_here);
+            let numbers = numbers.map(|job| job.id.number());
+            let ids = numbers.chain(canary.map(|job| job.id.as_str()));
+            let ids: Vec<&str> = ids.unique().collect();
             let parsed = self.records(&own, &ids, question.since, cluster.as_ref())?;
             // Any job in the answer proves that accounting works. The canary may be missing then, since
             // sites purge old records.
@@ -251,27 +248,18 @@ impl SlurmExecutor {
 }
 
 /// Keeps one report per record. An id has a record per submission: it was requeued, or recycled for another job.
-fn each_once(mut jobs: Vec<JobReport>) -> Vec<JobReport> {
-    let mut seen = HashSet::new();
-    jobs.retain(|job| {
-        let times = (job.submitted_at, job.facts.started_at);
-        seen.insert((job.job(), times, is_revoked(job)))
-    });
-    jobs
+fn each_once(jobs: Vec<JobReport>) -> Vec<JobReport> {
+    let run = |job: &JobReport| (job.submitted_at, job.facts.started_at, is_revoked(job));
+    let jobs = jobs.into_iter();
+    jobs.unique_by(|job| (job.job(), run(job))).collect()
 }
 
 /// The clusters of a question: the default one, its own, and its jobs'.
 fn clusters(question: &Question) -> Vec<Option<Arc<str>>> {
-    let mut clusters: Vec<Option<Arc<str>>> = vec![None];
     let ended = question.ended.iter().map(|(job, _)| job);
     let of_jobs = question.jobs.iter().chain(&question.canary).chain(ended);
-    let named = of_jobs
-        .map(|job| job.cluster.clone())
-        .chain(question.clusters.iter().cloned().map(Some));
-    for cluster in named {
-        if !clusters.contains(&cluster) {
-            clusters.push(cluster);
-        }
-    }
-    clusters
+    let of_jobs = of_jobs.map(|job| job.cluster.clone());
+    let named = question.clusters.iter().cloned().map(Some);
+    let all = std::iter::once(None).chain(of_jobs).chain(named);
+    all.unique().collect()
 }

@@ -57,10 +57,8 @@ impl SlurmExecutor {
         arguments: &[impl AsRef<OsStr>],
     ) -> Result<String, String> {
         let limit = self.time.for_query(program)?;
-        let ended = self
-            .commands
-            .query(program, arguments, limit)
-            .map_err(|error| error.to_string())?;
+        let ended = self.commands.query(program, arguments, limit);
+        let ended = ended.map_err(|error| error.to_string())?;
         if let End::TimedOut { .. } = ended.end {
             self.time.note_silence(program);
         }

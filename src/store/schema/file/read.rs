@@ -126,12 +126,9 @@ fn is_hash_of(hash: &str, digest: Digest, keys: &BTreeMap<String, String>) -> bo
     let version = keys.get(VERSION).and_then(|text| text.parse::<u32>().ok());
     // A later format may use another hash, which this program cannot check.
     let is_newer = version.is_some_and(|version| version > FORMAT_VERSION);
-    let pairs: Vec<_> = keys
-        .iter()
-        .filter(|(key, _)| *key != HASH)
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect();
-    (is_newer && scheme != SCHEME) || digest.finish(&pairs) == hash
+    let mut keys = keys.clone();
+    keys.remove(HASH);
+    (is_newer && scheme != SCHEME) || digest.finish(&Vec::from_iter(keys)) == hash
 }
 
 /// Unpacks and hashes batches, and passes each on before it is hashed.
