@@ -7,13 +7,10 @@ use std::any::Any;
 use std::cell::Cell;
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Once, OnceLock};
-use std::thread::available_parallelism;
-
-use rayon::iter::{
-    IndexedParallelIterator as _, IntoParallelRefIterator as _, ParallelIterator as _,
-};
-use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Mutex, Once, OnceLock};
+use std::thread::{Builder, available_parallelism, scope};
 
 /// Runs `work` over all items on at most `threads` threads and returns the results in the items'
 /// order, whatever the number of threads. A thread's panic is resumed in the caller.
@@ -24,19 +21,33 @@ pub fn map<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(&T) -> R
     if threads < 2 {
         return items.iter().map(work).collect();
     }
-    // One item after the other, since the time of each differs.
-    let all = || items.par_iter().with_max_len(1).map(&work).collect();
-    let done = with_pool(threads, |pool| pool.install(all));
-    done.unwrap_or_else(|_| items.iter().map(&work).collect())
-}
-
-/// Gives `work` new threads, which have ended when it returns.
-fn with_pool<R>(
-    threads: usize,
-    work: impl FnOnce(&ThreadPool) -> R,
-) -> Result<R, ThreadPoolBuildError> {
-    let builder = ThreadPoolBuilder::new().num_threads(threads);
-    builder.build_scoped(|thread| thread.run(), work)
+    let next = AtomicUsize::new(0);
+    let take = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(at) else {
+                return done;
+            };
+            done.push((at, work(item)));
+        }
+    };
+    let mut parts: Vec<(usize, R)> = scope(|scope| {
+        // The caller works too; after the first error, no more threads are available.
+        let workers: Vec<_> = (1..threads)
+            .map_while(|_| Builder::new().spawn_scoped(scope, take).ok())
+            .collect();
+        let mut parts = take();
+        for worker in workers {
+            match worker.join() {
+                Ok(done) => parts.extend(done),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        parts
+    });
+    parts.sort_unstable_by_key(|(at, _)| *at);
+    parts.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Turns a library's panic into its text, and does not print it.
@@ -52,12 +63,29 @@ pub fn with_threads<T>(work: impl FnOnce() -> T) -> Result<T, String> {
         // Two pools of a thread per processor, and a few more.
         let processors = available_parallelism().map_or(1, NonZero::get);
         let wanted = 2 * processors + 2;
-        with_pool(wanted, |_| ()).map_err(|error| {
+        have_threads(wanted).map_err(|error| {
             format!("cannot start {wanted} threads ({error}): is there a limit on processes (ulimit -u)?")
         })
     })
     .clone()?;
     caught(work)
+}
+
+/// Starts `count` threads at once, and ends them.
+fn have_threads(count: usize) -> std::io::Result<()> {
+    let (keep, kept) = channel::<()>();
+    let kept = Mutex::new(kept);
+    scope(|scope| {
+        let started: std::io::Result<Vec<_>> = (0..count)
+            .map(|_| {
+                Builder::new().stack_size(64 << 10).spawn_scoped(scope, || {
+                    let _ = kept.lock().map(|kept| kept.recv());
+                })
+            })
+            .collect();
+        drop(keep);
+        started.map(drop)
+    })
 }
 
 fn text(panic: &(dyn Any + Send)) -> String {

@@ -16,6 +16,8 @@ use super::problem::{Position, Problem, quote};
 pub struct Node {
     pub at: Position,
     pub value: NodeValue,
+    /// The number of nodes in this tree; shared ones count each time, and long texts count more.
+    weight: usize,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -47,6 +49,10 @@ pub struct Tree {
 
 /// A file with deeper nesting is not a configuration.
 const DEEPEST: usize = 32;
+/// A mapping with more keys is not part of a configuration.
+const MOST_KEYS: usize = 1000;
+/// A file with more values, aliases resolved, is not a configuration ("billion laughs").
+const HEAVIEST: usize = 500_000;
 
 impl Node {
     /// True for `null`, `~` and an empty value, as in YAML 1.1.
@@ -72,10 +78,18 @@ impl Node {
     /// A text without quotes.
     pub fn plain(text: &str) -> Self {
         let text = text.to_owned();
-        Self {
-            at: Position::default(),
-            value: NodeValue::Scalar { text, plain: true },
-        }
+        Self::new(Position::default(), NodeValue::Scalar { text, plain: true })
+    }
+
+    fn new(at: Position, value: NodeValue) -> Self {
+        let weight = match &value {
+            NodeValue::Scalar { text, .. } => 1 + text.len() / 100,
+            NodeValue::Sequence(items) => 1 + items.iter().map(|node| node.weight).sum::<usize>(),
+            NodeValue::Mapping(entries) => {
+                1 + entries.iter().map(|entry| entry.node.weight).sum::<usize>()
+            }
+        };
+        Self { at, value, weight }
     }
 }
 
@@ -93,6 +107,8 @@ struct Builder {
     tree: Tree,
     open: Vec<Open>,
     anchors: HashMap<usize, Rc<Node>>,
+    /// Of all nodes so far, at every level.
+    weight: usize,
 }
 
 impl Tree {
@@ -120,8 +136,7 @@ impl Builder {
                 let known = ["str", "int", "float", "bool", "null"];
                 let plain = check_tag(tag, at, &known)? && style == ScalarStyle::Plain;
                 let text = text.into_owned();
-                self.add(at, NodeValue::Scalar { text, plain }, anchor);
-                Ok(())
+                self.add(at, NodeValue::Scalar { text, plain }, anchor)
             }
             Event::SequenceStart(anchor, tag) | Event::MappingStart(anchor, tag) => {
                 check_tag(tag, at, &["seq", "map"])?;
@@ -133,44 +148,44 @@ impl Builder {
                 self.open.push(Open { at, anchor, items });
                 Ok(())
             }
-            Event::SequenceEnd | Event::MappingEnd => {
-                let Some(open) = self.open.pop() else {
-                    return Ok(());
-                };
-                let value = match event {
-                    Event::MappingEnd => {
-                        NodeValue::Mapping(resolve_keys(&open, &mut self.tree.warnings)?)
-                    }
-                    _ => {
-                        NodeValue::Sequence(open.items.into_iter().map(|(_, node)| node).collect())
-                    }
-                };
-                self.add(open.at, value, open.anchor);
-                Ok(())
-            }
-            Event::Alias(anchor) => {
-                let message = "the alias refers to a value that contains it";
-                let node = self.anchors.get(&anchor).cloned();
-                self.attach(node.ok_or_else(|| Problem::at(at, message))?, at);
-                Ok(())
-            }
+            Event::SequenceEnd => self.open.pop().map_or(Ok(()), |list| {
+                let items = list.items.into_iter().map(|(_, node)| node).collect();
+                self.add(list.at, NodeValue::Sequence(items), list.anchor)
+            }),
+            Event::MappingEnd => self.open.pop().map_or(Ok(()), |open| {
+                let entries = resolve_keys(&open, &mut self.tree.warnings)?;
+                self.add(open.at, NodeValue::Mapping(entries), open.anchor)
+            }),
+            Event::Alias(anchor) => match self.anchors.get(&anchor) {
+                Some(node) => self.attach(Rc::clone(node), at),
+                None => {
+                    let message = "the alias refers to a value that contains it";
+                    Err(Problem::at(at, message))
+                }
+            },
             _ => Ok(()),
         }
     }
 
-    fn add(&mut self, at: Position, value: NodeValue, anchor: usize) {
-        let node = Rc::new(Node { at, value });
+    fn add(&mut self, at: Position, value: NodeValue, anchor: usize) -> Result<(), Problem> {
+        let node = Rc::new(Node::new(at, value));
         if anchor > 0 {
             self.anchors.insert(anchor, Rc::clone(&node));
         }
-        self.attach(node, at);
+        self.attach(node, at)
     }
 
-    fn attach(&mut self, node: Rc<Node>, at: Position) {
+    /// Adds a finished node to the innermost open collection.
+    fn attach(&mut self, node: Rc<Node>, at: Position) -> Result<(), Problem> {
+        self.weight += node.weight;
+        if self.weight > HEAVIEST {
+            return Err(Problem::at(at, "the file has too many values"));
+        }
         match self.open.last_mut() {
             None => self.tree.root = Some(node),
             Some(open) => open.items.push((at, node)),
         }
+        Ok(())
     }
 }
 
@@ -206,7 +221,7 @@ fn resolve_keys(open: &Open, warnings: &mut Vec<Problem>) -> Result<Vec<Entry>, 
             continue;
         }
         let (key, at, node) = (text.clone(), *at, Rc::clone(node));
-        if let Some(earlier) = put(&mut own, Entry { key, at, node }) {
+        if let Some(earlier) = put(&mut own, Entry { key, at, node })? {
             let line = earlier.at.line;
             let message = format!("this key appears twice; the value in line {line} is ignored");
             warnings.push(Problem {
@@ -216,18 +231,22 @@ fn resolve_keys(open: &Open, warnings: &mut Vec<Problem>) -> Result<Vec<Entry>, 
         }
     }
     for entry in own {
-        put(&mut merged, entry);
+        put(&mut merged, entry)?;
     }
     Ok(merged)
 }
 
 /// Adds an entry. Replaces and returns an earlier one with the same key.
-fn put(entries: &mut Vec<Entry>, entry: Entry) -> Option<Entry> {
+fn put(entries: &mut Vec<Entry>, entry: Entry) -> Result<Option<Entry>, Problem> {
     if let Some(earlier) = entries.iter_mut().find(|known| known.key == entry.key) {
-        return Some(std::mem::replace(earlier, entry));
+        return Ok(Some(std::mem::replace(earlier, entry)));
+    }
+    if entries.len() >= MOST_KEYS {
+        let message = format!("a mapping has more than {MOST_KEYS} keys");
+        return Err(Problem::at(entry.at, message));
     }
     entries.push(entry);
-    None
+    Ok(None)
 }
 
 /// Adds the entries of a `<<`. The last of its mappings comes first, so that the first one wins.
@@ -243,7 +262,7 @@ fn merge(node: &Rc<Node>, at: Position, merged: &mut Vec<Entry>) -> Result<(), P
             return Err(Problem::at(at, message));
         };
         for entry in entries {
-            put(merged, entry.clone());
+            put(merged, entry.clone())?;
         }
     }
     Ok(())

@@ -136,18 +136,30 @@ fn interpreter(text: &[u8]) -> Option<Vec<String>> {
     let line = std::str::from_utf8(line.strip_prefix(b"#!")?).ok()?.trim();
     let mut words = line.splitn(2, [' ', '\t']);
     let program = words.next().filter(|program| program.starts_with('/'))?;
-    let words = std::iter::once(program).chain(words.map(str::trim));
-    Some(words.map(str::to_owned).collect())
+    let argument = words.next().map(str::trim);
+    Some(
+        std::iter::once(program)
+            .chain(argument)
+            .map(str::to_owned)
+            .collect(),
+    )
 }
 
 /// The `#SBATCH` lines that sbatch ignores, with line numbers from 1: those after the first line that is neither
-/// empty nor a comment, and indented ones.
+/// empty nor a comment, and indented ones. Lines in a here-document belong to another script and are left out.
 pub fn ignored_directives(text: &[u8]) -> Vec<(usize, String)> {
     let mut ignored = Vec::new();
     let mut had_command = false;
+    let mut until: Option<String> = None;
     for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
         let line = String::from_utf8_lossy(line);
         let trimmed = line.trim();
+        if let Some(end) = &until {
+            if trimmed == end {
+                until = None;
+            }
+            continue;
+        }
         let is_directive = trimmed
             .strip_prefix("#SBATCH")
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace));
@@ -157,9 +169,24 @@ pub fn ignored_directives(text: &[u8]) -> Vec<(usize, String)> {
             }
         } else if !trimmed.is_empty() && !trimmed.starts_with('#') {
             had_command = true;
+            until = here_document(trimmed);
         }
     }
     ignored
+}
+
+/// The word that ends the here-document that begins in a line.
+fn here_document(line: &str) -> Option<String> {
+    let (_, rest) = line.split_once("<<")?;
+    let rest = rest.strip_prefix('-').unwrap_or(rest).trim_start();
+    let word: String = rest
+        .trim_start_matches(['\'', '"', '\\'])
+        .chars()
+        .take_while(|c| c.is_alphanumeric() || *c == '_')
+        .collect();
+    // `<<<` is a here-string, `1<<2` arithmetic.
+    let is_word = word.starts_with(|c: char| c.is_alphabetic() || c == '_');
+    is_word.then_some(word)
 }
 
 const MAGIC: &[u8] = b"#SBATCH";

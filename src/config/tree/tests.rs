@@ -189,9 +189,30 @@ fn syntax_errors_are_plain_sentences() {
 }
 
 #[test]
-fn the_levels_of_nesting_are_limited() {
+fn a_small_file_cannot_become_a_large_tree() {
     let nested = format!("{}1{}", "[".repeat(10_000), "]".repeat(10_000));
-    assert!(Tree::parse(nested.as_bytes()).is_err());
+    let mut laughs = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
+    let mut merges = String::from("- &a {");
+    for n in 0..9 {
+        let items = vec![format!("*a{n}"); 10].join(",");
+        laughs += &format!("a{}: &a{} [{items}]\n", n + 1, n + 1);
+    }
+    for n in 0..2000 {
+        merges += &format!("k{n}: 1, ");
+    }
+    merges += "}\n";
+    merges += &"- {<<: *a}\n".repeat(2000);
+    let merged_twice = format!("- &a {{b: 1}}\n- {{<<: [{}]}}\n", "*a,".repeat(200_000));
+    let long_texts = format!("- &a {}\n{}", "x".repeat(500_000), "- *a\n".repeat(10_000));
+    let long_keys = format!(
+        "- &a {}\n{}",
+        "x".repeat(500_000),
+        "- {*a : 1}\n".repeat(10_000)
+    );
+    for text in [nested, laughs, merges, merged_twice, long_texts, long_keys] {
+        let result = Tree::parse(text.as_bytes());
+        assert!(result.is_err(), "{}", &text[..60]);
+    }
 }
 
 mod properties {

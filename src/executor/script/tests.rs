@@ -76,7 +76,8 @@ fn interpreter_lines_are_split_as_the_kernel_does() {
 #[test]
 fn directives_after_the_first_command_are_ignored() {
     let script = "#!/bin/bash\n#SBATCH --mem=1G\n\n# note\n  #SBATCH --indented\n##SBATCH --off\n\
-        #SBATCHES\nmodule load x\n#SBATCH --mem=64G\n#SBATCH\n";
+        #SBATCHES\nmodule load x\n#SBATCH --mem=64G\ncat <<'EOF' >job.sh\n#SBATCH --inner\nEOF\n\
+        x=$((1<<2))\n#SBATCH\n";
     let found = ignored_directives(script.as_bytes());
     let found: Vec<_> = found.iter().map(|(n, text)| (*n, text.as_str())).collect();
     assert_eq!(
@@ -84,7 +85,7 @@ fn directives_after_the_first_command_are_ignored() {
         [
             (5, "#SBATCH --indented"),
             (9, "#SBATCH --mem=64G"),
-            (10, "#SBATCH")
+            (14, "#SBATCH")
         ]
     );
     assert_eq!(ignored_directives(b"\xff\n#SBATCH --x").len(), 1);
