@@ -1,6 +1,6 @@
 //! Checks the setup of a site and lists findings with their remedies. Leaves no changes behind.
 //!
-//! There is one file per topic. Its `check` reads the site; the functions that turn values into findings are pure.
+//! There is one file per topic. Its entry functions (mostly `check`) read the site; those that turn values into findings are pure.
 //! [`run`] checks the topics in parallel, each with its own thread and time limit, so that a hanging file system or Slurm
 //! affects only its own findings.
 

@@ -1,8 +1,8 @@
 //! Status changes of rows, which happen only here.
 //!
-//! A final status of an attempt never changes back, with three exceptions: a proven requeue of the same job,
-//! late outputs of a job that counted as failed without them (`no_output`, `lost`), and the end of a job that
-//! was judged without it, or by the end of an earlier run.
+//! A final status of an attempt never changes back, with six exceptions: a proven requeue of the same job; late outputs of a
+//! job that counted as failed without them (`no_output`, `lost`); the end of a job that was judged without it; the end
+//! of a later run than the one it was judged by; markers that were unknown (`unverified`); outputs that a user accepted.
 
 use chrono::{DateTime, Utc};
 
