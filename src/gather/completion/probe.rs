@@ -32,8 +32,8 @@ pub struct Probe {
     bids_root: PathBuf,
     derivatives_root: PathBuf,
     procedures: ProcedureDag,
-    /// Suffixes of the QSIRecon workflow; if empty, any workflow's report counts.
-    suffixes: Vec<String>,
+    /// The reports that QSIRecon's check requires.
+    reports: apps::Reports,
     reader: Reader,
     pub(super) shared: SharedListings,
     /// What was read of subjects that are needed again.
@@ -93,7 +93,7 @@ impl Probe {
             bids_root,
             derivatives_root,
             procedures,
-            suffixes,
+            reports: apps::reports(&suffixes),
             reader: Reader::default(),
             shared: SharedListings::default(),
             kept: Mutex::default(),

@@ -197,31 +197,29 @@ fn from_spec(spec: Spec) -> Result<Vec<String>, String> {
     Ok(suffixes)
 }
 
-/// Requires the report of each workflow, or of any workflow. A killed job may leave an empty one.
-pub(super) fn qsirecon(subject: &SubjectProbe<'_>, session: &SessionLabel, apply: &mut Apply<'_>) {
-    let html = match session.is_none() {
-        true => "{subject}.html",
-        false => "{subject}_{session}.html",
-    };
-    let suffixes = subject.probe.suffixes.iter();
-    let mut directories: Vec<String> = suffixes
-        .map(|suffix| format!("qsirecon-{suffix}"))
-        .collect();
+/// The reports of a task without and with a session.
+pub(super) type Reports = (Vec<Marker>, Vec<Marker>);
+
+/// Requires the report of each workflow; without suffixes, of any workflow. A killed job may leave an empty one.
+pub(super) fn reports(suffixes: &[String]) -> Reports {
+    let suffixes = suffixes.iter().map(|suffix| format!("qsirecon-{suffix}"));
+    let mut directories: Vec<String> = suffixes.collect();
     if directories.is_empty() {
         directories.push("*".to_owned());
     }
-    let patterns = directories
-        .iter()
-        .map(|dir| format!("derivatives/{dir}/{html}"));
-    patterns
-        .filter_map(|text| Pattern::parse(&text).ok())
-        .all(|pattern| {
-            apply(Rule::Marker(&Marker {
-                base: Base::Procedure,
-                min_size: 1,
-                ..Marker::new(pattern)
-            }))
-        });
+    let named = |html: &str| {
+        let patterns = directories
+            .iter()
+            .map(|dir| Pattern::parse(&format!("derivatives/{dir}/{html}")));
+        let marker = |pattern| Marker {
+            base: Base::Procedure,
+            min_size: 1,
+            ..Marker::new(pattern)
+        };
+        // `from_spec` accepts only suffixes that are part of a name.
+        patterns.flatten().map(marker).collect()
+    };
+    (named("{subject}.html"), named("{subject}_{session}.html"))
 }
 
 #[cfg(test)]

@@ -41,7 +41,15 @@ impl SubjectProbe<'_> {
         };
         match (task.procedure.check, &task.procedure.completion.required) {
             (Check::Freesurfer, _) => apps::freesurfer(self, &mut apply),
-            (Check::Qsirecon, _) => apps::qsirecon(self, task.session, &mut apply),
+            (Check::Qsirecon, _) => {
+                let (without, with) = &self.probe.reports;
+                let reports = if task.session.is_none() {
+                    without
+                } else {
+                    with
+                };
+                reports.iter().all(|marker| apply(Rule::Marker(marker)));
+            }
             (Check::Markers, Required::NonEmptyDirectory) => {
                 apply(Rule::Anything);
             }
@@ -155,7 +163,11 @@ impl SubjectProbe<'_> {
 
     /// The number of input files that match a marker's `when`; at most 1 if they are not counted.
     fn inputs(&self, marker: &Marker, task: &Task<'_>) -> Result<usize, Unreadable> {
-        let (input, mut found) = (self.input(task), HashSet::new());
+        let mut found = HashSet::new();
+        if marker.when.is_empty() {
+            return Ok(0);
+        }
+        let input = self.input(task);
         let mut visit = |path: &Path, kind| {
             if find::is_there(self.reader(), path, kind)? {
                 found.insert(path.to_owned());
