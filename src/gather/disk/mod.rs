@@ -7,7 +7,7 @@ pub mod reader;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -134,8 +134,8 @@ fn bytes<'a>(names: &'a [u8], slot: &Slot) -> &'a [u8] {
         .unwrap_or_default()
 }
 
-/// Directories by path.
-pub type Dirs = HashMap<PathBuf, Arc<Dir>>;
+/// Directories by path. The text of a path is hashed much faster than its components.
+pub type Dirs = HashMap<OsString, Arc<Dir>>;
 
 /// The directories that were read for one subject, for one thread at a time.
 #[derive(Debug)]
@@ -154,13 +154,11 @@ impl<'a> Listings<'a> {
 
     /// Reads a directory unless it is cached.
     pub fn get(&self, path: &Path) -> Arc<Dir> {
-        if let Some(dir) = self.dirs.borrow().get(path) {
+        if let Some(dir) = self.dirs.borrow().get(path.as_os_str()) {
             return Arc::clone(dir);
         }
         let dir = self.reader.take_dir(path);
-        self.dirs
-            .borrow_mut()
-            .insert(path.to_owned(), Arc::clone(&dir));
+        self.dirs.borrow_mut().insert(path.into(), Arc::clone(&dir));
         dir
     }
 

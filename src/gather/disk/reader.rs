@@ -57,7 +57,7 @@ impl Reader {
         let dir = Arc::new(self.dir(path));
         if let Some(handed) = &self.handed {
             let mut handed = handed.lock().unwrap_or_else(PoisonError::into_inner);
-            handed.insert(path.to_owned(), Arc::clone(&dir));
+            handed.insert(path.into(), Arc::clone(&dir));
         }
         dir
     }
@@ -66,7 +66,7 @@ impl Reader {
     pub fn take_dir(&self, path: &Path) -> Arc<Dir> {
         let handed = self.handed.as_ref().and_then(|handed| {
             let mut handed = handed.lock().unwrap_or_else(PoisonError::into_inner);
-            handed.remove(path)
+            handed.remove(path.as_os_str())
         });
         handed.unwrap_or_else(|| Arc::new(self.dir(path)))
     }
@@ -172,14 +172,11 @@ impl File {
         Ok(Self(open(path, OFlags::NONBLOCK)?))
     }
 
-    /// Appends at most `most` bytes; false at the end of the file.
-    fn read_more(&self, text: &mut Vec<u8>, most: usize) -> Result<bool, Errno> {
-        let old = text.len();
-        text.resize(old + most, 0);
-        let part = text.get_mut(old..).unwrap_or_default();
-        let result = rustix::io::retry_on_intr(|| rustix::io::read(&self.0, &mut *part));
-        text.truncate(old + result.unwrap_or(0));
-        Ok(result? > 0)
+    /// Appends the next part, for which it makes room for at least `room` bytes; false at the end of the file.
+    fn read_more(&self, text: &mut Vec<u8>, room: usize) -> Result<bool, Errno> {
+        text.reserve(room);
+        let read = || rustix::io::read(&self.0, rustix::buffer::spare_capacity(text));
+        Ok(rustix::io::retry_on_intr(read)? > 0)
     }
 }
 

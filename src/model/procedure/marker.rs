@@ -201,6 +201,12 @@ impl Pattern {
                 "would also match files of longer labels: write {placeholder}_* or {placeholder}[._]*"
             ));
         }
+        Self::split(text)
+    }
+
+    /// [`Self::parse`] without the checks of placeholders.
+    fn split(text: &str) -> Result<Self, String> {
+        let bad = |why: &str| Err(format!("'{text}' {why}"));
         let mut components = Vec::new();
         let mut first_own = None;
         for part in text
@@ -245,7 +251,7 @@ impl Pattern {
             return Cow::Borrowed(self);
         }
         // Labels contain no special characters of patterns.
-        match Self::parse(&template::fill(&self.text, subject, session)) {
+        match Self::split(&template::fill(&self.text, subject, session)) {
             Ok(filled) => Cow::Owned(Self {
                 first_own: self.first_own,
                 ..filled

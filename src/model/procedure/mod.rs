@@ -8,7 +8,7 @@ pub mod template;
 pub(crate) mod testing;
 
 use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -227,14 +227,12 @@ impl<'a> OutputRoots<'a> {
 
     /// The directory with the outputs of all subjects.
     pub fn top(self, procedure: &Procedure) -> PathBuf {
-        let parts = procedure.output_dir.components();
-        let is_shared = |part: &Component<'_>| !part.as_os_str().to_str().is_some_and(has_any);
-        match procedure.is_below_bids() {
-            true => self.bids.to_owned(),
-            false => self
-                .derivatives
-                .join(parts.take_while(is_shared).collect::<PathBuf>()),
+        if procedure.is_below_bids() {
+            return self.bids.to_owned();
         }
+        let mut above = procedure.output_dir.ancestors();
+        let shared = above.find(|dir| !dir.to_str().is_some_and(has_any));
+        self.derivatives.join(shared.unwrap_or(Path::new("")))
     }
 
     /// The directory that a marker's pattern is relative to, unless it is the task's own.

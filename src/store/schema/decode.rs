@@ -127,6 +127,9 @@ impl Decoder {
             }
         }
         for (column, cells) in COLUMNS.iter().zip(columns) {
+            if matches!(cells, Cells::Absent) && !is_needed(column.kind) {
+                continue;
+            }
             cells.each(part.clone(), |at, value| {
                 let number = self.first_row + at;
                 let value = match value {

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use serde::Deserialize;
 
@@ -51,14 +52,23 @@ pub(super) fn freesurfer(subject: &SubjectProbe<'_>, apply: &mut Apply<'_>) {
             .all(|run| apply(Rule::Run(&format!("{run}.long.{name}"))));
 }
 
+/// T1w images of sessions, sessions, and T1w images of a subject without sessions.
+static IMAGES: LazyLock<[Option<Pattern>; 3]> = LazyLock::new(|| {
+    let patterns = ["ses-*/anat/*_T1w.nii.gz", "ses-*/", "anat/*_T1w.nii.gz"];
+    patterns.map(|text| Pattern::parse(text).ok())
+});
+
 /// The sessions with a T1w image. Empty if the subject has its own `anat/`; `None` if there are no images.
 ///
 /// Checks names only: a git-annex link without content is an image too, or the subject would seem to need fewer runs.
 fn scanned(subject: &SubjectProbe<'_>) -> Result<Option<BTreeSet<SessionLabel>>, Unreadable> {
     let bids = subject.bids();
-    let find = |pattern: &str, visit: &mut find::Visit<'_>| match Pattern::parse(pattern) {
-        Ok(pattern) => find::find((&subject.listings, None), &bids, &pattern, visit),
-        Err(_) => Ok(false),
+    let [in_sessions, all_sessions, without_sessions] = &*IMAGES;
+    let find = |pattern: &Option<Pattern>, visit: &mut find::Visit<'_>| {
+        let pattern = pattern.as_ref();
+        pattern.map_or(Ok(false), |pattern| {
+            find::find((&subject.listings, None), &bids, pattern, visit)
+        })
     };
     let session = |path: &Path| {
         let first = path.strip_prefix(&bids).ok()?.iter().next()?.to_str();
@@ -66,14 +76,14 @@ fn scanned(subject: &SubjectProbe<'_>) -> Result<Option<BTreeSet<SessionLabel>>,
     };
     let is_image = |path: &Path| !path.to_string_lossy().contains("defaced");
     let mut sessions = BTreeSet::new();
-    find("ses-*/anat/*_T1w.nii.gz", &mut |path, _| {
+    find(in_sessions, &mut |path, _| {
         let name = path.file_name().unwrap_or_default();
         sessions.extend(session(path).filter(|_| is_image(name.as_ref())));
         Ok(false)
     })?;
     let has_image = !sessions.is_empty()
-        || !find("ses-*/", &mut |path, _| Ok(session(path).is_some()))?
-            && find("anat/*_T1w.nii.gz", &mut |path, _| {
+        || !find(all_sessions, &mut |path, _| Ok(session(path).is_some()))?
+            && find(without_sessions, &mut |path, _| {
                 Ok(is_image(path.file_name().unwrap_or_default().as_ref()))
             })?;
     Ok(has_image.then_some(sessions))
