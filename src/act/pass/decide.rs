@@ -74,7 +74,7 @@ impl Basis<'_> {
     /// Decides about every task. `tick` is called after each subject.
     pub fn decide(&self, tick: &(dyn Fn() + Sync)) -> Result<Decisions, StateError> {
         let (config, state, now) = (self.config, self.state, self.now);
-        let (gate, reader) = (config.gate(), self.completions.reader());
+        let reader = self.completions.reader();
         let none = HashMap::new();
         let read = OnceLock::new();
         let earlier = || match read.get_or_init(|| self.store.read_attempts()) {
@@ -113,9 +113,7 @@ impl Basis<'_> {
                 jobs_without_row: self.queue.map_or(&none, |queue| queue.jobs_without_row),
                 removed: &removed,
                 newest: &newest,
-                gate: &|session| {
-                    dicom::hold_session(&gate, &reader, session, &config.bids_root, now)
-                },
+                gate: &|session| dicom::hold_session(config, &reader, session, now),
                 late: &|session, input, since| {
                     let directory = match (input, &session.dicom) {
                         (Input::Dicom, Dicom::At(path)) => path.to_path_buf(),
