@@ -328,8 +328,7 @@ pub fn state_file(data: &[u8]) {
     let Ok(read) = file::read(bytes::Bytes::copy_from_slice(data)) else {
         return;
     };
-    let rows: Vec<_> = read.rows.iter().collect();
-    let Ok((bytes, _)) = file::write(&rows, read.other_columns.as_ref(), &read.meta) else {
+    let Ok((bytes, _)) = file::write(&read.rows, read.other_columns.as_ref(), &read.meta) else {
         return;
     };
     let again = file::read(bytes.into()).expect("what was written is read");

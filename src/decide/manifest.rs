@@ -29,7 +29,6 @@ use crate::model::procedure::{ProcedureDag, ProcedureId};
 use crate::model::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
 
 pub use crate::store::control::Pause;
-pub use limits::Limits;
 pub use newest::{NewestAttempts, RemovedProcedure, RemovedProcedures, stale_rows};
 pub use plan::plan;
 pub use retry::{Budget, Outlook};

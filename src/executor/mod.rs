@@ -73,7 +73,6 @@ pub struct JobRequest {
     pub submission_id: String,
     /// Distinguishes the studies of one user.
     pub project: String,
-    pub attempt: i32,
     /// As configured; [`Executor::find_script`] finds the file.
     pub script: String,
     /// Subject, session and DICOM path, where they apply.

@@ -104,17 +104,13 @@ impl Sources {
     /// has it. A log without that word is kept as it is, since it may be all that is left.
     pub fn of_study(mut self, project: &str) -> Self {
         let meta = |file: &Found<Contents>| file.read()?.meta.project.clone();
-        let known = meta(&self.state)
-            .or_else(|| meta(&self.backup))
-            .or_else(|| meta(&self.attempts));
+        let files = [&self.state, &self.backup, &self.attempts];
+        let known = files.into_iter().find_map(meta);
         let Found::Read(contents) = &mut self.audit else {
             return self;
         };
-        let is_in_log = |contents: &audit_log::Contents| {
-            let projects = contents.projects();
-            projects.iter().any(|word| is_same_study(word, project))
-        };
-        if known.is_some() || is_in_log(contents) {
+        let projects = contents.projects();
+        if known.is_some() || projects.iter().any(|word| is_same_study(word, project)) {
             let own = known.as_deref().unwrap_or(project);
             self.other_studies = contents.remove_other_studies(own);
         }

@@ -105,7 +105,6 @@ impl Study {
             job_name: format!("qc_sub-0001_{id}"),
             submission_id: id.to_owned(),
             project: "study".to_owned(),
-            attempt: 1,
             script: script.to_owned(),
             arguments: vec!["sub-0001".to_owned(), "ses-01".to_owned()],
             env: BTreeMap::from([("DIR".to_owned(), self.dir.display().to_string())]),

@@ -48,7 +48,6 @@ impl Lab {
             job_name: job_name.to_owned(),
             submission_id: format!("id-{job_name}"),
             project: "it".to_owned(),
-            attempt: 1,
             script: self.path("step.sh").to_str().unwrap().to_owned(),
             arguments: vec![self.dir.path().to_str().unwrap().to_owned()],
             env: [("SNBB_SUBJECT".to_owned(), "sub-0001".to_owned())].into(),

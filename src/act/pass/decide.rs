@@ -14,8 +14,7 @@ use chrono::{DateTime, Utc};
 use super::{AttemptNumbers, Pass, adopt};
 use crate::decide::manifest::breaker::{self, Streak};
 use crate::decide::manifest::{
-    Decision, Due, Input, Limits, Manifest, NewestAttempts, Policy, RemovedProcedures, World,
-    limits, plan,
+    Decision, Due, Input, Manifest, NewestAttempts, Policy, RemovedProcedures, World, limits, plan,
 };
 use crate::decide::request::{self, Batch, Prepared, RequestContext, batch};
 use crate::decide::safety::{Counts, Trust, drop};
@@ -55,7 +54,8 @@ pub struct Queue<'a> {
     pub jobs_without_row: &'a HashMap<TaskKey, JobId>,
     /// The number of the user's pending and running jobs, of any program.
     pub live_jobs: usize,
-    pub limits: &'a Limits,
+    /// `--max-jobs`
+    pub max_jobs: Option<usize>,
 }
 
 /// The decisions of a pass.
@@ -146,8 +146,8 @@ impl Basis<'_> {
         if let Some(queue) = self.queue {
             limits::apply(
                 &mut manifest,
-                queue.limits,
-                procedures,
+                config,
+                queue.max_jobs,
                 state,
                 queue.live_jobs,
             );

@@ -5,28 +5,18 @@ use std::collections::HashMap;
 use itertools::Itertools as _;
 
 use super::{Decision, Limit, Manifest, Planned, Skip};
-use crate::model::config::Fairness;
+use crate::model::config::{Config, Fairness};
 use crate::model::procedure::ProcedureDag;
 use crate::model::state::{State, TaskStatus};
 use crate::store::control::Control;
 
-/// The limits of one run; `None` for no limit.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Limits {
-    /// `--max-jobs`
-    pub max_jobs: Option<usize>,
-    pub max_submit_per_run: Option<usize>,
-    pub max_in_flight: Option<usize>,
-    pub max_queued_user_jobs: Option<usize>,
-    pub fair: Fairness,
-}
-
-/// Skips due tasks beyond the limits. Procedures keep their order of priority; within a procedure, tasks keep their order
-/// or follow [`Fairness::Subjects`]. `queued_user_jobs` counts all live jobs of the user in the queue.
+/// Skips due tasks beyond the limits of the configuration and of `--max-jobs`. Procedures keep their order of priority;
+/// within a procedure, tasks keep their order or follow [`Fairness::Subjects`]. `queued_user_jobs` counts all live jobs
+/// of the user in the queue.
 pub fn apply(
     manifest: &mut Manifest,
-    limits: &Limits,
-    dag: &ProcedureDag,
+    config: &Config,
+    max_jobs: Option<usize>,
     rows: &State,
     queued_user_jobs: usize,
 ) {
@@ -35,11 +25,11 @@ pub fn apply(
     if due.is_empty() {
         return;
     }
-    let order = match limits.fair {
+    let order = match config.fair {
         Fairness::Order => due,
-        Fairness::Subjects => in_turn(manifest, &due, dag, rows),
+        Fairness::Subjects => in_turn(manifest, &due, &config.procedures, rows),
     };
-    let mut room = Room::new(limits, dag, rows, queued_user_jobs);
+    let mut room = Room::new(config, max_jobs, rows, queued_user_jobs);
     for at in order {
         let Some(task) = manifest.tasks.get_mut(at) else {
             continue;
@@ -89,7 +79,8 @@ fn in_turn(manifest: &Manifest, due: &[usize], dag: &ProcedureDag, rows: &State)
 
 /// The current counts, including tasks that this run adds.
 struct Room<'a> {
-    limits: &'a Limits,
+    config: &'a Config,
+    max_jobs: Option<usize>,
     submitted: usize,
     in_flight: usize,
     queued_user_jobs: usize,
@@ -110,7 +101,13 @@ struct Counts {
 }
 
 impl<'a> Room<'a> {
-    fn new(limits: &'a Limits, dag: &ProcedureDag, rows: &State, queued_user_jobs: usize) -> Self {
+    fn new(
+        config: &'a Config,
+        max_jobs: Option<usize>,
+        rows: &State,
+        queued_user_jobs: usize,
+    ) -> Self {
+        let dag = &config.procedures;
         let mut procedures: Vec<Counts> = dag
             .iter()
             .map(|(_, procedure)| Counts {
@@ -135,7 +132,8 @@ impl<'a> Room<'a> {
             }
         }
         Self {
-            limits,
+            config,
+            max_jobs,
             submitted: 0,
             in_flight,
             queued_user_jobs,
@@ -146,11 +144,11 @@ impl<'a> Room<'a> {
     /// Takes a place for a task, or returns the limit that it has reached. `has_failed` if it has a failed row, which the
     /// new attempt replaces.
     fn take(&mut self, procedure: usize, has_failed: bool) -> Option<Limit> {
-        let limits = self.limits;
+        let limits = self.config;
         let own = self.procedures.get_mut(procedure)?;
         let full = |limit: Option<usize>, count: usize| limit.filter(|limit| count >= *limit);
         let reached = None
-            .or_else(|| full(limits.max_jobs, self.submitted).map(Limit::MaxJobs))
+            .or_else(|| full(self.max_jobs, self.submitted).map(Limit::MaxJobs))
             .or_else(|| full(limits.max_submit_per_run, self.submitted).map(Limit::MaxSubmitPerRun))
             .or_else(|| full(limits.max_in_flight, self.in_flight).map(Limit::MaxInFlight))
             .or_else(|| full(own.max_in_flight, own.in_flight).map(Limit::ProcedureMaxInFlight))

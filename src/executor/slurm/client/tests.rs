@@ -87,7 +87,6 @@ fn request() -> JobRequest {
         job_name: "bids_sub-0001_ses-01".to_owned(),
         submission_id: "s-1".to_owned(),
         project: "study".to_owned(),
-        attempt: 1,
         script: "step.sh".to_owned(),
         arguments: vec!["sub-0001".to_owned(), String::new(), "a b$c".to_owned()],
         env: [("SNBB_SUBJECT".to_owned(), "sub-0001".to_owned())].into(),
