@@ -107,10 +107,6 @@ impl SlurmExecutor {
         }
     }
 
-    pub fn from_config(config: &Config, state: &Metadata) -> Self {
-        Self::new(SlurmSettings::from_config(config, state))
-    }
-
     fn try_submit(
         &self,
         tasks: &[&JobRequest],

@@ -111,6 +111,8 @@ enum Problem {
     Twin,
     /// A datatype directory beside sessions.
     Beside,
+    /// A subject with data, but without sessions.
+    NoSessions,
 }
 
 /// The names of problematic entries.
@@ -186,6 +188,13 @@ fn note(kind: Problem, names: &[String], root: &Path, what: &str) -> String {
             "beside sessions, but in none of them",
             "; move the data into a session",
         ),
+        Problem::NoSessions => {
+            let (count, root) = (plural(names.len(), "subject"), root.display());
+            return format!(
+                "{count} below {root} without a directory ses-<label>: {}; set `sessionless: yes` to process each as one session",
+                few(names, SHOWN)
+            );
+        }
     };
     let reason = reason.replace("{what}", what);
     let reason = reason.replace("{most}", &LONGEST.to_string());
@@ -196,16 +205,6 @@ fn note(kind: Problem, names: &[String], root: &Path, what: &str) -> String {
     let count = plural_of(names.len(), "entry", "entries");
     let (root, names) = (root.display(), few(names, SHOWN));
     format!("{verb} {count} below {root} ({reason}): {names}{remedy}")
-}
-
-/// The note about subjects with data but without sessions.
-fn no_sessions(root: &Path, subjects: &[SubjectLabel]) -> String {
-    let (count, root) = (plural(subjects.len(), "subject"), root.display());
-    let names: Vec<&str> = subjects.iter().map(SubjectLabel::as_str).collect();
-    format!(
-        "{count} below {root} without a directory ses-<label>: {}; set `sessionless: yes` to process each as one session",
-        few(&names, SHOWN)
-    )
 }
 
 /// True for a packed session or subject that is not unpacked beside it.
