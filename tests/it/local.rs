@@ -76,7 +76,6 @@ impl Study {
             records: self.records(),
             local_jobs,
             script_dirs: vec![self.dir.clone()],
-            search_path: None,
             environment: std::env::vars_os().collect(),
             supervisor: [
                 std::env::current_exe().unwrap().into_os_string(),

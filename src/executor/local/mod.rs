@@ -45,9 +45,8 @@ pub struct LocalSettings {
     pub records: PathBuf,
     /// The maximum number of running jobs on this host.
     pub local_jobs: usize,
-    /// Directories of scripts, searched before `search_path`.
+    /// Directories of scripts, searched before `PATH`.
     pub script_dirs: Vec<PathBuf>,
-    pub search_path: Option<OsString>,
     /// The environment that jobs inherit at submission, as with sbatch's `--export=ALL`.
     pub environment: Vec<(OsString, OsString)>,
     /// The command that calls [`supervise`]; directory and number are appended.
@@ -76,7 +75,6 @@ impl LocalSettings {
             records: records.to_owned(),
             local_jobs: config.local_jobs,
             script_dirs: config.script_dirs(),
-            search_path: sys::env("PATH"),
             environment: std::env::vars_os().collect(),
             // Not its path, which may lead to a newer build or nowhere by now.
             supervisor: vec!["/proc/self/exe".into(), "local-supervise".into()],
@@ -256,7 +254,7 @@ impl Executor for LocalExecutor {
         find_script(
             script,
             &self.settings.script_dirs,
-            self.settings.search_path.as_deref(),
+            sys::env("PATH").as_deref(),
         )
     }
 
