@@ -46,7 +46,7 @@ fn entry() {
             _temporary: None,
         };
         let request = study.request("caller", script);
-        study.executor(1).submit(&request);
+        study.executor(1).submit(&[&request], None);
         println!("submitted");
         std::thread::sleep(Duration::from_secs(600));
     }
@@ -114,7 +114,7 @@ impl Study {
 
     fn submit(&self, executor: &mut LocalExecutor, id: &str, body: &str) -> JobId {
         let script = self.script(&format!("{id}.sh"), body);
-        accepted(executor.submit(&self.request(id, &script)))
+        accepted(executor.submit(&[&self.request(id, &script)], None))
     }
 
     fn read(&self, name: &str) -> String {
@@ -241,7 +241,7 @@ fn what_cannot_start_is_launch_failed_and_says_why() {
     let study = Study::new();
     let mut executor = study.executor(1);
     std::fs::write(study.dir.join("none.sh"), "#!/no/such/shell\n").unwrap();
-    let id = accepted(executor.submit(&study.request("none", "none.sh")));
+    let id = accepted(executor.submit(&[&study.request("none", "none.sh")], None));
     let report = until_over(&mut executor, &id);
     assert_eq!(report.phase, Phase::Failed(Reason::LaunchFailed));
     assert_eq!(report.facts.exit_code.as_deref(), Some("0:53"));
@@ -250,7 +250,7 @@ fn what_cannot_start_is_launch_failed_and_says_why() {
 
     let script = study.script("blocked.sh", "true");
     std::fs::create_dir(study.dir.join("logs/qc_sub-0001_blocked_local-2.out")).unwrap();
-    let id = accepted(executor.submit(&study.request("blocked", &script)));
+    let id = accepted(executor.submit(&[&study.request("blocked", &script)], None));
     assert_eq!(
         until_over(&mut executor, &id).phase,
         Phase::Failed(Reason::LaunchFailed)
@@ -281,7 +281,7 @@ fn arguments_environment_and_logs_arrive_as_they_are() {
     request.env.insert("OVER".to_owned(), "request".to_owned());
     request.resources.cpus_per_task = Some(3);
     let mut executor = LocalExecutor::new(settings).unwrap();
-    let id = accepted(executor.submit(&request));
+    let id = accepted(executor.submit(&[&request], None));
     assert_eq!(until_over(&mut executor, &id).phase, Phase::Completed);
 
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -311,7 +311,7 @@ fn logs_go_beside_the_records_if_no_place_is_configured() {
     let mut request = study.request("a", &script);
     request.log_dir = None;
     let mut executor = study.executor(1);
-    let id = accepted(executor.submit(&request));
+    let id = accepted(executor.submit(&[&request], None));
     until_over(&mut executor, &id);
     let log = study.read("state.local/logs/qc_sub-0001_a_local-1.out");
     assert_eq!(log, "here\n");

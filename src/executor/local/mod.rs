@@ -258,7 +258,10 @@ impl Executor for LocalExecutor {
         )
     }
 
-    fn submit(&mut self, request: &JobRequest) -> Submission {
+    fn submit(&mut self, tasks: &[&JobRequest], array: Option<&ArrayJob>) -> Submission {
+        let ([request], None) = (tasks, array) else {
+            return Submission::refused(Refusal::ArraySize, "this executor has no job arrays");
+        };
         self.accept(request)
             .unwrap_or_else(|error| Submission::refused(Refusal::Transient, error.to_string()))
     }

@@ -208,8 +208,8 @@ impl Executor for SlurmExecutor {
         self.time.set(left);
     }
 
-    fn submit(&mut self, request: &JobRequest) -> Submission {
-        self.try_submit(&[request], None)
+    fn submit(&mut self, tasks: &[&JobRequest], array: Option<&ArrayJob>) -> Submission {
+        self.try_submit(tasks, array)
             .unwrap_or_else(|message| Submission::refused(Refusal::Permanent, message))
     }
 
@@ -221,11 +221,6 @@ impl Executor for SlurmExecutor {
                 DEFAULT_LIMIT
             }
         }
-    }
-
-    fn submit_array(&mut self, array: &ArrayJob, tasks: &[&JobRequest]) -> Submission {
-        self.try_submit(tasks, Some(array))
-            .unwrap_or_else(|message| Submission::refused(Refusal::Permanent, message))
     }
 
     fn observe(&mut self, question: &Question) -> Observation {
