@@ -82,7 +82,8 @@ impl Basis<'_> {
             // The error is returned at the end.
             Err(_) => &[],
         };
-        let removed = RemovedProcedures::in_flight(state, &config.procedures, earlier);
+        let removed =
+            RemovedProcedures::among(state.in_flight(), state, &config.procedures, earlier);
         let found = OnceLock::new();
         let newest = || {
             let newest = found.get_or_init(|| {

@@ -112,17 +112,9 @@ struct Row {
 }
 
 impl RemovedProcedures {
-    /// Such rows in flight. `attempts` reads the earlier attempts of all tasks; it is called only if there are any.
-    pub fn in_flight<'a>(
-        rows: &'a State,
-        dag: &ProcedureDag,
-        attempts: impl FnOnce() -> &'a [TaskRow],
-    ) -> Self {
-        Self::among(rows.in_flight(), rows, dag, attempts)
-    }
-
-    /// Such rows among `candidates`.
-    fn among<'a>(
+    /// Such rows among `candidates`. `attempts` reads the earlier attempts of all tasks; it is called only if there are
+    /// any such rows.
+    pub fn among<'a>(
         candidates: impl Iterator<Item = &'a TaskRow>,
         rows: &'a State,
         dag: &ProcedureDag,

@@ -31,11 +31,9 @@ pub struct Discovery {
 
 /// `1 directory below /data whose name is not valid BIDS`, with `place` ` below /data` or empty.
 pub fn invalid_names(count: usize, place: &str) -> String {
-    let (directories, names) = match count {
-        1 => ("directory", "whose name is not valid BIDS"),
-        _ => ("directories", "whose names are not valid BIDS"),
-    };
-    format!("{count} {directories}{place} {names}")
+    let one = format!("directory{place} whose name is not valid BIDS");
+    let many = format!("directories{place} whose names are not valid BIDS");
+    plural_of(count, &one, &many)
 }
 
 /// Why the sessions are unknown.
