@@ -23,7 +23,7 @@ use chrono::TimeDelta;
 use crate::base::process::{Host, Place};
 use crate::base::regular::FileError;
 use crate::base::sys;
-use crate::executor::script::find_script;
+use crate::executor::script::{find_script, search_path};
 use crate::executor::{
     Answer, ArrayJob, Executor, ExecutorError, JobReport, JobRequest, Observation, Question,
     Refusal, Submission,
@@ -254,7 +254,7 @@ impl Executor for LocalExecutor {
         find_script(
             script,
             &self.settings.script_dirs,
-            sys::env("PATH").as_deref(),
+            &search_path(sys::env("PATH").as_deref()),
         )
     }
 

@@ -196,9 +196,7 @@ impl Executor for SlurmExecutor {
     }
 
     fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError> {
-        let mut env = self.settings.env.iter();
-        let search_path = env.find(|(name, _)| name == "PATH");
-        let search_path = search_path.map(|(_, value)| value.as_os_str());
+        let search_path = &self.commands.search_path;
         let path = find_script(script, &self.settings.script_dirs, search_path)?;
         check_header(&path)?;
         Ok(path)
