@@ -11,7 +11,7 @@ use super::schema::{Contents, file};
 use crate::base::durable;
 use crate::model::job::is_same_study;
 use crate::model::state::table::Identity;
-use crate::store::state_file::{StateError, StatePaths, Store};
+use crate::store::state_file::{StateError, StatePaths, Store, TRIES};
 
 /// The contents of all files.
 #[derive(Debug)]
@@ -80,9 +80,6 @@ impl Found<Contents> {
         }
     }
 }
-
-/// Number of tries of a reader while a writer replaces the files.
-const TRIES: usize = 3;
 
 impl Sources {
     /// Reads all files. A writer appends to the audit log, then to the journal, then replaces the

@@ -105,10 +105,7 @@ impl LocalExecutor {
         let started: Vec<u64> = self.numbers(|job| !job.is_over() && job.claim.is_some());
         let mut running = 0;
         for number in started {
-            self.records.reload(number)?;
-            if self.status_of(number)? == JobStatus::Running {
-                running += 1;
-            }
+            running += usize::from(self.is_running(number)?);
         }
         let is_ours = |job: &Job| match &self.settings.project {
             Some(own) => is_same_study(&job.record.project, own),
@@ -123,12 +120,15 @@ impl LocalExecutor {
                     .push(format!("local-{number} stays queued: {message}"));
                 break;
             }
-            self.records.reload(number)?;
-            if self.status_of(number)? == JobStatus::Running {
-                running += 1;
-            }
+            running += usize::from(self.is_running(number)?);
         }
         Ok(())
+    }
+
+    /// Reads the job's records again.
+    fn is_running(&mut self, number: u64) -> Result<bool, ExecutorError> {
+        self.records.reload(number)?;
+        Ok(self.status_of(number)? == JobStatus::Running)
     }
 
     /// Starts the supervisor of a job and waits until it has claimed the job, or found it claimed.

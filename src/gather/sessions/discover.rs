@@ -88,7 +88,7 @@ pub fn discover_by(reader: &Reader, config: &Config) -> Result<Discovery, Discov
     }
 }
 
-/// The number of names in a note.
+/// The number of names in a note, and of lines of a kind.
 const SHOWN: usize = 3;
 
 /// Extensions of files into which sessions are packed.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::base::regular::{error_text, read_regular};
 use crate::base::text::{few, plural};
-use crate::gather::sessions::discover::Discovery;
+use crate::gather::sessions::discover::{Discovery, SHOWN};
 use crate::model::bids::{Dicom, LONGEST, Session, SessionLabel, SubjectLabel, have_room};
 use crate::model::config::Config;
 use lines::{Problem, table};
@@ -25,8 +25,6 @@ const PARTICIPANT_COL: &str = "participant_id";
 const SESSION_ID_COL: &str = "session_id";
 /// Column of the planned visits in nipoppy's manifest: a visit without imaging has no session.
 const VISIT_COL: &str = "visit_id";
-/// The number of lines of a kind in a message.
-const SHOWN: usize = 3;
 
 /// The digits of padded labels.
 const SUBJECT_WIDTH: usize = 4;
