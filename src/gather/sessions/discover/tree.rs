@@ -48,8 +48,7 @@ pub(super) fn scan(
         Err(errno) => return Err(root_error(key, path, errno)),
     }
     let mut top = match children(reader, root, SubjectLabel::PREFIX, &[root]) {
-        Ok(Some(children)) => children,
-        Ok(None) => return Err(DiscoverError::RootMissing { key, path }),
+        Ok(children) => children.ok_or(DiscoverError::RootMissing { key, path })?,
         Err(what) => {
             let problem = format!("cannot be read: {}", what.error);
             return Err(DiscoverError::Root { key, path, problem });
