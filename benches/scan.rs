@@ -33,7 +33,7 @@ mod walk;
 
 /// Judges every task of the study; the number of complete ones.
 fn judge_all(config: &Config) -> usize {
-    let discovery = discover(&config).expect("a generated study");
+    let discovery = discover(config).expect("a generated study");
     let probe = Probe::new(config).expect("no spec");
     let none = [SessionLabel::none()];
     let mut complete = 0;
