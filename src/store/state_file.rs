@@ -320,25 +320,23 @@ impl Store {
 /// Refuses to write to the copy of a study.
 pub fn check_original(store: &Store, meta: &Metadata) -> Result<(), StateError> {
     let paths = &store.paths;
-    match store.original(meta) {
-        Some(original) => {
-            let original = original.display();
-            let files = [&paths.state, &paths.backup, &paths.journal];
-            let [state, backup, journal] = files.map(|path| path.display());
-            let copied = match paths.state.symlink_metadata() {
-                Ok(_) => &state,
-                Err(_) => &journal,
-            };
-            Err(StateError::refused(
-                format!("{copied} is a copy of {original}, and its jobs belong to the study there"),
-                format!(
-                    "to continue that study here, move {original} away; to start a new study here, remove {state}, \
-                     {backup}, {journal}"
-                ),
-            ))
-        }
-        None => Ok(()),
-    }
+    let Some(original) = store.original(meta) else {
+        return Ok(());
+    };
+    let original = original.display();
+    let files = [&paths.state, &paths.backup, &paths.journal];
+    let [state, backup, journal] = files.map(|path| path.display());
+    let copied = match paths.state.symlink_metadata() {
+        Ok(_) => &state,
+        Err(_) => &journal,
+    };
+    Err(StateError::refused(
+        format!("{copied} is a copy of {original}, and its jobs belong to the study there"),
+        format!(
+            "to continue that study here, move {original} away; to start a new study here, remove {state}, {backup}, \
+             {journal}"
+        ),
+    ))
 }
 
 /// Refuses to write to another user's state: Slurm may hide the owner's jobs.
