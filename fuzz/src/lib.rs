@@ -8,15 +8,16 @@ use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use snbb_scheduler::base::run::End;
-use snbb_scheduler::config::{Overrides, duration, load};
+use snbb_scheduler::config::{ConfigError, Overrides, duration, load};
 use snbb_scheduler::executor::slurm::parse;
 use snbb_scheduler::executor::slurm::parse::{Parsed, SEPARATOR};
 use snbb_scheduler::executor::slurm::sbatch_answer::judge;
 use snbb_scheduler::executor::{JobReport, Phase, Submission};
 use snbb_scheduler::gather::sessions::discover::csv;
-use snbb_scheduler::model::bids::{Search, SessionSource};
+use snbb_scheduler::model::config::Config;
 use snbb_scheduler::model::job::JobId;
 use snbb_scheduler::model::procedure::marker::{Component, Pattern};
 use snbb_scheduler::model::procedure::{MemSize, TimeLimit};
@@ -117,19 +118,20 @@ pub fn array_ranges(data: &[u8]) {
     }
 }
 
+fn interpreted(data: &[u8]) -> Result<Config, ConfigError> {
+    load::interpret(
+        data,
+        Some(Path::new("/study/config.yaml")),
+        false,
+        &|name| (name == "HOME").then(|| "/home/me".into()),
+        &Overrides::default(),
+        Path::new("/"),
+    )
+}
+
 /// A configuration.
 pub fn config(data: &[u8]) {
-    let read = || {
-        load::interpret(
-            data,
-            Some(Path::new("/study/config.yaml")),
-            false,
-            &|name| (name == "HOME").then(|| "/home/me".into()),
-            &Overrides::default(),
-            Path::new("/"),
-        )
-    };
-    match (read(), read()) {
+    match (interpreted(data), interpreted(data)) {
         (Ok(one), Ok(two)) => {
             assert_eq!(one.warnings, two.warnings);
             assert_eq!(one.procedures.len(), two.procedures.len());
@@ -283,15 +285,9 @@ pub fn audit_log(data: &[u8]) {
 pub fn sessions_csv(data: &[u8]) {
     let file = scratch("sessions.csv");
     std::fs::write(&file, data).expect("it can be written");
-    let search = Search {
-        source: &SessionSource::Dicom,
-        dicom_root: Path::new("/dicom"),
-        bids_root: Path::new("/bids"),
-        sessionless: false,
-        pad_ids: true,
-        threads: 1,
-    };
-    match csv::read(&search, &file, "UID", "ScanID") {
+    static CONFIG: LazyLock<Config> =
+        LazyLock::new(|| interpreted(b"{pad_ids: yes}").expect("it is valid"));
+    match csv::read(&CONFIG, &file, "UID", "ScanID") {
         Ok(found) => {
             let keys: Vec<_> = found
                 .sessions
@@ -313,7 +309,7 @@ pub fn sessions_csv(data: &[u8]) {
                 false => "participant_id,age,dicom_path",
             };
             std::fs::write(&file, format!("{header}\n{again}")).expect("it can be written");
-            let again = csv::read(&search, &file, "UID", "ScanID").expect("labels are ids");
+            let again = csv::read(&CONFIG, &file, "UID", "ScanID").expect("labels are ids");
             let found: Vec<_> = again
                 .sessions
                 .iter()
@@ -332,8 +328,7 @@ pub fn state_file(data: &[u8]) {
     let Ok(read) = file::read(bytes::Bytes::copy_from_slice(data)) else {
         return;
     };
-    let rows: Vec<_> = read.rows.iter().collect();
-    let Ok((bytes, _)) = file::write(&rows, read.other_columns.as_ref(), &read.meta) else {
+    let Ok((bytes, _)) = file::write(&read.rows, read.other_columns.as_ref(), &read.meta) else {
         return;
     };
     let again = file::read(bytes.into()).expect("what was written is read");

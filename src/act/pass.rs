@@ -19,7 +19,7 @@ pub use look::{Disk, Looked, look, queue_question};
 
 use crate::act::submit::{Submitted, Submitter};
 use crate::base::regular::FileError;
-use crate::decide::manifest::{Limits, Manifest, Policy};
+use crate::decide::manifest::{Manifest, Policy};
 use crate::decide::reconcile::strays;
 use crate::decide::reconcile::strays::{Records, Strays};
 use crate::decide::request::{Batch, Prepared};
@@ -157,13 +157,6 @@ impl Pass<'_> {
             let history = AttemptNumbers::new(&store.read_attempts()?, state);
             events.extend(adopt(state, &strays.adopt, &history, (self.clock)()));
         }
-        let limits = Limits {
-            max_jobs: options.max_jobs,
-            max_submit_per_run: config.max_submit_per_run,
-            max_in_flight: config.max_in_flight,
-            max_queued_user_jobs: config.max_queued_user_jobs,
-            fair: config.fair,
-        };
         let waiting = &strays.waiting;
         // Of any program, on all queried clusters; array tasks count one by one.
         let jobs = looked.observation.queue.got().into_iter().flatten();
@@ -179,7 +172,7 @@ impl Pass<'_> {
             queue: Some(Queue {
                 jobs_without_row: waiting,
                 live_jobs: live_jobs.count(),
-                limits: &limits,
+                max_jobs: options.max_jobs,
             }),
             now: (self.clock)(),
         };

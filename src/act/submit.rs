@@ -198,7 +198,7 @@ impl Submitter<'_> {
         }
         let mut pauses = PAUSES.into_iter();
         loop {
-            let (submission, took) = self.send(batch, first, run, progress)?;
+            let (submission, took) = self.send(batch, run, progress)?;
             let parts = smaller(batch, &submission, took);
             let left = (self.deadline - (self.clock)()).to_std();
             let pause = match submission {
@@ -231,7 +231,6 @@ impl Submitter<'_> {
     fn send(
         &mut self,
         batch: &Batch,
-        first: &Prepared,
         run: &mut Run,
         progress: &mut Progress,
     ) -> Result<(Submission, chrono::Duration), Halt> {
@@ -249,14 +248,8 @@ impl Submitter<'_> {
             run.take_back(batch.tasks.len());
             return Err(Halt::Journal(error.into()));
         }
-        let submission = match &batch.array {
-            Some(array) => {
-                let requests: Vec<&JobRequest> =
-                    batch.tasks.iter().map(|task| &task.request).collect();
-                self.executor.submit_array(array, &requests)
-            }
-            None => self.executor.submit(&first.request),
-        };
+        let requests: Vec<&JobRequest> = batch.tasks.iter().map(|task| &task.request).collect();
+        let submission = self.executor.submit(&requests, batch.array.as_ref());
         let submission = progress.doubt_duplicate(submission);
         let after = (self.clock)();
         for (index, task) in batch.tasks.iter().enumerate() {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
-use super::regular::{FileError, if_exists, open_regular, require_regular};
+use super::regular::{FileError, identity, if_exists, open_regular, require_regular};
 
 mod temporary;
 
@@ -148,11 +148,8 @@ impl<I: PartialEq> Replacement<'_, I> {
         // On NFS, only opening the file again asks the server.
         let now = if_exists(open_again(self.target)).map_err(&read)?;
         let Some(now) = now else { return Ok(false) };
-        let (then, found) = (
-            old.metadata().map_err(&read)?,
-            now.metadata().map_err(&read)?,
-        );
-        let same_file = (then.dev(), then.ino()) == (found.dev(), found.ino());
+        let [then, found] = [old, &now].map(|file| file.metadata().map(|it| identity(&it)));
+        let same_file = then.map_err(&read)? == found.map_err(&read)?;
         Ok(same_file && self.before == Some(&(self.identify)(&now).map_err(read)?))
     }
 

@@ -15,7 +15,7 @@ use crate::gather::sessions::lists;
 use crate::model::bids::SubjectLabel;
 use crate::store::audit_log::archive::{Archived, OldEvents};
 use crate::store::audit_log::{Event, EventKind};
-use crate::store::purge::Purge;
+use crate::store::purge::SubjectData;
 
 pub(super) fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<Exit> {
     let Some(older_than) = args.older_than else {
@@ -197,13 +197,9 @@ fn report(
 /// `--purge --subject X`: removes a subject who withdrew consent from all files of the state.
 fn purge(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<Exit> {
     let subject = label(args.subject.as_deref().unwrap_or_default())?;
-    let purge = Purge {
-        log: &context.config.log_file,
-        subject: &subject,
-    };
     let (locked, mut state) =
         context.lock_or_read_state("clean", args.dry_run, &args.write, printer)?;
-    let held = purge.find(&context.store, &state)?;
+    let held = SubjectData::find(&context.store, &state, &context.config.log_file, &subject)?;
     // Refuses if the subject would reappear, or if its jobs still need its records.
     let refuse = |message: String, hint: &str| Err(Failure::usage(message, hint));
     if !state.is_stored() {
@@ -251,7 +247,7 @@ fn purge(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<E
         return Ok(Exit::Done);
     }
     if let Some(locked) = locked {
-        purge.carry_out(&locked, &mut state, &held)?;
+        held.remove(&locked, &mut state, &subject)?;
         let event = Event {
             detail: Some("a subject was removed (clean --purge)".to_owned()),
             extra: vec![

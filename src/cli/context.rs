@@ -16,7 +16,7 @@ use crate::config::{ConfigError, Overrides, Source};
 use crate::decide::safety::{Blind, roots};
 use crate::decide::{request, safety};
 use crate::executor::local::{LocalExecutor, LocalSettings};
-use crate::executor::slurm::SlurmExecutor;
+use crate::executor::slurm::{SlurmExecutor, SlurmSettings};
 use crate::executor::{Executor, accounting_hint};
 use crate::gather::completion::Completions;
 use crate::gather::completion::probe::Probe;
@@ -202,7 +202,10 @@ impl Context {
     /// The executor, which queries the jobs of the state's owner.
     pub fn executor(&self, access: Access, state: &State) -> Result<Box<dyn Executor>> {
         Ok(match self.config.executor {
-            ExecutorKind::Slurm => Box::new(SlurmExecutor::from_config(&self.config, &state.meta)),
+            ExecutorKind::Slurm => {
+                let settings = SlurmSettings::from_config(&self.config, &state.meta);
+                Box::new(SlurmExecutor::new(settings))
+            }
             ExecutorKind::Local => {
                 let mut settings =
                     LocalSettings::from_config(&self.config, &self.store.paths.local, &state.meta);
@@ -231,7 +234,7 @@ impl Context {
     }
 
     pub fn find_sessions(&self) -> Result<Discovery, DiscoverError> {
-        discover_by(&self.reader, &self.config.search())
+        discover_by(&self.reader, &self.config)
     }
 
     /// Finds the sessions and warns of unreadable directories.

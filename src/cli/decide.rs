@@ -25,7 +25,6 @@ impl Context {
             cohort: lists::load(&self.config.cohort)?,
             reports_late_input: true,
             host: sys::host_name(),
-            recheck: self.config.recheck,
             rechecks_all: recheck,
             away: None,
         })

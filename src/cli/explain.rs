@@ -57,7 +57,7 @@ pub(super) fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) 
         looked.observation.queue = Answer::Got(Vec::new());
     }
     let mut policy = context.policy(Selection::default(), args.check.recheck)?;
-    if !policy.recheck.is_zero() {
+    if !context.config.recheck.is_zero() {
         policy.away = Some(recheck::away(&policy, &found.sessions, &state));
     }
     let options = RunOptions {

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::base::parallel;
 use crate::decide::manifest::retry;
-use crate::gather::completion::explain::Verdict;
+use crate::gather::completion::Completion;
 use crate::gather::completion::probe::Probe;
 use crate::gather::logs;
 use crate::show::explain::remedy;
@@ -129,7 +129,7 @@ fn missing(context: &Context, probe: &Probe, row: &TaskRow) -> Vec<String> {
     };
     let found = probe.explainer(&subject).findings(id, &session);
     let mut texts = output_problems(&found);
-    if texts.is_empty() && found.verdict == Verdict::Complete {
+    if texts.is_empty() && found.verdict == Completion::Complete {
         texts.push("they exist now: `retry --accept-outputs` accepts them".to_owned());
     }
     if let more @ 1.. = texts.len().saturating_sub(MISSING_SHOWN) {

@@ -227,7 +227,7 @@ fn add(
         wanted.push(name.to_owned());
     }
     // Without sessions, the entries are the catalogue's.
-    let sessions = match discover(&config.search()) {
+    let sessions = match discover(&config) {
         Ok(found) => found.sessions,
         Err(error) => {
             printer.note(&format!("existing results were not checked: {error}"));

@@ -174,8 +174,9 @@ fn list(key: &'static str, value: &Value<'_>) -> Option<ListSource> {
     let entries = value.one_or_more();
     let read = entries.iter().filter_map(|entry| {
         let text = entry.raw("a subject such as sub-0001, or a session such as sub-0001/ses-01")?;
-        match Entry::parse(key, text, String::new()) {
-            Ok(_) => Some((text.to_owned(), entry.at.line)),
+        let place = format!("line {} of the configuration", entry.at.line);
+        match Entry::parse(key, text, place) {
+            Ok(parsed) => Some(parsed),
             Err(error) => entry.fail(format!("{error} ({ENTRY_HINT})")),
         }
     });

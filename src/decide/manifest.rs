@@ -16,7 +16,6 @@ pub mod testing;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
@@ -29,7 +28,6 @@ use crate::model::procedure::{ProcedureDag, ProcedureId};
 use crate::model::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
 
 pub use crate::store::control::Pause;
-pub use limits::Limits;
 pub use newest::{NewestAttempts, RemovedProcedure, RemovedProcedures, stale_rows};
 pub use plan::plan;
 pub use retry::{Budget, Outlook};
@@ -81,8 +79,6 @@ pub struct Policy {
     pub reports_late_input: bool,
     /// Name of this host.
     pub host: String,
-    /// How long complete rows are trusted without a check; zero for not at all.
-    pub recheck: Duration,
     /// Check everything this time.
     pub rechecks_all: bool,
     /// The rows of sessions that are not in the study now, by [`crate::decide::safety::recheck::away`]. `None` for a

@@ -141,7 +141,6 @@ pub fn prepare(config: &Config, planned: &Planned, context: &RequestContext<'_>)
         job_name,
         submission_id,
         project: context.project.to_owned(),
-        attempt: context.attempt,
         script: procedure.script.clone(),
         arguments,
         env: environment(config, procedure, planned, context),

@@ -34,7 +34,7 @@ pub trait Executor {
         Ok(())
     }
 
-    /// The exact command line that [`Self::submit`] or [`Self::submit_array`] would run, for people and the audit log.
+    /// The exact command line that [`Self::submit`] would run, for people and the audit log.
     fn command_line(&self, tasks: &[&JobRequest], array: Option<&ArrayJob>) -> Vec<String>;
 
     /// The path of a script, or an error with the places that were searched. Starts nothing.
@@ -43,18 +43,14 @@ pub trait Executor {
     /// Begins a pass: all commands together may take this long. Without it, only each command's own limit applies.
     fn set_deadline(&mut self, _left: std::time::Duration) {}
 
-    /// Submits one job. Never panics and never loses an answer: an uncertain one is [`Submission::InDoubt`].
-    fn submit(&mut self, request: &JobRequest) -> Submission;
+    /// Submits one job, or several tasks as one job array, indexed by position: then [`Submission::Accepted`] has the
+    /// array's id, and its task list is on disk before. Never panics and never loses an answer: an uncertain one is
+    /// [`Submission::InDoubt`].
+    fn submit(&mut self, tasks: &[&JobRequest], array: Option<&ArrayJob>) -> Submission;
 
     /// The maximum number of tasks in a job array; 0 if there are no arrays. Called only if an array is wanted.
     fn array_limit(&mut self) -> usize {
         0
-    }
-
-    /// Submits several tasks as one job array, indexed by position; [`Submission::Accepted`] has the
-    /// array's id. Its task list is on disk before. As careful as [`Self::submit`].
-    fn submit_array(&mut self, _array: &ArrayJob, _tasks: &[&JobRequest]) -> Submission {
-        Submission::refused(Refusal::ArraySize, "this executor has no job arrays")
     }
 
     /// Asks queue and accounting once for everything that a pass needs.
@@ -73,7 +69,6 @@ pub struct JobRequest {
     pub submission_id: String,
     /// Distinguishes the studies of one user.
     pub project: String,
-    pub attempt: i32,
     /// As configured; [`Executor::find_script`] finds the file.
     pub script: String,
     /// Subject, session and DICOM path, where they apply.

@@ -41,7 +41,7 @@ pub enum ScriptError {
 pub fn find_script(
     script: &str,
     dirs: &[PathBuf],
-    search_path: Option<&OsStr>,
+    search_path: &[PathBuf],
 ) -> Result<PathBuf, ExecutorError> {
     let path = Path::new(script);
     let mut candidates: Vec<(PathBuf, String)> = match path.is_absolute() {
@@ -53,9 +53,7 @@ pub fn find_script(
         }
     };
     if path.is_relative() && path.components().count() == 1 {
-        let dirs = search_path.iter().flat_map(std::env::split_paths);
-        // An empty or relative entry of PATH means the working directory, which is different under cron.
-        let dirs = dirs.filter(|dir| dir.is_absolute());
+        let dirs = search_path.iter();
         candidates.extend(dirs.map(|dir| (dir.join(path), "PATH".to_owned())));
     }
     let mut searched: Vec<String> = Vec::new();
@@ -81,9 +79,15 @@ pub fn find_script(
     })
 }
 
+/// The directories of a `PATH`. An empty or relative entry means the working directory, which is different under cron.
+pub fn search_path(path: Option<&OsStr>) -> Vec<PathBuf> {
+    let dirs = path.into_iter().flat_map(std::env::split_paths);
+    dirs.filter(|dir| dir.is_absolute()).collect()
+}
+
 /// Refuses a script whose `#SBATCH` lines change how sbatch answers. sbatch itself reports an unreadable script.
 pub fn check_header(path: &Path) -> Result<(), ExecutorError> {
-    match beginning(path).and_then(|text| unfit(&text)) {
+    match text_of(path).ok().and_then(|text| unfit(&text)) {
         None => Ok(()),
         Some((line, option, why)) => Err(ExecutorError::ScriptUnfit {
             path: path.to_owned(),
@@ -96,28 +100,24 @@ pub fn check_header(path: &Path) -> Result<(), ExecutorError> {
 
 /// The options in a script's `#SBATCH` lines; none if it is unreadable.
 pub fn header_of(path: &Path) -> Arguments {
-    options(&beginning(path).unwrap_or_default())
+    options(&text_of(path).unwrap_or_default())
 }
 
-fn beginning(path: &Path) -> Option<Vec<u8>> {
+/// The text of a script; of one that is too large, one byte more than is allowed.
+fn text_of(path: &Path) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    std::fs::File::open(path)
-        .and_then(|file| file.take(MAX_SIZE).read_to_end(&mut text))
-        .ok()?;
-    Some(text)
+    let file = std::fs::File::open(path)?;
+    file.take(MAX_SIZE + 1).read_to_end(&mut text)?;
+    Ok(text)
 }
 
 impl Script {
     /// Reads a script and refuses what sbatch would refuse.
     pub fn read(path: &Path) -> Result<Self, ScriptError> {
-        let error = |source| ScriptError::Read {
+        let text = text_of(path).map_err(|source| ScriptError::Read {
             path: path.to_owned(),
             source,
-        };
-        let mut text = Vec::new();
-        std::fs::File::open(path)
-            .and_then(|file| file.take(MAX_SIZE + 1).read_to_end(&mut text))
-            .map_err(error)?;
+        })?;
         if text.len() as u64 > MAX_SIZE {
             return Err(ScriptError::TooLarge(path.to_owned()));
         }

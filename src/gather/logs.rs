@@ -4,12 +4,12 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::base::regular::identity;
 use crate::model::config::Config;
 use crate::model::job::ExecutorKind;
 use crate::model::job::array::split_task_id;
@@ -188,11 +188,11 @@ pub struct Follower {
 impl Follower {
     /// Begins after `at` bytes if the file exists.
     pub fn new(path: &Path, at: u64) -> Self {
-        let identity = std::fs::metadata(path).ok().map(|m| (m.dev(), m.ino()));
+        let file = std::fs::metadata(path).ok().map(|found| identity(&found));
         Self {
             path: path.to_owned(),
-            file: identity,
-            at: if identity.is_some() { at } else { 0 },
+            file,
+            at: if file.is_some() { at } else { 0 },
             rest: Vec::new(),
         }
     }
@@ -212,9 +212,9 @@ impl Follower {
             Err(error) => return Err(error),
         };
         let metadata = file.metadata()?;
-        let identity = (metadata.dev(), metadata.ino());
-        if self.file != Some(identity) || metadata.len() < self.at {
-            self.file = Some(identity);
+        let file_now = Some(identity(&metadata));
+        if self.file != file_now || metadata.len() < self.at {
+            self.file = file_now;
             self.at = 0;
             self.rest.clear();
         }

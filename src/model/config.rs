@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::base::words::words;
 use crate::model::annex::Annex;
-use crate::model::bids::{CohortSource, Gate, Search, SessionSource};
+use crate::model::bids::{CohortSource, SessionSource};
 use crate::model::job::ExecutorKind;
 use crate::model::procedure::{MemSize, OutputRoots, ProcedureDag, TimeLimit};
 
@@ -194,36 +194,10 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Config {
-    /// Parameters for the discovery of sessions.
-    pub fn search(&self) -> Search<'_> {
-        Search {
-            source: &self.sessions,
-            dicom_root: &self.dicom_root,
-            bids_root: &self.bids_root,
-            sessionless: self.sessionless,
-            pad_ids: self.pad_ids,
-            threads: self.scan_threads,
-        }
-    }
-
     pub fn output_roots(&self) -> OutputRoots<'_> {
         OutputRoots {
             bids: &self.bids_root,
             derivatives: &self.derivatives_root,
-        }
-    }
-
-    /// The gate that holds back sessions with missing DICOM files.
-    pub fn gate(&self) -> Gate {
-        Gate {
-            settle: self
-                .dicom_settle
-                .map(|settle| chrono::Duration::from_std(settle).unwrap_or(chrono::Duration::MAX)),
-            min_files: if self.dicom_gate {
-                self.audit.dicom_min_files
-            } else {
-                0
-            },
         }
     }
 

@@ -29,7 +29,7 @@ use polars::prelude::DataFrame;
 use crate::base::sys;
 use crate::base::text::{self, maybe, plural};
 use crate::executor::ExecutorError;
-use crate::executor::script::find_script;
+use crate::executor::script::{find_script, search_path};
 use crate::gather::disk::reader::Reader;
 use crate::gather::sessions::discover::{DiscoverError, Discovery};
 use crate::model::config::Config;
@@ -88,7 +88,11 @@ impl Site {
     /// Finds a script like the executor.
     pub fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError> {
         let path = sys::env("PATH");
-        find_script(script, &self.config.script_dirs(), path.as_deref())
+        find_script(
+            script,
+            &self.config.script_dirs(),
+            &search_path(path.as_deref()),
+        )
     }
 }
 

@@ -7,7 +7,6 @@ mod reading;
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -147,9 +146,9 @@ impl AuditLog {
 
     /// True if the path still leads to the open file.
     fn is_in_place(&self) -> io::Result<bool> {
-        let open = self.file.metadata()?;
+        let open = regular::identity(&self.file.metadata()?);
         let now = regular::if_exists(self.path.metadata())?;
-        Ok(now.is_some_and(|now| (open.dev(), open.ino()) == (now.dev(), now.ino())))
+        Ok(now.is_some_and(|now| regular::identity(&now) == open))
     }
 
     fn ends_within_line(&mut self) -> io::Result<bool> {

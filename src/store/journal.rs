@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 pub use replay::{is_later, replay};
 
 use crate::base::durable;
-use crate::base::regular::{FileError, open_for_appending, require_regular};
+use crate::base::regular::{FileError, identity, open_for_appending, require_regular};
 use crate::model::job::JobId;
 use crate::model::state::table::Metadata;
 use crate::model::state::{RetryState, TaskKey};
@@ -290,9 +290,9 @@ impl Journal {
 
     /// The metadata of the file at the path; `None` if it is not the open one.
     fn named_file(&self) -> io::Result<Option<std::fs::Metadata>> {
-        let open = self.file.metadata()?;
+        let open = identity(&self.file.metadata()?);
         let named = std::fs::metadata(&self.path)?;
-        Ok(((open.dev(), open.ino()) == (named.dev(), named.ino())).then_some(named))
+        Ok((identity(&named) == open).then_some(named))
     }
 
     fn remove_torn_end(&mut self) -> Result<(), JournalError> {

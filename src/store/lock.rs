@@ -126,7 +126,7 @@ impl Lock {
         held.heartbeat.iter().for_each(Heartbeat::beat);
         // A taker that caught the wrong lock is linking it back; that takes microseconds.
         for pause in [1, 5, 25, 0] {
-            let seen = file::observe(&held.path).map_err(io_error("read", &held.path))?;
+            let seen = file::observe(&held.path).map_err(FileError::of("read", &held.path))?;
             match seen {
                 Some(seen) if seen.is_of(&held.token) => return Ok(()),
                 Some(seen) => {
@@ -178,11 +178,6 @@ fn describe(seen: &Seen, now: Option<SystemTime>) -> String {
         text.push_str(&format!(" (heartbeat {} s ago)", age.as_secs()));
     }
     text
-}
-
-fn io_error(action: &'static str, path: &Path) -> impl Fn(io::Error) -> LockError {
-    let failed = FileError::of(action, path);
-    move |source| failed(source).into()
 }
 
 /// The lock while this process has it; released when dropped.
@@ -289,12 +284,12 @@ impl Attempt<'_> {
     }
 
     fn observe(&self) -> Result<Option<Seen>, LockError> {
-        file::observe(self.path).map_err(io_error("read the lock", self.path))
+        Ok(file::observe(self.path).map_err(FileError::of("read the lock", self.path))?)
     }
 
     fn try_link(&self) -> Result<Option<Held>, LockError> {
         let linked = file::link(self.path, &self.me);
-        let Some(file) = linked.map_err(io_error("make the lock", self.path))? else {
+        let Some(file) = linked.map_err(FileError::of("make the lock", self.path))? else {
             return Ok(None);
         };
         let heartbeat = Heartbeat::start(file, self.timing.heartbeat).map_err(|source| {
@@ -302,7 +297,7 @@ impl Attempt<'_> {
             let _ = file::remove_if(self.path, &self.me.token, |moved| {
                 moved.is_of(&self.me.token)
             });
-            io_error("start the heartbeat of", self.path)(source)
+            FileError::of("start the heartbeat of", self.path)(source)
         })?;
         Ok(Some(Held {
             path: self.path.to_owned(),
@@ -336,7 +331,7 @@ impl Attempt<'_> {
     /// True if the last heartbeat is far from the file server's time in either direction: a clock
     /// that was set back must not keep a dead lock forever.
     fn is_silent(&self, seen: &Seen) -> Result<bool, LockError> {
-        let failed = io_error("touch a file beside", self.path);
+        let failed = FileError::of("touch a file beside", self.path);
         let now = file::server_time(self.path, &self.me.token).map_err(failed)?;
         let age = now.duration_since(seen.mtime);
         Ok(age.unwrap_or_else(|error| error.duration()) >= self.timing.stale_after)
@@ -357,7 +352,7 @@ impl Attempt<'_> {
     /// Removes a lock that was judged dead; false if it is not, or another process is taking it.
     fn take_over(&self, judged: &Seen) -> Result<bool, LockError> {
         let gate = self.gate();
-        let linked = file::link(&gate, &self.me).map_err(io_error("make the lock", &gate))?;
+        let linked = file::link(&gate, &self.me).map_err(FileError::of("make the lock", &gate))?;
         if linked.is_none() {
             self.clear_gate(&gate)?;
             return Ok(false);
@@ -366,7 +361,7 @@ impl Attempt<'_> {
         let taken = self.take_behind_gate(judged);
         let opened = file::remove_if(&gate, &self.me.token, |moved| moved.is_of(&self.me.token));
         let taken = taken?;
-        opened.map_err(io_error("remove the lock", &gate))?;
+        opened.map_err(FileError::of("remove the lock", &gate))?;
         Ok(taken)
     }
 
@@ -379,7 +374,7 @@ impl Attempt<'_> {
         }
         let is_judged = |moved: &Seen| judged.is_unchanged(moved);
         let removed = file::remove_if(self.path, &self.me.token, is_judged)
-            .map_err(io_error("take over the lock", self.path))?;
+            .map_err(FileError::of("take over the lock", self.path))?;
         if removed {
             tracing::info!("took over the lock of {}", describe(&seen, None));
         }
@@ -388,7 +383,7 @@ impl Attempt<'_> {
 
     /// Removes the gate of a taker that died.
     fn clear_gate(&self, gate: &Path) -> Result<(), LockError> {
-        let failed = io_error("look at the lock", gate);
+        let failed = FileError::of("look at the lock", gate);
         if let Some(seen) = file::observe(gate).map_err(&failed)?
             && self.is_dead(&seen)?
         {

@@ -16,14 +16,7 @@ use crate::base::regular::if_exists;
 use crate::model::bids::{SubjectLabel, is_of_label};
 use crate::model::state::{State, TaskKey};
 
-/// The subject to remove, and the audit log.
-#[derive(Debug)]
-pub struct Purge<'a> {
-    pub log: &'a Path,
-    pub subject: &'a SubjectLabel,
-}
-
-/// Everything about the subject.
+/// Everything about a subject.
 #[derive(Debug, Default)]
 pub struct SubjectData {
     pub rows: usize,
@@ -41,6 +34,73 @@ pub struct SubjectData {
 pub type Text = (PathBuf, Vec<u8>, Vec<u8>);
 
 impl SubjectData {
+    /// Finds everything about a subject; changes nothing.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn find(
+        store: &Store,
+        state: &State,
+        log: &Path,
+        subject: &SubjectLabel,
+    ) -> Result<Self, StateError> {
+        let is_subject = |key: &TaskKey| *key.subject == *subject.as_str();
+        let [earlier, backup] = [&store.paths.attempts, &store.paths.backup].map(|path| {
+            // The next save replaces a damaged backup.
+            let rows = store.load(path).ok().flatten().map(|found| found.rows);
+            rows.into_iter()
+                .flatten()
+                .filter(|row| is_subject(&row.key))
+                .count()
+        });
+        let rows = state.rows().iter();
+        let rows = rows.filter(|row| is_subject(&row.key)).count();
+        let (events, logs) = without(log, subject)?;
+        Ok(Self {
+            rows: rows.max(backup),
+            attempts: earlier,
+            events,
+            logs,
+            texts: texts(store, subject)?,
+            copies: copies(store, log),
+        })
+    }
+
+    /// Removes what [`Self::find`] found about the subject under the same lock.
+    ///
+    /// # Errors
+    /// A file that cannot be read or replaced; earlier files stay changed.
+    pub fn remove(
+        &self,
+        locked: &LockedStore,
+        state: &mut State,
+        subject: &SubjectLabel,
+    ) -> Result<(), StateError> {
+        if self.is_nothing() {
+            return Ok(());
+        }
+        let keys: Vec<TaskKey> = state.rows().iter().map(|row| row.key.clone()).collect();
+        for key in keys {
+            if *key.subject == *subject.as_str() {
+                state.forget(&key);
+            }
+        }
+        locked.save(state)?;
+        locked.forget_earlier(&|row| *row.key.subject == *subject.as_str())?;
+        for (path, before, after) in self.logs.iter().chain(&self.texts) {
+            locked.check_lock()?;
+            match after.is_empty() && path.extension() == Some(OsStr::new("gz")) {
+                // An archive without events.
+                true => std::fs::remove_file(path).map_err(StateError::io("remove", path))?,
+                false => archive::rewrite(path, before, after)?,
+            }
+        }
+        for path in &self.copies {
+            if_exists(std::fs::remove_file(path)).map_err(StateError::io("remove", path))?;
+        }
+        Ok(())
+    }
+
     /// A text with the label that jobs of other subjects in flight still need: the task list of an array, which compute
     /// nodes check, or the script of a local job, which it has yet to read.
     pub fn in_use(&self, store: &Store, state: &State) -> Option<&Path> {
@@ -64,98 +124,34 @@ impl SubjectData {
     }
 }
 
-impl Purge<'_> {
-    /// Finds everything about the subject; changes nothing.
-    ///
-    /// # Errors
-    /// A file that cannot be read.
-    pub fn find(&self, store: &Store, state: &State) -> Result<SubjectData, StateError> {
-        let is_subject = |key: &TaskKey| *key.subject == *self.subject.as_str();
-        let [earlier, backup] = [&store.paths.attempts, &store.paths.backup].map(|path| {
-            // The next save replaces a damaged backup.
-            let rows = store.load(path).ok().flatten().map(|found| found.rows);
-            rows.into_iter()
-                .flatten()
-                .filter(|row| is_subject(&row.key))
-                .count()
-        });
-        let rows = state.rows().iter();
-        let rows = rows.filter(|row| is_subject(&row.key)).count();
-        let (events, logs) = without(self.log, self.subject)?;
-        Ok(SubjectData {
-            rows: rows.max(backup),
-            attempts: earlier,
-            events,
-            logs,
-            texts: self.texts(store)?,
-            copies: self.copies(store),
-        })
+/// The texts beside the state that name the subject.
+fn texts(store: &Store, subject: &SubjectLabel) -> Result<Vec<Text>, StateError> {
+    let paths = &store.paths;
+    let mut files = vec![paths.calls.clone(), paths.control.clone()];
+    files.extend(files_below(&paths.local));
+    files.extend(files_below(&paths.arrays));
+    let mut found = Vec::new();
+    for path in files {
+        let before = durable::read(&path).map_err(StateError::io("read", &path))?;
+        if let Some(before) = before
+            && let Some(after) = without_label(&before, subject)
+        {
+            found.push((path, before, after));
+        }
     }
+    Ok(found)
+}
 
-    /// Removes what [`Self::find`] found under the same lock.
-    ///
-    /// # Errors
-    /// A file that cannot be read or replaced; earlier files stay changed.
-    pub fn carry_out(
-        &self,
-        locked: &LockedStore,
-        state: &mut State,
-        held: &SubjectData,
-    ) -> Result<(), StateError> {
-        if held.is_nothing() {
-            return Ok(());
-        }
-        let keys: Vec<TaskKey> = state.rows().iter().map(|row| row.key.clone()).collect();
-        for key in keys {
-            if *key.subject == *self.subject.as_str() {
-                state.forget(&key);
-            }
-        }
-        locked.save(state)?;
-        locked.forget_earlier(&|row| *row.key.subject == *self.subject.as_str())?;
-        for (path, before, after) in held.logs.iter().chain(&held.texts) {
-            locked.check_lock()?;
-            match after.is_empty() && path.extension() == Some(OsStr::new("gz")) {
-                // An archive without events.
-                true => std::fs::remove_file(path).map_err(StateError::io("remove", path))?,
-                false => archive::rewrite(path, before, after)?,
-            }
-        }
-        for path in &held.copies {
-            if_exists(std::fs::remove_file(path)).map_err(StateError::io("remove", path))?;
-        }
-        Ok(())
-    }
-
-    /// The texts beside the state that name the subject.
-    fn texts(&self, store: &Store) -> Result<Vec<Text>, StateError> {
-        let paths = &store.paths;
-        let mut files = vec![paths.calls.clone(), paths.control.clone()];
-        files.extend(files_below(&paths.local));
-        files.extend(files_below(&paths.arrays));
-        let mut found = Vec::new();
-        for path in files {
-            let before = durable::read(&path).map_err(StateError::io("read", &path))?;
-            if let Some(before) = before
-                && let Some(after) = without_label(&before, self.subject)
-            {
-                found.push((path, before, after));
-            }
-        }
-        Ok(found)
-    }
-
-    fn copies(&self, store: &Store) -> Vec<PathBuf> {
-        let paths = &store.paths;
-        let log = std::fs::canonicalize(self.log).unwrap_or_else(|_| self.log.to_owned());
-        let mut files = vec![paths.state.as_path(), &log];
-        files.extend(paths.beside().map(PathBuf::as_path));
-        let (temporary, kept) = durable::list_leftovers(&files);
-        let mut all = [temporary, kept].concat();
-        all.sort();
-        all.dedup();
-        all
-    }
+fn copies(store: &Store, log: &Path) -> Vec<PathBuf> {
+    let paths = &store.paths;
+    let log = std::fs::canonicalize(log).unwrap_or_else(|_| log.to_owned());
+    let mut files = vec![paths.state.as_path(), &log];
+    files.extend(paths.beside().map(PathBuf::as_path));
+    let (temporary, kept) = durable::list_leftovers(&files);
+    let mut all = [temporary, kept].concat();
+    all.sort();
+    all.dedup();
+    all
 }
 
 /// The regular files of a directory and of its subdirectories, except the jobs' logs.

@@ -11,7 +11,7 @@ use super::schema::{Contents, file};
 use crate::base::durable;
 use crate::model::job::is_same_study;
 use crate::model::state::table::Identity;
-use crate::store::state_file::{StateError, StatePaths, Store};
+use crate::store::state_file::{StateError, StatePaths, Store, TRIES};
 
 /// The contents of all files.
 #[derive(Debug)]
@@ -81,9 +81,6 @@ impl Found<Contents> {
     }
 }
 
-/// Number of tries of a reader while a writer replaces the files.
-const TRIES: usize = 3;
-
 impl Sources {
     /// Reads all files. A writer appends to the audit log, then to the journal, then replaces the
     /// attempts and the state; read in that order (the attempts last), nothing is missed.
@@ -104,17 +101,13 @@ impl Sources {
     /// has it. A log without that word is kept as it is, since it may be all that is left.
     pub fn of_study(mut self, project: &str) -> Self {
         let meta = |file: &Found<Contents>| file.read()?.meta.project.clone();
-        let known = meta(&self.state)
-            .or_else(|| meta(&self.backup))
-            .or_else(|| meta(&self.attempts));
+        let files = [&self.state, &self.backup, &self.attempts];
+        let known = files.into_iter().find_map(meta);
         let Found::Read(contents) = &mut self.audit else {
             return self;
         };
-        let is_in_log = |contents: &audit_log::Contents| {
-            let projects = contents.projects();
-            projects.iter().any(|word| is_same_study(word, project))
-        };
-        if known.is_some() || is_in_log(contents) {
+        let projects = contents.projects();
+        if known.is_some() || projects.iter().any(|word| is_same_study(word, project)) {
             let own = known.as_deref().unwrap_or(project);
             self.other_studies = contents.remove_other_studies(own);
         }

@@ -13,7 +13,7 @@ use super::journal::{self, Entry, Extent, JournalError};
 use super::lock::{Lock, LockError};
 use super::schema::{self, Contents, FORMAT_VERSION, ReadError};
 use crate::base::durable::{self, ReplaceError};
-use crate::base::regular::{FileError, if_exists, is_local};
+use crate::base::regular::{FileError, identity, if_exists, is_local};
 use crate::base::sys;
 use crate::model::state::table::{Metadata, Origin};
 use crate::model::state::{State, TaskRow};
@@ -146,7 +146,7 @@ const DAMAGE_HINT: &str = "run `snbb-scheduler state repair` to see what can be 
      the journal, the audit log and Slurm; the file was not changed";
 
 /// Number of tries of a reader while a writer replaces the files.
-const TRIES: usize = 3;
+pub(super) const TRIES: usize = 3;
 
 /// Time for which a file on a network file system may look damaged because this node still shows the size that it had
 /// before another node replaced it. FUSE file systems cache for 1 s, NFS for 3 s at least.
@@ -235,10 +235,7 @@ impl Store {
     /// as their own. If the path is not visible from here, the study was moved.
     pub fn original(&self, meta: &Metadata) -> Option<PathBuf> {
         let path = Path::new(meta.path.as_deref()?);
-        let identity = |path: &Path| {
-            let metadata = path.metadata().ok()?;
-            Some((metadata.dev(), metadata.ino()))
-        };
+        let identity = |path: &Path| path.metadata().ok().map(|found| identity(&found));
         let there = identity(path)?;
         // A client of a file server may still see the file that the last save replaced, now the backup.
         let names = [&self.paths.state, &self.paths.backup];
@@ -323,25 +320,23 @@ impl Store {
 /// Refuses to write to the copy of a study.
 pub fn check_original(store: &Store, meta: &Metadata) -> Result<(), StateError> {
     let paths = &store.paths;
-    match store.original(meta) {
-        Some(original) => {
-            let original = original.display();
-            let files = [&paths.state, &paths.backup, &paths.journal];
-            let [state, backup, journal] = files.map(|path| path.display());
-            let copied = match paths.state.symlink_metadata() {
-                Ok(_) => &state,
-                Err(_) => &journal,
-            };
-            Err(StateError::refused(
-                format!("{copied} is a copy of {original}, and its jobs belong to the study there"),
-                format!(
-                    "to continue that study here, move {original} away; to start a new study here, remove {state}, \
-                     {backup}, {journal}"
-                ),
-            ))
-        }
-        None => Ok(()),
-    }
+    let Some(original) = store.original(meta) else {
+        return Ok(());
+    };
+    let original = original.display();
+    let files = [&paths.state, &paths.backup, &paths.journal];
+    let [state, backup, journal] = files.map(|path| path.display());
+    let copied = match paths.state.symlink_metadata() {
+        Ok(_) => &state,
+        Err(_) => &journal,
+    };
+    Err(StateError::refused(
+        format!("{copied} is a copy of {original}, and its jobs belong to the study there"),
+        format!(
+            "to continue that study here, move {original} away; to start a new study here, remove {state}, {backup}, \
+             {journal}"
+        ),
+    ))
 }
 
 /// Refuses to write to another user's state: Slurm may hide the owner's jobs.

@@ -46,7 +46,7 @@ fn entry() {
             _temporary: None,
         };
         let request = study.request("caller", script);
-        study.executor(1).submit(&request);
+        study.executor(1).submit(&[&request], None);
         println!("submitted");
         std::thread::sleep(Duration::from_secs(600));
     }
@@ -76,7 +76,6 @@ impl Study {
             records: self.records(),
             local_jobs,
             script_dirs: vec![self.dir.clone()],
-            search_path: None,
             environment: std::env::vars_os().collect(),
             supervisor: [
                 std::env::current_exe().unwrap().into_os_string(),
@@ -105,7 +104,6 @@ impl Study {
             job_name: format!("qc_sub-0001_{id}"),
             submission_id: id.to_owned(),
             project: "study".to_owned(),
-            attempt: 1,
             script: script.to_owned(),
             arguments: vec!["sub-0001".to_owned(), "ses-01".to_owned()],
             env: BTreeMap::from([("DIR".to_owned(), self.dir.display().to_string())]),
@@ -116,7 +114,7 @@ impl Study {
 
     fn submit(&self, executor: &mut LocalExecutor, id: &str, body: &str) -> JobId {
         let script = self.script(&format!("{id}.sh"), body);
-        accepted(executor.submit(&self.request(id, &script)))
+        accepted(executor.submit(&[&self.request(id, &script)], None))
     }
 
     fn read(&self, name: &str) -> String {
@@ -243,7 +241,7 @@ fn what_cannot_start_is_launch_failed_and_says_why() {
     let study = Study::new();
     let mut executor = study.executor(1);
     std::fs::write(study.dir.join("none.sh"), "#!/no/such/shell\n").unwrap();
-    let id = accepted(executor.submit(&study.request("none", "none.sh")));
+    let id = accepted(executor.submit(&[&study.request("none", "none.sh")], None));
     let report = until_over(&mut executor, &id);
     assert_eq!(report.phase, Phase::Failed(Reason::LaunchFailed));
     assert_eq!(report.facts.exit_code.as_deref(), Some("0:53"));
@@ -252,7 +250,7 @@ fn what_cannot_start_is_launch_failed_and_says_why() {
 
     let script = study.script("blocked.sh", "true");
     std::fs::create_dir(study.dir.join("logs/qc_sub-0001_blocked_local-2.out")).unwrap();
-    let id = accepted(executor.submit(&study.request("blocked", &script)));
+    let id = accepted(executor.submit(&[&study.request("blocked", &script)], None));
     assert_eq!(
         until_over(&mut executor, &id).phase,
         Phase::Failed(Reason::LaunchFailed)
@@ -283,7 +281,7 @@ fn arguments_environment_and_logs_arrive_as_they_are() {
     request.env.insert("OVER".to_owned(), "request".to_owned());
     request.resources.cpus_per_task = Some(3);
     let mut executor = LocalExecutor::new(settings).unwrap();
-    let id = accepted(executor.submit(&request));
+    let id = accepted(executor.submit(&[&request], None));
     assert_eq!(until_over(&mut executor, &id).phase, Phase::Completed);
 
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -313,7 +311,7 @@ fn logs_go_beside_the_records_if_no_place_is_configured() {
     let mut request = study.request("a", &script);
     request.log_dir = None;
     let mut executor = study.executor(1);
-    let id = accepted(executor.submit(&request));
+    let id = accepted(executor.submit(&[&request], None));
     until_over(&mut executor, &id);
     let log = study.read("state.local/logs/qc_sub-0001_a_local-1.out");
     assert_eq!(log, "here\n");

@@ -48,7 +48,6 @@ impl Lab {
             job_name: job_name.to_owned(),
             submission_id: format!("id-{job_name}"),
             project: "it".to_owned(),
-            attempt: 1,
             script: self.path("step.sh").to_str().unwrap().to_owned(),
             arguments: vec![self.dir.path().to_str().unwrap().to_owned()],
             env: [("SNBB_SUBJECT".to_owned(), "sub-0001".to_owned())].into(),
@@ -132,7 +131,7 @@ fn a_job_is_followed_from_its_start_to_its_end() {
     let mut executor = cluster.executor();
     let request = lab.request("whole_life");
     let before = sys::now();
-    let job = accepted(executor.submit(&request));
+    let job = accepted(executor.submit(&[&request], None));
     let asked = question(&[&job]);
     let observation = ask_until(&mut executor, &asked, |observation| {
         queue_phase(observation, &job) == Some(Phase::Running)
@@ -182,7 +181,7 @@ fn a8_a10_a_script_that_exports_nothing_sees_our_variables_and_a_sites_comment_s
     let lab = Lab::new("#SBATCH --export=NONE\nenv");
     let mut executor = SlurmExecutor::new(cluster.settings(&[("OF_THE_CALLER", "x")]));
     let request = lab.request_with("no_export", &[r#"--comment={"project":"p"}"#]);
-    let job = accepted(executor.submit(&request));
+    let job = accepted(executor.submit(&[&request], None));
     let seen = executor.observe(&question(&[&job]));
     let tag = of(&seen.queue, &job).unwrap().tag.as_ref().unwrap();
     assert_eq!(tag.submission_id, "id-no_export");
@@ -247,7 +246,7 @@ fn each_bad_end_has_its_reason() {
     let jobs: Vec<JobRef> = cases
         .iter()
         .zip(&labs)
-        .map(|(case, lab)| accepted(executor.submit(&lab.request_with(case.0, &[case.2]))))
+        .map(|(case, lab)| accepted(executor.submit(&[&lab.request_with(case.0, &[case.2])], None)))
         .collect();
     for ((name, _, _, reason, code), job) in cases.iter().zip(&jobs) {
         let report = end_of(&mut executor, job);
@@ -263,7 +262,7 @@ fn a_job_over_its_time_limit_has_timed_out() {
     let Some(cluster) = cluster() else { return };
     let lab = Lab::new("sleep 600");
     let mut executor = cluster.executor();
-    let job = accepted(executor.submit(&lab.request_with("too_slow", &["--time=10"])));
+    let job = accepted(executor.submit(&[&lab.request_with("too_slow", &["--time=10"])], None));
     ask_until(&mut executor, &question(&[&job]), |observation| {
         queue_phase(observation, &job) == Some(Phase::Running)
     });
@@ -279,9 +278,12 @@ fn jobs_are_held_and_cancelled() {
     let Some(cluster) = cluster() else { return };
     let lab = Lab::new("sleep 600");
     let mut executor = cluster.executor();
-    let held = accepted(executor.submit(&lab.request_with("held", &["--hold"])));
-    let wide = accepted(executor.submit(&lab.request_with("wide", &["--cpus-per-task=1000"])));
-    let runs = accepted(executor.submit(&lab.request("to_be_cancelled")));
+    let held = accepted(executor.submit(&[&lab.request_with("held", &["--hold"])], None));
+    let wide = accepted(executor.submit(
+        &[&lab.request_with("wide", &["--cpus-per-task=1000"])],
+        None,
+    ));
+    let runs = accepted(executor.submit(&[&lab.request("to_be_cancelled")], None));
     let asked = question(&[&held, &wide, &runs]);
     let observation = ask_until(&mut executor, &asked, |observation| {
         queue_phase(observation, &runs) == Some(Phase::Running)
@@ -312,7 +314,7 @@ fn odd_names_and_paths_arrive_whole() {
     let mut request = lab.request(name);
     request.log_dir = Some(lab.path("50% done/of it"));
     request.arguments = vec!["x y".to_owned(), String::new(), "$HOME'\"*".to_owned()];
-    let job = accepted(executor.submit(&request));
+    let job = accepted(executor.submit(&[&request], None));
     let report = end_of(&mut executor, &job);
     assert_eq!(report.name, name);
     assert_eq!(report.phase, Phase::Completed);
@@ -325,7 +327,7 @@ fn refusals_are_told_apart() {
     let Some(cluster) = cluster() else { return };
     let lab = Lab::new("true");
     let mut executor = cluster.executor();
-    let mut refused = |request: &JobRequest| match executor.submit(request) {
+    let mut refused = |request: &JobRequest| match executor.submit(&[request], None) {
         Submission::Refused { kind, message } => (kind, message),
         other => panic!("not refused: {other:?}"),
     };
@@ -359,7 +361,7 @@ fn refusals_are_told_apart() {
     // The controller hears of the new quality of service a moment later.
     let since = Instant::now();
     let first = loop {
-        match executor.submit(&narrow) {
+        match executor.submit(&[&narrow], None) {
             Submission::Accepted { job_id, cluster } => {
                 break JobRef {
                     id: job_id,
@@ -370,7 +372,7 @@ fn refusals_are_told_apart() {
         }
         sleep(Duration::from_millis(200));
     };
-    match executor.submit(&narrow) {
+    match executor.submit(&[&narrow], None) {
         Submission::Refused { kind, .. } => assert_eq!(kind, Refusal::Limit),
         other => panic!("{other:?}"),
     }

@@ -83,8 +83,7 @@ pub fn meta() -> Metadata {
 }
 
 pub fn bytes_of(rows: &[TaskRow], foreign: Option<&RecordBatch>, meta: &Metadata) -> Vec<u8> {
-    let rows: Vec<&TaskRow> = rows.iter().collect();
-    file::write(&rows, foreign, meta).unwrap().0
+    file::write(rows, foreign, meta).unwrap().0
 }
 
 pub fn locked(path: &Path) -> LockedStore {
@@ -174,7 +173,6 @@ fn the_hash_is_the_one_of_format_version_1() {
         full_row("sub-0001", "bids", 1),
         bare_row("sub-0002", "freesurfer", TaskStatus::Pending),
     ];
-    let rows: Vec<&TaskRow> = rows.iter().collect();
     let (_, identity) = file::write(&rows, None, &meta()).unwrap();
     let hash = "sha256-columns-1:4e9b5de3c49e044727016ba57eee15cdf27f107db821bca62cf75d5ea2c6b5fe";
     assert_eq!(

@@ -14,8 +14,7 @@ use chrono::{DateTime, Utc};
 use super::{AttemptNumbers, Pass, adopt};
 use crate::decide::manifest::breaker::{self, Streak};
 use crate::decide::manifest::{
-    Decision, Due, Input, Limits, Manifest, NewestAttempts, Policy, RemovedProcedures, World,
-    limits, plan,
+    Decision, Due, Input, Manifest, NewestAttempts, Policy, RemovedProcedures, World, limits, plan,
 };
 use crate::decide::request::{self, Batch, Prepared, RequestContext, batch};
 use crate::decide::safety::{Counts, Trust, drop};
@@ -26,7 +25,6 @@ use crate::gather::sessions::dicom;
 use crate::model::bids::{Dicom, Session};
 use crate::model::config::Config;
 use crate::model::job::JobId;
-use crate::model::procedure::ArrayMode;
 use crate::model::procedure::options::Arguments;
 use crate::model::state::{State, TaskKey, TaskRow};
 use crate::store::audit_log::{Event, EventKind};
@@ -55,7 +53,8 @@ pub struct Queue<'a> {
     pub jobs_without_row: &'a HashMap<TaskKey, JobId>,
     /// The number of the user's pending and running jobs, of any program.
     pub live_jobs: usize,
-    pub limits: &'a Limits,
+    /// `--max-jobs`
+    pub max_jobs: Option<usize>,
 }
 
 /// The decisions of a pass.
@@ -74,7 +73,7 @@ impl Basis<'_> {
     /// Decides about every task. `tick` is called after each subject.
     pub fn decide(&self, tick: &(dyn Fn() + Sync)) -> Result<Decisions, StateError> {
         let (config, state, now) = (self.config, self.state, self.now);
-        let (gate, reader) = (config.gate(), self.completions.reader());
+        let reader = self.completions.reader();
         let none = HashMap::new();
         let read = OnceLock::new();
         let earlier = || match read.get_or_init(|| self.store.read_attempts()) {
@@ -82,7 +81,8 @@ impl Basis<'_> {
             // The error is returned at the end.
             Err(_) => &[],
         };
-        let removed = RemovedProcedures::in_flight(state, &config.procedures, earlier);
+        let removed =
+            RemovedProcedures::among(state.in_flight(), state, &config.procedures, earlier);
         let found = OnceLock::new();
         let newest = || {
             let newest = found.get_or_init(|| {
@@ -113,9 +113,7 @@ impl Basis<'_> {
                 jobs_without_row: self.queue.map_or(&none, |queue| queue.jobs_without_row),
                 removed: &removed,
                 newest: &newest,
-                gate: &|session| {
-                    dicom::hold_session(&gate, &reader, session, &config.bids_root, now)
-                },
+                gate: &|session| dicom::hold_session(config, &reader, session, now),
                 late: &|session, input, since| {
                     let directory = match (input, &session.dicom) {
                         (Input::Dicom, Dicom::At(path)) => path.to_path_buf(),
@@ -148,8 +146,8 @@ impl Basis<'_> {
         if let Some(queue) = self.queue {
             limits::apply(
                 &mut manifest,
-                queue.limits,
-                procedures,
+                config,
+                queue.max_jobs,
                 state,
                 queue.live_jobs,
             );
@@ -322,14 +320,7 @@ impl Pass<'_> {
 
     /// Groups tasks that can be submitted together into arrays, if configured.
     pub(super) fn group(&mut self, tasks: Vec<Prepared>, dir: &Path) -> Vec<Batch> {
-        let procedures = &self.config.procedures;
-        let mode = |name: &str| match procedures.find(name) {
-            Some(id) => {
-                let rules = &procedures.get(id).rules;
-                (rules.array, rules.array_throttle)
-            }
-            None => (ArrayMode::Never, None),
-        };
-        batch::group(tasks, &mode, &mut || self.executor.array_limit(), dir)
+        let dag = &self.config.procedures;
+        batch::group(tasks, dag, &mut || self.executor.array_limit(), dir)
     }
 }

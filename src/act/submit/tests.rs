@@ -29,7 +29,10 @@ impl Executor for Slow<'_> {
         Ok(script.into())
     }
 
-    fn submit(&mut self, request: &JobRequest) -> Submission {
+    fn submit(&mut self, tasks: &[&JobRequest], _: Option<&ArrayJob>) -> Submission {
+        let [request] = tasks else {
+            unreachable!("there are no arrays")
+        };
         self.calls += 1;
         if &*request.key.procedure != "prep" {
             return accepted(&format!("1{:03}", self.calls));

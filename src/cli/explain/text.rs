@@ -10,8 +10,9 @@ use serde::Serialize;
 use crate::base::text::{and_more, plural_of, size};
 use crate::cli::blocks::{Block, NO_BREAK};
 use crate::cli::{Reason, TaskState, TaskStatus, few, maybe, sys};
+use crate::gather::completion::Completion;
 use crate::gather::completion::explain::{
-    ANYTHING, Finding, FindingState, Findings, Match, Nearest, Verdict,
+    ANYTHING, Finding, FindingState, Findings, Match, Nearest,
 };
 use crate::show::explain::{Attempt, Explanation, Needed};
 
@@ -125,8 +126,8 @@ fn outputs(block: &mut Block, outputs: &Findings, is_in_flight: bool) {
     if outputs.directory.is_empty() {
         return;
     }
-    let mut verdict = word(outputs.verdict);
-    if is_in_flight && outputs.verdict == Verdict::Complete {
+    let mut verdict = word(&outputs.verdict);
+    if is_in_flight && outputs.verdict == Completion::Complete {
         verdict.push_str(", not trusted until the job finishes");
     }
     let directory = &outputs.directory;

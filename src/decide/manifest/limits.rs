@@ -5,28 +5,18 @@ use std::collections::HashMap;
 use itertools::Itertools as _;
 
 use super::{Decision, Limit, Manifest, Planned, Skip};
-use crate::model::config::Fairness;
-use crate::model::procedure::ProcedureDag;
+use crate::model::config::{Config, Fairness};
+use crate::model::procedure::{ProcedureDag, ProcedureId};
 use crate::model::state::{State, TaskStatus};
 use crate::store::control::Control;
 
-/// The limits of one run; `None` for no limit.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Limits {
-    /// `--max-jobs`
-    pub max_jobs: Option<usize>,
-    pub max_submit_per_run: Option<usize>,
-    pub max_in_flight: Option<usize>,
-    pub max_queued_user_jobs: Option<usize>,
-    pub fair: Fairness,
-}
-
-/// Skips due tasks beyond the limits. Procedures keep their order of priority; within a procedure, tasks keep their order
-/// or follow [`Fairness::Subjects`]. `queued_user_jobs` counts all live jobs of the user in the queue.
+/// Skips due tasks beyond the limits of the configuration and of `--max-jobs`. Procedures keep their order of priority;
+/// within a procedure, tasks keep their order or follow [`Fairness::Subjects`]. `queued_user_jobs` counts all live jobs
+/// of the user in the queue.
 pub fn apply(
     manifest: &mut Manifest,
-    limits: &Limits,
-    dag: &ProcedureDag,
+    config: &Config,
+    max_jobs: Option<usize>,
     rows: &State,
     queued_user_jobs: usize,
 ) {
@@ -35,19 +25,18 @@ pub fn apply(
     if due.is_empty() {
         return;
     }
-    let order = match limits.fair {
+    let order = match config.fair {
         Fairness::Order => due,
-        Fairness::Subjects => in_turn(manifest, &due, dag, rows),
+        Fairness::Subjects => in_turn(manifest, &due, &config.procedures, rows),
     };
-    let mut room = Room::new(limits, dag, rows, queued_user_jobs);
+    let mut room = Room::new(config, max_jobs, rows, queued_user_jobs);
     for at in order {
         let Some(task) = manifest.tasks.get_mut(at) else {
             continue;
         };
-        let procedure = task.procedure.index();
         let row = rows.get(&task.key);
         let has_failed = row.is_some_and(|row| row.status == TaskStatus::Failed);
-        if let Some(limit) = room.take(procedure, has_failed) {
+        if let Some(limit) = room.take(task.procedure, has_failed) {
             task.decision = Decision::Skip(Skip::OverLimit(limit));
         }
     }
@@ -89,7 +78,8 @@ fn in_turn(manifest: &Manifest, due: &[usize], dag: &ProcedureDag, rows: &State)
 
 /// The current counts, including tasks that this run adds.
 struct Room<'a> {
-    limits: &'a Limits,
+    config: &'a Config,
+    max_jobs: Option<usize>,
     submitted: usize,
     in_flight: usize,
     queued_user_jobs: usize,
@@ -99,8 +89,6 @@ struct Room<'a> {
 
 #[derive(Clone, Default)]
 struct Counts {
-    max_in_flight: Option<usize>,
-    warmup: usize,
     complete: usize,
     in_flight: usize,
     /// Failed rows, which count among the first jobs.
@@ -110,15 +98,14 @@ struct Counts {
 }
 
 impl<'a> Room<'a> {
-    fn new(limits: &'a Limits, dag: &ProcedureDag, rows: &State, queued_user_jobs: usize) -> Self {
-        let mut procedures: Vec<Counts> = dag
-            .iter()
-            .map(|(_, procedure)| Counts {
-                max_in_flight: procedure.rules.max_in_flight,
-                warmup: procedure.rules.warmup,
-                ..Counts::default()
-            })
-            .collect();
+    fn new(
+        config: &'a Config,
+        max_jobs: Option<usize>,
+        rows: &State,
+        queued_user_jobs: usize,
+    ) -> Self {
+        let dag = &config.procedures;
+        let mut procedures = vec![Counts::default(); dag.len()];
         let mut in_flight = 0;
         for row in rows.rows() {
             in_flight += usize::from(row.is_in_flight());
@@ -135,7 +122,8 @@ impl<'a> Room<'a> {
             }
         }
         Self {
-            limits,
+            config,
+            max_jobs,
             submitted: 0,
             in_flight,
             queued_user_jobs,
@@ -145,19 +133,20 @@ impl<'a> Room<'a> {
 
     /// Takes a place for a task, or returns the limit that it has reached. `has_failed` if it has a failed row, which the
     /// new attempt replaces.
-    fn take(&mut self, procedure: usize, has_failed: bool) -> Option<Limit> {
-        let limits = self.limits;
-        let own = self.procedures.get_mut(procedure)?;
+    fn take(&mut self, procedure: ProcedureId, has_failed: bool) -> Option<Limit> {
+        let limits = self.config;
+        let rules = &limits.procedures.get(procedure).rules;
+        let own = self.procedures.get_mut(procedure.index())?;
         let full = |limit: Option<usize>, count: usize| limit.filter(|limit| count >= *limit);
         let reached = None
-            .or_else(|| full(limits.max_jobs, self.submitted).map(Limit::MaxJobs))
+            .or_else(|| full(self.max_jobs, self.submitted).map(Limit::MaxJobs))
             .or_else(|| full(limits.max_submit_per_run, self.submitted).map(Limit::MaxSubmitPerRun))
             .or_else(|| full(limits.max_in_flight, self.in_flight).map(Limit::MaxInFlight))
-            .or_else(|| full(own.max_in_flight, own.in_flight).map(Limit::ProcedureMaxInFlight))
+            .or_else(|| full(rules.max_in_flight, own.in_flight).map(Limit::ProcedureMaxInFlight))
             .or_else(|| {
                 full(limits.max_queued_user_jobs, self.queued_user_jobs).map(Limit::QueuedUserJobs)
             })
-            .or_else(|| own.warmup_reached(has_failed));
+            .or_else(|| own.warmup_reached(rules.warmup, has_failed));
         if reached.is_none() {
             self.submitted += 1;
             self.in_flight += 1;
@@ -171,10 +160,10 @@ impl<'a> Room<'a> {
 
 impl Counts {
     /// The first jobs are those that succeeded, are in flight, or failed. A failed task is one of them already.
-    fn warmup_reached(&self, has_failed: bool) -> Option<Limit> {
+    fn warmup_reached(&self, needed: usize, has_failed: bool) -> Option<Limit> {
         let places = self.complete + self.in_flight + if has_failed { 0 } else { self.failed };
-        (self.complete < self.warmup && places >= self.warmup).then_some(Limit::Warmup {
-            needed: self.warmup,
+        (self.complete < needed && places >= needed).then_some(Limit::Warmup {
+            needed,
             succeeded: self.complete,
             failed: self.failed_before,
         })

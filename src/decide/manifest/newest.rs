@@ -112,17 +112,9 @@ struct Row {
 }
 
 impl RemovedProcedures {
-    /// Such rows in flight. `attempts` reads the earlier attempts of all tasks; it is called only if there are any.
-    pub fn in_flight<'a>(
-        rows: &'a State,
-        dag: &ProcedureDag,
-        attempts: impl FnOnce() -> &'a [TaskRow],
-    ) -> Self {
-        Self::among(rows.in_flight(), rows, dag, attempts)
-    }
-
-    /// Such rows among `candidates`.
-    fn among<'a>(
+    /// Such rows among `candidates`. `attempts` reads the earlier attempts of all tasks; it is called only if there are
+    /// any such rows.
+    pub fn among<'a>(
         candidates: impl Iterator<Item = &'a TaskRow>,
         rows: &'a State,
         dag: &ProcedureDag,
@@ -237,12 +229,7 @@ pub fn stale_rows<'a>(state: &'a State, dag: &ProcedureDag, cohort: &Cohort) -> 
     let is_stale = |(row, id): &(&TaskRow, ProcedureId)| {
         let known = row.input_sessions.as_deref().unwrap_or_default();
         let known: HashSet<&str> = known.split(' ').collect();
-        let needed: Vec<ProcedureId> = dag
-            .dependencies(*id)
-            .iter()
-            .map(|(needed, _)| *needed)
-            .filter(|needed| dag.get(*needed).scope == Scope::Session)
-            .collect();
+        let needed = dag.session_dependencies(*id);
         let sessions = done.get(&*row.key.subject).into_iter().flatten();
         sessions
             .filter(|(session, _)| !session.is_empty() && !known.contains(*session))

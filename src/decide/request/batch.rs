@@ -6,8 +6,7 @@ use crate::base::hex::{hash_of, hex_of_first};
 use crate::decide::request::Prepared;
 use crate::executor::ArrayJob;
 use crate::model::job::array::{array_id, job_name, task_id};
-use crate::model::procedure::ArrayMode;
-use crate::model::procedure::may_differ;
+use crate::model::procedure::{ArrayMode, ProcedureDag, may_differ};
 
 /// The tasks of one call of sbatch.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,20 +23,22 @@ const AUTO_FROM: usize = 10;
 /// Groups tasks of one procedure with equal requests. Groups are ordered by their first tasks; within a group, the order
 /// stays.
 ///
-/// `mode` gives a procedure's mode and the number of tasks that may run at a time. `limit` gives the largest size of an
-/// array; it is called only if there is one. Arrays are written to `dir`.
+/// `limit` gives the largest size of an array; it is called only if there is one. Arrays are written to `dir`.
 pub fn group(
     tasks: Vec<Prepared>,
-    mode: &dyn Fn(&str) -> (ArrayMode, Option<u32>),
+    dag: &ProcedureDag,
     limit: &mut dyn FnMut() -> usize,
     dir: &Path,
 ) -> Vec<Batch> {
+    let rules = |task: &Prepared| {
+        let id = dag.find(&task.request.key.procedure)?;
+        Some(&dag.get(id).rules)
+    };
     let mut sets: Vec<Vec<Prepared>> = Vec::new();
     // The sets that further tasks may join.
     let mut open: Vec<usize> = Vec::new();
     for task in tasks {
-        let name = &task.request.key.procedure;
-        if mode(name).0 == ArrayMode::Never {
+        if rules(&task).is_none_or(|rules| rules.array == ArrayMode::Never) {
             sets.push(vec![task]);
             continue;
         }
@@ -56,8 +57,9 @@ pub fn group(
     let mut known_limit = None;
     let mut batches = Vec::new();
     for set in sets {
-        let Some(first) = set.first() else { continue };
-        let (mode, throttle) = mode(&first.request.key.procedure);
+        let rules = set.first().and_then(rules);
+        let mode = rules.map_or(ArrayMode::Never, |rules| rules.array);
+        let throttle = rules.and_then(|rules| rules.array_throttle);
         let is_array = match mode {
             ArrayMode::Never => false,
             ArrayMode::Auto => set.len() >= AUTO_FROM,

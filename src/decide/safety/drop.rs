@@ -172,7 +172,6 @@ fn is_proven(row: &TaskRow) -> bool {
 /// A stop for each number that fell by more than the configuration allows.
 pub fn safety_stops(config: &Config, counts: &Counts, baselines: &Baselines) -> Vec<SafetyStop> {
     let percent = config.safety.max_drop;
-    let known = |name: &str| baselines.get(name).copied().unwrap_or(0);
     let is_sudden = |lost: u64, before: u64| {
         // Far below 2^52.
         let is_all = lost >= LEAST_OF_ALL && lost >= before;
@@ -196,7 +195,7 @@ pub fn safety_stops(config: &Config, counts: &Counts, baselines: &Baselines) -> 
     let check = "check that all data is mounted and intact; if the numbers are right, accept them with \
                  'snbb-scheduler run --accept-drop'";
     if let Some(now) = counts.sessions {
-        let before = known(SESSIONS);
+        let before = known(baselines, SESSIONS);
         let lost = before.saturating_sub(now);
         if lost >= LEAST && is_sudden(lost, before) {
             let message = format!("there are {now} sessions, but there were {before}");
@@ -206,8 +205,8 @@ pub fn safety_stops(config: &Config, counts: &Counts, baselines: &Baselines) -> 
     let (mut all_lost, mut all_before, mut is_reported) = (0, 0, false);
     for ((_, procedure), figures) in config.procedures.iter().zip(&counts.procedures) {
         let name = &procedure.name;
-        let baseline = known(&name_of("complete", name));
-        let accepted = known(&name_of("accepted", name));
+        let baseline = known(baselines, &name_of("complete", name));
+        let accepted = known(baselines, &name_of("accepted", name));
         let lost = figures.lost_lately(baseline).saturating_sub(accepted);
         let before = baseline.max(figures.known);
         all_lost += lost;
@@ -260,19 +259,19 @@ pub fn settle(config: &Config, counts: &Counts, baselines: &mut Baselines, accep
     });
     for ((_, procedure), figures) in config.procedures.iter().zip(&counts.procedures) {
         let name = &procedure.name;
-        let before = baselines
-            .get(&name_of("complete", name))
-            .filter(|_| !accepts);
-        let before = before.map_or(0, |before| *before.min(&(figures.tasks - figures.ours)));
+        let before = match accepts {
+            true => 0,
+            false => known(baselines, &name_of("complete", name)),
+        };
+        let before = before.min(figures.tasks - figures.ours);
         baselines.insert(name_of("complete", name), figures.complete.max(before));
         baselines.insert(name_of("rule", name), rule_mark(config, procedure));
         // An accepted loss does not count while its tasks wait to be rerun.
-        let accepted_before = baselines
-            .get(&name_of("accepted", name))
-            .copied()
-            .unwrap_or(0);
         let lost = figures.gone + figures.lately;
-        let most = if accepts { lost } else { accepted_before };
+        let most = match accepts {
+            true => lost,
+            false => known(baselines, &name_of("accepted", name)),
+        };
         match lost.min(most) {
             0 => baselines.remove(&name_of("accepted", name)),
             count => baselines.insert(name_of("accepted", name), count),
@@ -305,6 +304,11 @@ pub fn needs_attempts(baselines: &Baselines) -> bool {
 /// The name of a procedure's baseline of one kind.
 fn name_of(kind: &str, procedure: &str) -> String {
     format!("{kind}/{procedure}")
+}
+
+/// A baseline; 0 if it is unknown.
+fn known(baselines: &Baselines, name: &str) -> u64 {
+    baselines.get(name).copied().unwrap_or(0)
 }
 
 fn is_other(baselines: &Baselines, name: &str, mark: u64) -> bool {

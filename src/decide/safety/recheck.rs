@@ -51,14 +51,14 @@ impl Trust {
         reader: &Reader,
         now: DateTime<Utc>,
     ) -> Self {
-        if policy.recheck.is_zero() {
+        if config.recheck.is_zero() {
             return Self::default();
         }
         let spec = config.qsirecon_spec.as_deref();
         let spec = spec.and_then(|spec| reader.stat(spec).ok().flatten());
         let mut parts = vec![
             env!("CARGO_PKG_VERSION").to_owned(),
-            format!("{:?} {:?}", policy.recheck, config.annex),
+            format!("{:?} {:?}", config.recheck, config.annex),
             format!("{:?}", spec.map(|spec| (spec.st_size, spec.st_mtime))),
             roots_mark(config).to_string(),
             (policy.away.unwrap_or_else(|| away(policy, sessions, state))).to_string(),
@@ -68,7 +68,7 @@ impl Trust {
             let rule = rule_mark(config, one);
             format!("{} {rule} {}", one.name, one.rules.rerun_when_stale)
         }));
-        let mut trust = Self::of(policy.recheck, mark(parts), &state.meta.baselines, now);
+        let mut trust = Self::of(config.recheck, mark(parts), &state.meta.baselines, now);
         if policy.rechecks_all {
             trust.forget();
         }

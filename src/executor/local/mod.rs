@@ -23,7 +23,7 @@ use chrono::TimeDelta;
 use crate::base::process::{Host, Place};
 use crate::base::regular::FileError;
 use crate::base::sys;
-use crate::executor::script::find_script;
+use crate::executor::script::{find_script, search_path};
 use crate::executor::{
     Answer, ArrayJob, Executor, ExecutorError, JobReport, JobRequest, Observation, Question,
     Refusal, Submission,
@@ -45,9 +45,8 @@ pub struct LocalSettings {
     pub records: PathBuf,
     /// The maximum number of running jobs on this host.
     pub local_jobs: usize,
-    /// Directories of scripts, searched before `search_path`.
+    /// Directories of scripts, searched before `PATH`.
     pub script_dirs: Vec<PathBuf>,
-    pub search_path: Option<OsString>,
     /// The environment that jobs inherit at submission, as with sbatch's `--export=ALL`.
     pub environment: Vec<(OsString, OsString)>,
     /// The command that calls [`supervise`]; directory and number are appended.
@@ -76,7 +75,6 @@ impl LocalSettings {
             records: records.to_owned(),
             local_jobs: config.local_jobs,
             script_dirs: config.script_dirs(),
-            search_path: sys::env("PATH"),
             environment: std::env::vars_os().collect(),
             // Not its path, which may lead to a newer build or nowhere by now.
             supervisor: vec!["/proc/self/exe".into(), "local-supervise".into()],
@@ -107,10 +105,7 @@ impl LocalExecutor {
         let started: Vec<u64> = self.numbers(|job| !job.is_over() && job.claim.is_some());
         let mut running = 0;
         for number in started {
-            self.records.reload(number)?;
-            if self.status_of(number)? == JobStatus::Running {
-                running += 1;
-            }
+            running += usize::from(self.is_running(number)?);
         }
         let is_ours = |job: &Job| match &self.settings.project {
             Some(own) => is_same_study(&job.record.project, own),
@@ -125,12 +120,15 @@ impl LocalExecutor {
                     .push(format!("local-{number} stays queued: {message}"));
                 break;
             }
-            self.records.reload(number)?;
-            if self.status_of(number)? == JobStatus::Running {
-                running += 1;
-            }
+            running += usize::from(self.is_running(number)?);
         }
         Ok(())
+    }
+
+    /// Reads the job's records again.
+    fn is_running(&mut self, number: u64) -> Result<bool, ExecutorError> {
+        self.records.reload(number)?;
+        Ok(self.status_of(number)? == JobStatus::Running)
     }
 
     /// Starts the supervisor of a job and waits until it has claimed the job, or found it claimed.
@@ -256,11 +254,14 @@ impl Executor for LocalExecutor {
         find_script(
             script,
             &self.settings.script_dirs,
-            self.settings.search_path.as_deref(),
+            &search_path(sys::env("PATH").as_deref()),
         )
     }
 
-    fn submit(&mut self, request: &JobRequest) -> Submission {
+    fn submit(&mut self, tasks: &[&JobRequest], array: Option<&ArrayJob>) -> Submission {
+        let ([request], None) = (tasks, array) else {
+            return Submission::refused(Refusal::ArraySize, "this executor has no job arrays");
+        };
         self.accept(request)
             .unwrap_or_else(|error| Submission::refused(Refusal::Transient, error.to_string()))
     }

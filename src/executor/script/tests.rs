@@ -1,5 +1,3 @@
-use std::ffi::OsString;
-
 use proptest::prelude::*;
 
 use super::*;
@@ -14,8 +12,7 @@ fn the_first_place_with_the_script_wins() {
     let dir = tempfile::tempdir().unwrap();
     let [scripts, config, bin] = ["scripts", "config", "bin"].map(|name| dir.path().join(name));
     let dirs = [scripts.clone(), config.clone()];
-    let path: OsString = bin.clone().into();
-    let find = |script: &str| find_script(script, &dirs, Some(&path)).ok();
+    let find = |script: &str| find_script(script, &dirs, std::slice::from_ref(&bin)).ok();
 
     write(&bin.join("a.sh"));
     assert_eq!(find("a.sh"), Some(bin.join("a.sh")));
@@ -41,9 +38,13 @@ fn d30_the_error_lists_the_places_and_obstacles() {
     let dir = tempfile::tempdir().unwrap();
     let scripts = dir.path().join("scripts");
     std::fs::create_dir_all(scripts.join("a.sh")).unwrap();
-    let error = find_script("a.sh", &[scripts], Some(OsStr::new("/nowhere:/else::rel")))
-        .unwrap_err()
-        .to_string();
+    let error = find_script(
+        "a.sh",
+        &[scripts],
+        &search_path(Some(OsStr::new("/nowhere:/else::rel"))),
+    )
+    .unwrap_err()
+    .to_string();
     let places = format!("{}/scripts/a.sh (not a file), PATH", dir.path().display());
     assert_eq!(
         error,

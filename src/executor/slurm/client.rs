@@ -107,10 +107,6 @@ impl SlurmExecutor {
         }
     }
 
-    pub fn from_config(config: &Config, state: &Metadata) -> Self {
-        Self::new(SlurmSettings::from_config(config, state))
-    }
-
     fn try_submit(
         &self,
         tasks: &[&JobRequest],
@@ -200,9 +196,7 @@ impl Executor for SlurmExecutor {
     }
 
     fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError> {
-        let mut env = self.settings.env.iter();
-        let search_path = env.find(|(name, _)| name == "PATH");
-        let search_path = search_path.map(|(_, value)| value.as_os_str());
+        let search_path = &self.commands.search_path;
         let path = find_script(script, &self.settings.script_dirs, search_path)?;
         check_header(&path)?;
         Ok(path)
@@ -212,8 +206,8 @@ impl Executor for SlurmExecutor {
         self.time.set(left);
     }
 
-    fn submit(&mut self, request: &JobRequest) -> Submission {
-        self.try_submit(&[request], None)
+    fn submit(&mut self, tasks: &[&JobRequest], array: Option<&ArrayJob>) -> Submission {
+        self.try_submit(tasks, array)
             .unwrap_or_else(|message| Submission::refused(Refusal::Permanent, message))
     }
 
@@ -225,11 +219,6 @@ impl Executor for SlurmExecutor {
                 DEFAULT_LIMIT
             }
         }
-    }
-
-    fn submit_array(&mut self, array: &ArrayJob, tasks: &[&JobRequest]) -> Submission {
-        self.try_submit(tasks, Some(array))
-            .unwrap_or_else(|message| Submission::refused(Refusal::Permanent, message))
     }
 
     fn observe(&mut self, question: &Question) -> Observation {

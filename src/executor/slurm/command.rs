@@ -19,6 +19,7 @@ use itertools::Itertools as _;
 use crate::base::regular::FileError;
 use crate::base::run::{End, Ended, run};
 use crate::executor::ExecutorError;
+use crate::executor::script::search_path;
 
 /// Prefixes of inherited variables that silently change what Slurm's commands do or print, or that make a job believe
 /// that it is a process of the MPI job in which the caller's shell runs.
@@ -67,7 +68,7 @@ const LONGEST_MESSAGE: usize = 500;
 #[derive(Debug, Clone)]
 pub(super) struct Commands {
     bin_dir: Option<PathBuf>,
-    search_path: Vec<PathBuf>,
+    pub(super) search_path: Vec<PathBuf>,
     env: Vec<(OsString, OsString)>,
 }
 
@@ -75,14 +76,7 @@ impl Commands {
     /// Searches only `bin_dir` if given, otherwise `PATH` of `env`.
     pub(super) fn new(bin_dir: Option<PathBuf>, env: Vec<(OsString, OsString)>) -> Self {
         let path = env.iter().find(|(name, _)| name == "PATH");
-        let search_path = path
-            .map(|(_, path)| {
-                std::env::split_paths(path)
-                    // An empty or relative entry means the working directory, which may be anything.
-                    .filter(|dir| dir.is_absolute())
-                    .collect()
-            })
-            .unwrap_or_default();
+        let search_path = search_path(path.map(|(_, path)| path.as_os_str()));
         let env = env.into_iter().filter(|(name, _)| !steers(name)).collect();
         Self {
             bin_dir,

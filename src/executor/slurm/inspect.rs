@@ -18,23 +18,10 @@ use super::sbatch_line::argv;
 use crate::base::run::End;
 use crate::base::sys;
 use crate::executor::script::header_of;
-use crate::executor::slurm::client::query::Home;
 use crate::executor::{
     Executor as _, ExecutorError, JobReport, JobRequest, Question, Refusal, Submission,
 };
 use crate::model::job::JobId;
-
-/// The questions of a check.
-#[derive(Debug, Clone, Default)]
-pub struct Questions {
-    /// One per procedure.
-    pub requests: Vec<JobRequest>,
-    /// A job that accounting must have.
-    pub canary: Option<JobId>,
-    /// The user whose associations are queried.
-    pub user: String,
-    pub home: Home,
-}
 
 /// The answers of Slurm; `None` if an earlier failure made the question pointless.
 #[derive(Debug, Default)]
@@ -81,8 +68,9 @@ pub const PROGRAMS: [&str; 6] = [
 ];
 
 impl SlurmExecutor {
-    /// Asks all questions in order; stops if the queue does not answer.
-    pub fn inspect(&mut self, questions: &Questions) -> Report {
+    /// Asks all questions in order; stops if the queue does not answer. `requests` has one request per procedure, `canary`
+    /// is a job that accounting must have.
+    pub fn inspect(&mut self, requests: &[JobRequest], canary: Option<&JobId>) -> Report {
         let place = |program| {
             let found = self.commands.find(program);
             found.map_err(|error| (error.to_string(), error.hint().unwrap_or_default()))
@@ -95,7 +83,7 @@ impl SlurmExecutor {
         if self.commands.find("squeue").is_ok() {
             report.queue = Some(self.queue_of(&Question::default(), &[None]));
         }
-        let job = questions.canary.as_ref().map_or("1", JobId::as_str);
+        let job = canary.map_or("1", JobId::as_str);
         let job = format!("--jobs={job}");
         let arguments = ["-X", "-n", "-P", "--format=JobID", &job];
         report.accounting = self.ask_if_there("sacct", &arguments);
@@ -108,7 +96,7 @@ impl SlurmExecutor {
         let arguments = ["--all", "--oneliner", "show", "partition"];
         report.partitions = self.ask_if_there("scontrol", &arguments);
         if self.settings.accounting {
-            let user = format!("user={}", questions.user);
+            let user = format!("user={}", sys::user_name());
             let format = "format=account,partition,maxwall";
             let arguments = ["-n", "-P", "show", "assoc", "where", &user, format];
             report.associations = self.ask_if_there("sacctmgr", &arguments);
@@ -116,7 +104,7 @@ impl SlurmExecutor {
             report.qos = self.ask_if_there("sacctmgr", &arguments);
         }
         if self.commands.find("sbatch").is_ok() {
-            for request in &questions.requests {
+            for request in requests {
                 let tried = self.try_only(request);
                 // Does not wait again for a controller that does not answer.
                 let is_over = matches!(tried, Tried::Unclear(_));

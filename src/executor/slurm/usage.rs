@@ -67,15 +67,12 @@ impl SlurmExecutor {
     ) {
         let answer = self.usage(&ended(question, queue, records), question.since);
         let has_failed = answer.is_err();
-        let known = match answer {
-            Ok(known) => known,
-            Err(text) => {
-                self.warnings.push(format!(
-                    "resource usage of finished jobs is unavailable, and it is uncertain who cancelled them: {text}"
-                ));
-                Known::default()
-            }
-        };
+        let known = answer.unwrap_or_else(|text| {
+            self.warnings.push(format!(
+                "resource usage of finished jobs is unavailable, and it is uncertain who cancelled them: {text}"
+            ));
+            Known::default()
+        });
         let dependency = Phase::Failed(Reason::Dependency);
         let by_dependency = queue.iter().filter(|job| job.phase == dependency);
         let by_dependency: HashSet<JobRef> = by_dependency.map(JobReport::job).collect();
@@ -85,7 +82,7 @@ impl SlurmExecutor {
                 && record.facts.slurm_state.as_deref() == Some("CANCELLED")
                 && by_dependency.contains(&record.job())
             {
-                record.phase = Phase::Failed(Reason::Dependency);
+                record.phase = dependency;
             }
             let run = (record.id.clone(), record.submitted_at);
             let usage = known.get(&(record.facts.cluster.clone(), run));

@@ -34,23 +34,14 @@ const NAMES: usize = 4;
 /// The results of one task's rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Findings {
-    pub verdict: Verdict,
+    /// The probe's result.
+    pub verdict: Completion,
     /// Where outputs are expected.
     pub directory: String,
     /// In the order of evaluation.
     pub required: Vec<Finding>,
     /// Files that must not exist.
     pub forbidden: Vec<Finding>,
-}
-
-/// The result of all rules together, equal to the probe's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    Complete,
-    Incomplete,
-    NotApplicable,
-    Unreadable,
 }
 
 /// The result of one rule.
@@ -146,14 +137,9 @@ impl Explainer<'_> {
                 list.push(self.finding(&task, rule, outcome, search));
             }),
         };
-        let completion = self.subject.evaluate(&task, &mut watch);
+        let verdict = self.subject.evaluate(&task, &mut watch);
         Findings {
-            verdict: match completion {
-                Completion::Complete => Verdict::Complete,
-                Completion::Incomplete => Verdict::Incomplete,
-                Completion::NotApplicable => Verdict::NotApplicable,
-                Completion::Unreadable(_) => Verdict::Unreadable,
-            },
+            verdict,
             directory: lossy(&task.output),
             required,
             forbidden,

@@ -8,6 +8,7 @@ pub mod find;
 pub mod probe;
 
 use chrono::{DateTime, Utc};
+use serde::Serialize;
 
 use crate::gather::disk::Unreadable;
 use crate::gather::disk::reader::Reader;
@@ -15,14 +16,15 @@ use crate::model::bids::{SessionLabel, SubjectLabel};
 use crate::model::procedure::ProcedureId;
 
 /// The state of one task's outputs on disk.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Completion {
     Complete,
     Incomplete,
     /// Every marker is excused by its `when`, because the session lacks the input.
     NotApplicable,
     /// A directory or file could not be read. Never means an absence.
-    Unreadable(Box<Unreadable>),
+    Unreadable(#[serde(skip)] Box<Unreadable>),
 }
 
 /// A source of completions, one subject at a time: what was read for a subject is shared between its tasks and freed

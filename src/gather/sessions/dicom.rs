@@ -6,11 +6,12 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::gather::disk::reader::{Reader, is_directory, modified};
 use crate::gather::disk::{Dir, EntryKind, Unreadable};
-use crate::model::bids::{Dicom, Gate, Session};
+use crate::model::bids::{Dicom, Session};
+use crate::model::config::Config;
 
 /// Why a session is held back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,27 +29,29 @@ pub enum Hold {
 
 /// Checks the directory by which a session was found. Below `bids_root` (`discover: bids`), only its age counts.
 pub fn hold_session(
-    gate: &Gate,
+    config: &Config,
     reader: &Reader,
     session: &Session,
-    bids_root: &Path,
     now: DateTime<Utc>,
 ) -> Option<Hold> {
+    let settle = config.dicom_settle;
     let held = || {
         let (directory, needed) = match &session.dicom {
             // A session needs at least one file.
-            Dicom::At(path) => (path.to_path_buf(), gate.min_files.max(1)),
-            Dicom::NotNeeded if gate.settle.is_some() => {
-                let subject = bids_root.join(&session.subject);
+            Dicom::At(path) if !config.dicom_gate => (path.to_path_buf(), 1),
+            Dicom::At(path) => (path.to_path_buf(), config.audit.dicom_min_files.max(1)),
+            Dicom::NotNeeded if settle.is_some() => {
+                let subject = config.bids_root.join(&session.subject);
                 (subject.join(&session.session), 0)
             }
             Dicom::NotNeeded | Dicom::Missing => return Ok(None),
         };
         // Finding the newest file requires all of them.
-        let enough = gate.settle.map_or(needed, |_| u64::MAX);
-        let (files, newest) = look(reader, &directory, enough, gate.settle.is_some())?;
-        let settled = newest.zip(gate.settle).map(|(newest, settle)| {
-            let settled = newest.checked_add_signed(settle);
+        let enough = settle.map_or(needed, |_| u64::MAX);
+        let (files, newest) = look(reader, &directory, enough, settle.is_some())?;
+        let settled = newest.zip(settle).map(|(newest, settle)| {
+            let settled = TimeDelta::from_std(settle).ok();
+            let settled = settled.and_then(|settle| newest.checked_add_signed(settle));
             settled.unwrap_or(DateTime::<Utc>::MAX_UTC)
         });
         Ok(match settled.filter(|settled| *settled > now) {

@@ -14,8 +14,8 @@ use crate::base::text::{few, plural, plural_of};
 use crate::gather::disk::reader::Reader;
 use crate::gather::disk::{Listing, Unreadable};
 use crate::gather::sessions::discover::csv::CsvError;
-use crate::model::bids::LONGEST;
-use crate::model::bids::{Search, Session, SessionLabel, SessionSource, SubjectLabel};
+use crate::model::bids::{LONGEST, Session, SessionLabel, SessionSource, SubjectLabel};
+use crate::model::config::Config;
 
 /// The sessions that were found, sorted by subject and session, without duplicates.
 #[derive(Debug, Clone, Default)]
@@ -31,11 +31,9 @@ pub struct Discovery {
 
 /// `1 directory below /data whose name is not valid BIDS`, with `place` ` below /data` or empty.
 pub fn invalid_names(count: usize, place: &str) -> String {
-    let (directories, names) = match count {
-        1 => ("directory", "whose name is not valid BIDS"),
-        _ => ("directories", "whose names are not valid BIDS"),
-    };
-    format!("{count} {directories}{place} {names}")
+    let one = format!("directory{place} whose name is not valid BIDS");
+    let many = format!("directories{place} whose names are not valid BIDS");
+    plural_of(count, &one, &many)
 }
 
 /// Why the sessions are unknown.
@@ -70,27 +68,27 @@ impl DiscoverError {
 
 /// # Errors
 /// A root that is missing or cannot be read; an invalid sessions file.
-pub fn discover(search: &Search<'_>) -> Result<Discovery, DiscoverError> {
-    discover_by(&Reader::default(), search)
+pub fn discover(config: &Config) -> Result<Discovery, DiscoverError> {
+    discover_by(&Reader::default(), config)
 }
 
 /// [`discover`] with a reader that keeps what it has read.
 ///
 /// # Errors
 /// As [`discover`].
-pub fn discover_by(reader: &Reader, search: &Search<'_>) -> Result<Discovery, DiscoverError> {
-    match search.source {
-        SessionSource::Dicom => tree::scan(reader, search, "dicom_root", search.dicom_root),
-        SessionSource::Bids => tree::scan(reader, search, "bids_root", search.bids_root),
+pub fn discover_by(reader: &Reader, config: &Config) -> Result<Discovery, DiscoverError> {
+    match &config.sessions {
+        SessionSource::Dicom => tree::scan(reader, config, "dicom_root", &config.dicom_root),
+        SessionSource::Bids => tree::scan(reader, config, "bids_root", &config.bids_root),
         SessionSource::Csv {
             file,
             subject_col,
             session_col,
-        } => Ok(csv::read(search, file, subject_col, session_col)?),
+        } => Ok(csv::read(config, file, subject_col, session_col)?),
     }
 }
 
-/// The number of names in a note.
+/// The number of names in a note, and of lines of a kind.
 const SHOWN: usize = 3;
 
 /// Extensions of files into which sessions are packed.
@@ -111,6 +109,8 @@ enum Problem {
     Twin,
     /// A datatype directory beside sessions.
     Beside,
+    /// A subject with data, but without sessions.
+    NoSessions,
 }
 
 /// The names of problematic entries.
@@ -186,6 +186,13 @@ fn note(kind: Problem, names: &[String], root: &Path, what: &str) -> String {
             "beside sessions, but in none of them",
             "; move the data into a session",
         ),
+        Problem::NoSessions => {
+            let (count, root) = (plural(names.len(), "subject"), root.display());
+            return format!(
+                "{count} below {root} without a directory ses-<label>: {}; set `sessionless: yes` to process each as one session",
+                few(names, SHOWN)
+            );
+        }
     };
     let reason = reason.replace("{what}", what);
     let reason = reason.replace("{most}", &LONGEST.to_string());
@@ -196,16 +203,6 @@ fn note(kind: Problem, names: &[String], root: &Path, what: &str) -> String {
     let count = plural_of(names.len(), "entry", "entries");
     let (root, names) = (root.display(), few(names, SHOWN));
     format!("{verb} {count} below {root} ({reason}): {names}{remedy}")
-}
-
-/// The note about subjects with data but without sessions.
-fn no_sessions(root: &Path, subjects: &[SubjectLabel]) -> String {
-    let (count, root) = (plural(subjects.len(), "subject"), root.display());
-    let names: Vec<&str> = subjects.iter().map(SubjectLabel::as_str).collect();
-    format!(
-        "{count} below {root} without a directory ses-<label>: {}; set `sessionless: yes` to process each as one session",
-        few(&names, SHOWN)
-    )
 }
 
 /// True for a packed session or subject that is not unpacked beside it.

@@ -16,8 +16,11 @@ pub struct CohortError {
 /// # Errors
 /// A file that cannot be read, or its first line that is not a valid entry.
 pub fn load(source: &CohortSource) -> Result<Cohort, CohortError> {
-    let list =
-        |key, source: &Option<ListSource>| source.as_ref().map(|list| read(key, list)).transpose();
+    let list = |key, source: &Option<ListSource>| match source {
+        Some(ListSource::Entries(entries)) => Ok(Some(entries.clone())),
+        Some(ListSource::File(file)) => read(key, file).map(Some),
+        None => Ok(None),
+    };
     let include = list("include", &source.include)?;
     let exclude = list("exclude", &source.exclude)?;
     Cohort::new(include, exclude.unwrap_or_default()).map_err(|error| CohortError {
@@ -26,21 +29,7 @@ pub fn load(source: &CohortSource) -> Result<Cohort, CohortError> {
     })
 }
 
-fn read(key: &'static str, list: &ListSource) -> Result<Vec<Entry>, CohortError> {
-    match list {
-        // The configuration has already checked these.
-        ListSource::Entries(entries) => Ok(entries
-            .iter()
-            .filter_map(|(text, line)| {
-                let place = format!("line {line} of the configuration");
-                Entry::parse(key, text, place).ok()
-            })
-            .collect()),
-        ListSource::File(file) => read_file(key, file),
-    }
-}
-
-fn read_file(key: &'static str, file: &Path) -> Result<Vec<Entry>, CohortError> {
+fn read(key: &'static str, file: &Path) -> Result<Vec<Entry>, CohortError> {
     let failed = |problem: String, hint: String| Err(CohortError { problem, hint });
     let name = file.display();
     let text = read_regular(file).map_err(|error| error_text(&error));

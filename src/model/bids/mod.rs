@@ -11,8 +11,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use chrono::Duration;
-
 pub use cohort::{Cohort, CohortSource};
 
 /// A subject: `sub-0001`.
@@ -141,29 +139,6 @@ pub enum SessionSource {
         subject_col: String,
         session_col: String,
     },
-}
-
-/// Parameters for the discovery of a study's sessions.
-#[derive(Debug, Clone, Copy)]
-pub struct Search<'a> {
-    pub source: &'a SessionSource,
-    pub dicom_root: &'a Path,
-    pub bids_root: &'a Path,
-    /// In `dicom_root`, a subject without `ses-*` is one session with the empty label.
-    pub sessionless: bool,
-    /// Pads ids of a sessions file to the label widths of the Python program.
-    pub pad_ids: bool,
-    /// Number of threads that read the file system in parallel.
-    pub threads: usize,
-}
-
-/// The conditions for holding a session back although its DICOM directory exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Gate {
-    /// A session waits while its newest file is younger than this.
-    pub settle: Option<Duration>,
-    /// A session with fewer files waits; one without any always does.
-    pub min_files: u64,
 }
 
 #[cfg(test)]

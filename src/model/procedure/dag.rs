@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Procedure, SessionsRule};
+use super::{Procedure, Scope, SessionsRule};
 
 /// The index of a procedure in a [`ProcedureDag`] and its priority (0 is first).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -114,6 +114,13 @@ impl ProcedureDag {
     pub fn dependencies(&self, id: ProcedureId) -> &[(ProcedureId, SessionsRule)] {
         &self.depends_on[id.index()]
     }
+
+    /// The dependencies of session scope.
+    pub fn session_dependencies(&self, id: ProcedureId) -> Vec<ProcedureId> {
+        let ids = self.dependencies(id).iter().map(|(id, _)| *id);
+        ids.filter(|id| self.get(*id).scope == Scope::Session)
+            .collect()
+    }
 }
 
 /// Finds one cycle, if there is any: repeatedly removes procedures whose dependencies are all removed, then follows
@@ -148,7 +155,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::procedure::Scope;
     use crate::model::procedure::testing::procedure;
 
     /// Procedures with these names and dependencies.

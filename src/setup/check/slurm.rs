@@ -11,7 +11,7 @@ use super::{Config, Discovery, Findings, Site, State, sys};
 use crate::decide::manifest::{Decision, Due, Planned};
 use crate::decide::request;
 use crate::decide::request::RequestContext;
-use crate::executor::slurm::inspect::{Questions, Report, Tried};
+use crate::executor::slurm::inspect::{Report, Tried};
 use crate::executor::slurm::{Home, SlurmExecutor, SlurmSettings, parse};
 use crate::executor::{Executor as _, JobRequest, Refusal, script};
 use crate::model::bids::{Dicom, SessionLabel, SubjectLabel};
@@ -64,20 +64,15 @@ pub fn check(site: &Site, limit: Duration, findings: &mut Findings) {
         },
     };
     let mut executor = SlurmExecutor::new(SlurmSettings {
-        home: home.clone(),
+        home,
         submit_timeout: ANSWER_LIMIT,
         query_timeout: ANSWER_LIMIT,
         ..SlurmSettings::from_config(config, &Metadata::default())
     });
     executor.set_deadline(limit);
-    let questions = Questions {
-        requests,
-        canary: study.and_then(|study| canary(&study.state)),
-        user: sys::user_name(),
-        home,
-    };
-    let report = executor.inspect(&questions);
-    let canary = questions.canary.as_ref().map(JobId::as_str);
+    let canary = study.and_then(|study| canary(&study.state));
+    let report = executor.inspect(&requests, canary.as_ref());
+    let canary = canary.as_ref().map(JobId::as_str);
     let study = request::study_word(project, state_file);
     judge(config, (&study, canary), &wanted, &report, findings);
 }

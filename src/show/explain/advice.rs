@@ -13,7 +13,7 @@ use crate::decide::manifest::retry::{asked_mem, asked_time};
 use crate::decide::manifest::{Blocked, Decision, Limit, Outlook, Planned, Skip};
 use crate::decide::safety::hints;
 use crate::executor::OtherExecutor;
-use crate::gather::completion::explain::Verdict;
+use crate::gather::completion::Completion;
 use crate::model::config::Config;
 use crate::model::procedure::{MemSize, TimeLimit, options as requests};
 use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
@@ -45,7 +45,7 @@ pub(super) fn todo(
 
 fn of_task(view: &View<'_>, planned: &Planned, about: Option<&Explanation>) -> String {
     let outputs = view.outputs.findings(planned.procedure, &planned.session);
-    let is_complete = outputs.verdict == Verdict::Complete;
+    let is_complete = outputs.verdict == Completion::Complete;
     let script_problem = about.and_then(|about| about.next.as_ref()?.script_problem.as_deref());
     let pending_reason = about.and_then(|about| about.job.as_ref()?.pending_reason.as_deref());
     let key = &planned.key;

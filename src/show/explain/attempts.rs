@@ -11,7 +11,8 @@ use crate::decide::manifest::{Decision, Due, Outlook, Planned, Skip, retry};
 use crate::decide::request::{self, Prepared, RequestContext};
 use crate::executor::JobRequest;
 use crate::executor::script::header_of;
-use crate::gather::completion::explain::{Findings, Verdict};
+use crate::gather::completion::Completion;
+use crate::gather::completion::explain::Findings;
 use crate::gather::logs;
 use crate::model::bids::Session;
 use crate::model::procedure::options::Arguments;
@@ -193,7 +194,7 @@ impl View<'_> {
             (Some(procedure), Some((_, session))) => self.outputs.findings(procedure, &session),
             // Their location is unknown.
             _ => Findings {
-                verdict: Verdict::NotApplicable,
+                verdict: Completion::NotApplicable,
                 directory: String::new(),
                 required: Vec::new(),
                 forbidden: Vec::new(),
@@ -300,7 +301,7 @@ fn due(
     Some(match row.and_then(|row| row.reason) {
         Some(reason) => Due::Retry {
             reason,
-            complete: outputs.verdict == Verdict::Complete,
+            complete: outputs.verdict == Completion::Complete,
         },
         None => Due::New,
     })

@@ -108,8 +108,7 @@ impl Contents {
                 continue;
             }
             match parse_line(line) {
-                Ok(Some(record)) => self.records.push(record),
-                Ok(None) => {}
+                Ok(record) => self.records.extend(record),
                 Err(Unreadable) => self.bad_lines.push(index + 1),
             }
         }

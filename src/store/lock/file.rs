@@ -18,6 +18,7 @@ use rustix::io::Errno;
 
 use super::holder::{Holder, Life};
 use crate::base::durable;
+use crate::base::regular::identity;
 
 /// A lock file as it was at one moment.
 #[derive(Debug, Clone)]
@@ -57,7 +58,7 @@ impl Seen {
             holder: Holder::parse(&text),
             mtime: metadata.modified()?,
             uid: metadata.uid(),
-            identity: (metadata.dev(), metadata.ino()),
+            identity: identity(metadata),
             text,
         })
     }

@@ -69,12 +69,11 @@ pub(super) fn fill_meta(meta: &mut Metadata, records: &[Record]) {
 
 fn apply(record: &Record, attempts: &mut Vec<Attempt>) {
     match record.kind {
-        EventKind::Submitted => begin(record, Reason::Queued, attempts),
+        EventKind::Submitted | EventKind::Adopted => begin(record, Reason::Queued, attempts),
         // Refused submissions have no status and leave no row.
         EventKind::Error if record.new_status == Some(TaskStatus::Pending) => {
             begin(record, Reason::Submitting, attempts);
         }
-        EventKind::Adopted => begin(record, Reason::Queued, attempts),
         EventKind::StatusChange | EventKind::ReasonChange | EventKind::Cancelled => {
             if let Some(status) = record.new_status {
                 change(record, status, attempts);
@@ -161,13 +160,8 @@ fn follow(record: &Record, attempts: &mut Vec<Attempt>) -> usize {
             attempt.place = Place::Followed;
         }
     }
-    attempts.push(new_attempt(record, attempts));
-    attempts.len() - 1
-}
-
-fn new_attempt(record: &Record, before: &[Attempt]) -> Attempt {
-    let count = before.iter().filter_map(|a| a.row.attempt).max();
-    Attempt {
+    let count = attempts.iter().filter_map(|a| a.row.attempt).max();
+    attempts.push(Attempt {
         row: TaskRow {
             submitted_at: Some(record.at),
             job_id: record.job_id.clone(),
@@ -183,7 +177,8 @@ fn new_attempt(record: &Record, before: &[Attempt]) -> Attempt {
         },
         touched: record.at,
         place: Place::Current,
-    }
+    });
+    attempts.len() - 1
 }
 
 /// The attempt of an event; `None` if the event has an unknown job or submission.
@@ -202,15 +197,13 @@ fn position(attempts: &[Attempt], is: impl Fn(&TaskRow) -> bool) -> Option<usize
 }
 
 fn submission_id(record: &Record) -> Option<&str> {
-    record.fields.get("submission_id")?.as_str()
+    audit_log::text(record, "submission_id")
 }
 
 /// The event's reason, if it matches the status.
 fn reason_of(record: &Record, status: TaskStatus) -> Option<Reason> {
-    let word = record.fields.get("reason")?.as_str()?;
-    word.parse::<Reason>()
-        .ok()
-        .filter(|reason| reason.fits(status))
+    let reason: Reason = audit_log::text(record, "reason")?.parse().ok()?;
+    reason.fits(status).then_some(reason)
 }
 
 #[cfg(test)]

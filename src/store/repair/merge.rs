@@ -33,7 +33,11 @@ impl Merge {
             Some(contents) => (Origin::StateFile, Some(contents)),
             None => (Origin::Backup, sources.backup.read()),
         };
-        let state = state_of(contents);
+        let mut state = State::default();
+        if let Some(contents) = contents.cloned() {
+            state = State::from_rows(contents.rows, contents.other_columns, contents.meta);
+            state.warnings.extend(contents.warnings);
+        }
         let mut known: HashMap<TaskKey, Vec<TaskRow>> = HashMap::new();
         for row in rows_of(&sources.attempts) {
             known.entry(row.key.clone()).or_default().push(row.clone());
@@ -238,15 +242,6 @@ impl Merge {
         };
         out
     }
-}
-
-fn state_of(contents: Option<&Contents>) -> State {
-    let Some(contents) = contents.cloned() else {
-        return State::default();
-    };
-    let mut state = State::from_rows(contents.rows, contents.other_columns, contents.meta);
-    state.warnings.extend(contents.warnings);
-    state
 }
 
 fn without_others(row: &TaskRow) -> TaskRow {

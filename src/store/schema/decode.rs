@@ -23,6 +23,7 @@ use arrow::util::display::array_value_to_string;
 use chrono::DateTime;
 
 use super::{ReadError, cast, data_type, dictionary, repeats};
+use crate::base::text::plural;
 use crate::model::state::columns::{COLUMNS, Column, Kind, Value};
 use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
 
@@ -175,8 +176,8 @@ impl Decoder {
         self.strange_reasons
             .into_iter()
             .map(|(word, (count, first))| {
-                let rows = if count == 1 { "row" } else { "rows" };
-                format!("{count} {rows} with {word} (first: {first}): read without a reason")
+                let rows = plural(count, "row");
+                format!("{rows} with {word} (first: {first}): read without a reason")
             })
             .collect()
     }

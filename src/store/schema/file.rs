@@ -122,7 +122,7 @@ const CREATED_BY: &str = concat!("snbb-scheduler version ", env!("CARGO_PKG_VERS
 
 /// The bytes of a file. Format version and hash are added to `meta`.
 pub fn write(
-    rows: &[&TaskRow],
+    rows: &[TaskRow],
     other_columns: Option<&RecordBatch>,
     meta: &Metadata,
 ) -> Result<(Vec<u8>, Identity), ParquetError> {
@@ -184,7 +184,7 @@ fn properties() -> WriterProperties {
 
 /// `schema` is [`super::schema_with`] of the columns in `other_columns`.
 fn batch_of(
-    rows: &[&TaskRow],
+    rows: &[TaskRow],
     other_columns: Option<&RecordBatch>,
     schema: &SchemaRef,
 ) -> Result<RecordBatch, ArrowError> {

@@ -190,8 +190,8 @@ impl LockedStore {
         meta.owner_uid.get_or_insert_with(sys::effective_uid);
         meta.path = paths.real_path();
         meta.note_saver(&sys::host_name(), sys::now());
-        let rows: Vec<&TaskRow> = state.rows().iter().collect();
-        let (bytes, identity) = encode(&paths.state, &rows, state.other_columns.as_ref(), &meta)?;
+        let other_columns = state.other_columns.as_ref();
+        let (bytes, identity) = encode(&paths.state, state.rows(), other_columns, &meta)?;
         self.lock.check()?;
         if let Some(backup) = backup {
             durable::refuse_foreign(backup, "PAR1").map_err(StateError::io("replace", backup))?;
@@ -278,8 +278,7 @@ fn add_attempts(
         .owner_uid
         .or(state.meta.owner_uid)
         .or_else(|| Some(sys::effective_uid()));
-    let all: Vec<&TaskRow> = rows.iter().collect();
-    let (bytes, after) = encode(path, &all, other_columns.as_ref(), &meta)?;
+    let (bytes, after) = encode(path, &rows, other_columns.as_ref(), &meta)?;
     Ok(replace(path, None, &bytes, identity, &after)?)
 }
 
@@ -296,14 +295,14 @@ fn forget_attempts(store: &Store, is_its: &dyn Fn(&TaskRow) -> bool) -> Result<(
     }
     refuse_newer(path, &before.meta)?;
     before.meta.generation += 1;
-    let rows: Vec<&TaskRow> = before.rows.iter().collect();
-    let (bytes, after) = encode(path, &rows, before.other_columns.as_ref(), &before.meta)?;
+    let other_columns = before.other_columns.as_ref();
+    let (bytes, after) = encode(path, &before.rows, other_columns, &before.meta)?;
     Ok(replace(path, None, &bytes, Some(&before.identity), &after)?)
 }
 
 fn encode(
     path: &Path,
-    rows: &[&TaskRow],
+    rows: &[TaskRow],
     other_columns: Option<&RecordBatch>,
     meta: &Metadata,
 ) -> Result<(Vec<u8>, Identity), StateError> {

@@ -7,10 +7,10 @@ fn a_submission_is_known_by_its_id_and_taken_once() {
     let study = Study::new();
     let script = study.script("a.sh", "true");
     let request = study.request("id-1", &script);
-    let id = accepted(study.executor(1).submit(&request));
+    let id = accepted(study.executor(1).submit(&[&request], None));
     // As after a crash between the record and the answer.
     let mut later = study.executor(1);
-    assert_eq!(accepted(later.submit(&request)), id);
+    assert_eq!(accepted(later.submit(&[&request], None)), id);
     let reports = reports(&mut later);
     let tags: Vec<_> = reports.iter().map(|report| report.tag.clone()).collect();
     let tag = JobTag {
@@ -31,7 +31,7 @@ fn a_refused_script_leaves_no_record() {
         ("missing.sh", study.dir.to_str().unwrap()),
         ("plain.sh", "does not begin with '#!'"),
     ] {
-        match executor.submit(&study.request("a", script)) {
+        match executor.submit(&[&study.request("a", script)], None) {
             Submission::Refused {
                 kind: Refusal::Permanent,
                 message,
@@ -41,7 +41,7 @@ fn a_refused_script_leaves_no_record() {
     }
     let script = study.script("a.sh", "true");
     std::fs::write(study.dir.join("logs"), "in the way").unwrap();
-    let refused = executor.submit(&study.request("a", &script));
+    let refused = executor.submit(&[&study.request("a", &script)], None);
     assert!(matches!(refused, Submission::Refused { .. }), "{refused:?}");
     assert_eq!(reports(&mut executor), []);
     assert_eq!(
@@ -97,7 +97,7 @@ fn looking_only_changes_nothing() {
     let mut onlooker = LocalExecutor::new(settings).unwrap();
     let phases: Vec<_> = reports(&mut onlooker).iter().map(|r| r.phase).collect();
     assert_eq!(phases, [Phase::Running, Phase::Queued]);
-    let refused = onlooker.submit(&study.request("c", &script));
+    let refused = onlooker.submit(&[&study.request("c", &script)], None);
     assert!(matches!(refused, Submission::Refused { .. }));
     assert_eq!(tree(), before);
     kill(supervisor, rustix::process::Signal::CONT);

@@ -137,7 +137,7 @@ fn a_supervisor_that_cannot_be_started_leaves_the_job_queued() {
         let mut settings = study.settings(1);
         settings.supervisor = supervisor;
         let mut executor = LocalExecutor::new(settings).unwrap();
-        accepted(executor.submit(&study.request("a", &script)));
+        accepted(executor.submit(&[&study.request("a", &script)], None));
         let observation = executor.observe(&Question::default());
         assert_eq!(observation.queue.got().unwrap()[0].phase, Phase::Queued);
         assert!(observation.warnings.iter().any(|w| w.contains("local-1")));

@@ -66,7 +66,10 @@ impl Executor for Hand<'_> {
         self.arrays.unwrap_or(0)
     }
 
-    fn submit_array(&mut self, array: &ArrayJob, tasks: &[&JobRequest]) -> Submission {
+    fn submit(&mut self, tasks: &[&JobRequest], array: Option<&ArrayJob>) -> Submission {
+        let Some(array) = array else {
+            return self.sbatch(tasks, None);
+        };
         let list = (array::LIST, array::json(array, tasks));
         array::write(&array.dir, &[list]).unwrap();
         // Its age is judged by the world's clock.
@@ -74,10 +77,6 @@ impl Executor for Hand<'_> {
         let dir = std::fs::File::open(&array.dir).unwrap();
         dir.set_modified(now).unwrap();
         self.sbatch(tasks, Some(&array.job_name))
-    }
-
-    fn submit(&mut self, request: &JobRequest) -> Submission {
-        self.sbatch(&[request], None)
     }
 
     fn observe(&mut self, question: &Question) -> Observation {

@@ -253,7 +253,7 @@ impl Executor for Hand {
         Ok(script.into())
     }
 
-    fn submit(&mut self, _: &JobRequest) -> Submission {
+    fn submit(&mut self, _: &[&JobRequest], _: Option<&ArrayJob>) -> Submission {
         unreachable!("a look submits nothing")
     }
 

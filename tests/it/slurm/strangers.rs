@@ -24,7 +24,7 @@ fn the_users_environment_changes_no_answer() {
         ("LC_ALL", "C.UTF-8"),
         ("TZ", "Pacific/Kiritimati"),
     ]));
-    let job = accepted(executor.submit(&lab.request("hostile")));
+    let job = accepted(executor.submit(&[&lab.request("hostile")], None));
     let asked = question(&[&job]);
     let observation = ask_until(&mut executor, &asked, |observation| {
         queue_phase(observation, &job) == Some(Phase::Running)
@@ -117,8 +117,8 @@ fn a_submission_in_doubt_is_found_by_its_submit_line() {
     let mut executor = cluster.executor();
     let request = lab.request("Doubted");
     let other = lab.request("doubted");
-    let job = accepted(executor.submit(&request));
-    accepted(executor.submit(&other));
+    let job = accepted(executor.submit(&[&request], None));
+    accepted(executor.submit(&[&other], None));
     let asked = Question {
         search_from: Some(sys::now()),
         ..Question::default()
@@ -144,7 +144,7 @@ fn a_second_cluster_freezes_dies_and_leaves_nothing() {
     let second = Cluster::start(&name, &settings).unwrap();
     let lab = Lab::new("sleep 600");
     let mut executor = second.executor();
-    let runs = accepted(executor.submit(&lab.request("runs_at_the_end")));
+    let runs = accepted(executor.submit(&[&lab.request("runs_at_the_end")], None));
 
     let controller = second.daemon("slurmctld");
     let signal = |name: &str| {
@@ -153,7 +153,7 @@ fn a_second_cluster_freezes_dies_and_leaves_nothing() {
     };
     signal("-STOP");
     let doubted = lab.request("frozen");
-    let submission = executor.submit(&doubted);
+    let submission = executor.submit(&[&doubted], None);
     let queue = executor.observe(&question(&[&runs])).queue;
     signal("-CONT");
     match submission {
@@ -189,7 +189,7 @@ fn a_second_cluster_freezes_dies_and_leaves_nothing() {
         assert!(since.elapsed() < PATIENCE, "the controller lives on");
         sleep(Duration::from_millis(50));
     }
-    match executor.submit(&lab.request("dead")) {
+    match executor.submit(&[&lab.request("dead")], None) {
         Submission::Refused { kind, message } => {
             assert_eq!(kind, Refusal::Transient, "{message}");
         }

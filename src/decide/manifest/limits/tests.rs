@@ -1,16 +1,51 @@
 //! Limits by example, and what must hold of any study.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::LazyLock;
 
 use proptest::prelude::*;
 
 use super::*;
+use crate::config::{Overrides, load::interpret};
 use crate::decide::manifest::{Due, Planned};
 use crate::model::bids::{SessionLabel, SubjectLabel};
 use crate::model::procedure::Scope;
 use crate::model::procedure::testing::procedure;
 use crate::model::state::testing::row;
 use crate::model::state::{Reason, TaskKey, TaskRow};
+
+/// `--max-jobs`, and the limits of the configuration.
+#[derive(Debug, Clone, Default)]
+struct Limits {
+    max_jobs: Option<usize>,
+    max_submit_per_run: Option<usize>,
+    max_in_flight: Option<usize>,
+    max_queued_user_jobs: Option<usize>,
+    fair: Fairness,
+}
+
+fn apply(
+    manifest: &mut Manifest,
+    limits: &Limits,
+    dag: &ProcedureDag,
+    rows: &State,
+    queued: usize,
+) {
+    static BASE: LazyLock<Config> = LazyLock::new(|| {
+        let (none, cwd) = (Overrides::default(), Path::new("/"));
+        interpret(b"{}", None, false, &|_| None, &none, cwd).unwrap()
+    });
+    let config = Config {
+        procedures: dag.clone(),
+        max_submit_per_run: limits.max_submit_per_run,
+        max_in_flight: limits.max_in_flight,
+        max_queued_user_jobs: limits.max_queued_user_jobs,
+        fair: limits.fair,
+        ..BASE.clone()
+    };
+    super::apply(manifest, &config, limits.max_jobs, rows, queued);
+}
 
 /// What a task is: due (with or without a failed row), or on record otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

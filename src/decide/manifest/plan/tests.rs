@@ -74,7 +74,7 @@ fn decide_with(
     policy: &Policy,
     late: Late<'_>,
 ) -> BTreeMap<String, Decision> {
-    let removed = RemovedProcedures::in_flight(rows, dag, || attempts);
+    let removed = RemovedProcedures::among(rows.in_flight(), rows, dag, || attempts);
     let newest = Arc::new(NewestAttempts::of(rows, attempts, dag));
     let world = World {
         sessions,

@@ -109,13 +109,7 @@ impl Subject<'_> {
         procedure: ProcedureId,
         asked: impl Fn(&SessionLabel) -> bool,
     ) -> Vec<SessionLabel> {
-        let dependencies: Vec<ProcedureId> = self
-            .dag
-            .dependencies(procedure)
-            .iter()
-            .map(|(dependency, _)| *dependency)
-            .filter(|dependency| self.dag.get(*dependency).scope == Scope::Session)
-            .collect();
+        let dependencies = self.dag.session_dependencies(procedure);
         let is_ready = |session: &&&Session| {
             if !asked(&session.session) {
                 return false;

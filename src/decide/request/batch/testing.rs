@@ -41,7 +41,6 @@ pub fn prepared(procedure: &str, number: usize) -> Prepared {
             job_name: key.job_name(),
             submission_id: id,
             project: "p".to_owned(),
-            attempt: 1,
             script: format!("{procedure}.sh"),
             arguments: vec![subject, "ses-01".to_owned()],
             env,

@@ -5,9 +5,20 @@ use proptest::prelude::*;
 use super::testing::prepared;
 use super::*;
 use crate::model::job::array::split_task_id;
+use crate::model::procedure::Scope;
+use crate::model::procedure::testing::procedure;
+
+fn dag(mode: ArrayMode) -> ProcedureDag {
+    let declared = ["a", "b", "c"].map(|name| {
+        let mut one = procedure(name, Scope::Session, &[]);
+        (one.rules.array, one.rules.array_throttle) = (mode, Some(2));
+        one
+    });
+    ProcedureDag::new(declared.into()).unwrap()
+}
 
 fn grouped(tasks: Vec<Prepared>, mode: ArrayMode, limit: usize) -> Vec<Batch> {
-    group(tasks, &|_| (mode, Some(2)), &mut || limit, Path::new("/a"))
+    group(tasks, &dag(mode), &mut || limit, Path::new("/a"))
 }
 
 fn sizes(batches: &[Batch]) -> Vec<(bool, usize)> {
@@ -45,12 +56,7 @@ fn the_array_limit_is_queried_once_and_only_for_arrays() {
             count += 1;
             5
         };
-        group(
-            tasks,
-            &|_| (ArrayMode::Auto, None),
-            &mut limit,
-            Path::new("/a"),
-        );
+        group(tasks, &dag(ArrayMode::Auto), &mut limit, Path::new("/a"));
         count
     };
     assert_eq!(asked(tasks(9)), 0);

@@ -87,7 +87,6 @@ fn request() -> JobRequest {
         job_name: "bids_sub-0001_ses-01".to_owned(),
         submission_id: "s-1".to_owned(),
         project: "study".to_owned(),
-        attempt: 1,
         script: "step.sh".to_owned(),
         arguments: vec!["sub-0001".to_owned(), String::new(), "a b$c".to_owned()],
         env: [("SNBB_SUBJECT".to_owned(), "sub-0001".to_owned())].into(),
@@ -147,7 +146,7 @@ fn sbatch_gets_exactly_the_command_line_that_is_shown() {
     let mut executor = fakes.executor();
     let shown = executor.command_line(&[&request], None);
     assert_eq!(
-        executor.submit(&request),
+        executor.submit(&[&request], None),
         Submission::Accepted {
             job_id: JobId::new("77"),
             cluster: Some(Arc::from("dev")),
@@ -214,7 +213,7 @@ fn a4_e24_of_the_variables_of_slurm_only_those_to_reach_it_are_passed_on() {
     }
     let mut executor = SlurmExecutor::new(settings);
     assert!(matches!(
-        executor.submit(&request()),
+        executor.submit(&[&request()], None),
         Submission::Accepted { .. }
     ));
     executor.observe(&asked(&["7"], None));
@@ -273,7 +272,7 @@ fn an_sbatch_that_hangs_is_in_doubt_and_is_killed() {
         "echo $$ > \"$here/pid\"; echo 5; exec sleep 600",
     ] {
         fakes.write("sbatch", body);
-        assert!(in_doubt(&executor.submit(&request())), "{body}");
+        assert!(in_doubt(&executor.submit(&[&request()], None)), "{body}");
         let pid = fakes.read("pid");
         let alive = fs::metadata(format!("/proc/{}", pid.trim()));
         assert!(alive.is_err(), "{body}");
@@ -287,7 +286,7 @@ fn a_pipe_that_stays_open_does_not_block() {
         "sbatch",
         "setsid sleep 600 & echo $! > \"$here/pid\"; echo 5",
     );
-    let submission = fakes.executor().submit(&request());
+    let submission = fakes.executor().submit(&[&request()], None);
     let pid: i32 = fakes.read("pid").trim().parse().unwrap();
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
@@ -306,7 +305,7 @@ fn a_lying_sbatch_is_in_doubt() {
         "echo 5; exit 1",
     ] {
         fakes.write("sbatch", body);
-        assert!(in_doubt(&executor.submit(&request())), "{body}");
+        assert!(in_doubt(&executor.submit(&[&request()], None)), "{body}");
     }
 }
 
@@ -323,21 +322,21 @@ fn a_submission_that_cannot_start_is_refused() {
     };
     let mut no_script = request();
     no_script.script = "nowhere.sh".to_owned();
-    let message = refused(executor.submit(&no_script));
+    let message = refused(executor.submit(&[&no_script], None));
     assert!(message.contains("'nowhere.sh'"), "{message}");
     let mut too_long = request();
     too_long.arguments = vec!["x".repeat(1 << 18)];
-    let message = refused(executor.submit(&too_long));
+    let message = refused(executor.submit(&[&too_long], None));
     assert!(message.starts_with("cannot start sbatch"), "{message}");
     let mut bad_logs = request();
     bad_logs.log_dir = Some(fakes.path("step.sh/logs"));
-    let message = refused(executor.submit(&bad_logs));
+    let message = refused(executor.submit(&[&bad_logs], None));
     assert!(message.contains("step.sh/logs"), "{message}");
     bad_logs.log_dir = Some(fakes.path("a\\b"));
-    let message = refused(executor.submit(&bad_logs));
+    let message = refused(executor.submit(&[&bad_logs], None));
     assert!(message.contains("backslash"), "{message}");
     fs::remove_file(fakes.path("sbatch")).unwrap();
-    let message = refused(executor.submit(&request()));
+    let message = refused(executor.submit(&[&request()], None));
     assert!(message.contains("slurm_bin_dir"), "{message}");
     assert!(matches!(
         executor.preflight(),

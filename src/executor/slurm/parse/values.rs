@@ -3,6 +3,7 @@
 use chrono::{DateTime, Local, MappedLocalTime, NaiveDateTime, TimeZone, Utc};
 
 use crate::model::job::JobTag;
+use crate::model::procedure::TimeLimit;
 
 /// `None` for Slurm's words for a missing value.
 pub(crate) fn known(text: &str) -> Option<&str> {
@@ -49,20 +50,17 @@ pub(crate) fn time(text: &str, twice: Twice) -> Option<Option<DateTime<Utc>>> {
 
 /// Reads squeue's time limit (`1:00`, `4:00:00`, `3-00:00:00`) in seconds; `None` if unlimited or unknown.
 pub(crate) fn clock(text: &str) -> Option<i64> {
-    // A number alone is minutes.
-    seconds(text.trim(), 60)
+    let limit = TimeLimit::parse(text.trim()).ok()?;
+    i64::try_from(limit.seconds()?).ok()
 }
 
-/// Reads `[days-][[hours:]minutes:]seconds`. `lone` is the unit of a number without a colon, in seconds.
-fn seconds(text: &str, lone: i64) -> Option<i64> {
+/// Reads `[days-][[hours:]minutes:]seconds`.
+fn seconds(text: &str) -> Option<i64> {
     let (days, rest) = text.split_once('-').unwrap_or(("0", text));
     let mut seconds: i64 = 0;
     for part in rest.split(':') {
         let part: u32 = part.parse().ok()?;
         seconds = seconds.checked_mul(60)?.checked_add(i64::from(part))?;
-    }
-    if !rest.contains(':') {
-        seconds = seconds.checked_mul(lone)?;
     }
     let days: i64 = days.parse().ok()?;
     days.checked_mul(86_400)?.checked_add(seconds)
@@ -115,9 +113,7 @@ pub(crate) fn cpu_time_ms(text: &str) -> Option<i64> {
         return None;
     }
     let thousandths = i64::from(digits.parse::<u16>().ok()?);
-    seconds(whole, 1)?
-        .checked_mul(1000)?
-        .checked_add(thousandths)
+    seconds(whole)?.checked_mul(1000)?.checked_add(thousandths)
 }
 
 /// Finds our tag in a submit line. A wrapper may have added its own comment before it.

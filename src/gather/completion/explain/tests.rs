@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use rustix::io::Errno;
 
 use super::*;
-use crate::gather::completion::{Completion, Completions as _};
+use crate::gather::completion::Completions as _;
 use crate::gather::disk::reader::spy;
 use crate::model::procedure::marker::{Base, Count, Required};
 use crate::model::procedure::testing::procedure;
@@ -26,13 +26,7 @@ fn explained(root: &Path, step: Procedure, faults: &[(PathBuf, Errno)]) -> Findi
     let findings = probe().explainer(&subject).findings(id, &session);
     let completion = probe().for_subject(&subject).completion(id, &session);
     spy::forget();
-    let same = match completion {
-        Completion::Complete => Verdict::Complete,
-        Completion::Incomplete => Verdict::Incomplete,
-        Completion::NotApplicable => Verdict::NotApplicable,
-        Completion::Unreadable(_) => Verdict::Unreadable,
-    };
-    assert_eq!(findings.verdict, same, "{findings:#?}");
+    assert_eq!(findings.verdict, completion, "{findings:#?}");
     findings
 }
 
@@ -94,7 +88,7 @@ fn a_marker_shows_its_matches_or_the_nearest_directory() {
         ),
         &[],
     );
-    assert_eq!(found.verdict, Verdict::Incomplete);
+    assert_eq!(found.verdict, Completion::Incomplete);
     let output = tmp.path().join("out/p/sub-01/ses-01");
     let short = |path: &str| match Path::new(path).strip_prefix(&output) {
         Ok(rest) => rest.display().to_string(),

@@ -5,16 +5,26 @@ mod late;
 use chrono::Duration;
 
 use super::*;
+use crate::config::{Overrides, load::interpret};
 use crate::model::bids::{SessionLabel, SubjectLabel};
 use std::fs;
 
-fn hold_below(gate: &Gate, directory: &Path, now: DateTime<Utc>) -> Option<Hold> {
+/// Minutes until a session has settled (0 for no such rule), and its fewest files (0 for no gate).
+fn config(settle: u64, min_files: u64) -> Config {
+    let (none, cwd) = (Overrides::default(), Path::new("/"));
+    let mut config = interpret(b"{}", None, false, &|_| None, &none, cwd).unwrap();
+    config.dicom_settle = (settle > 0).then(|| std::time::Duration::from_secs(settle * 60));
+    (config.dicom_gate, config.audit.dicom_min_files) = (min_files > 0, min_files);
+    config
+}
+
+fn hold_below(config: &Config, directory: &Path, now: DateTime<Utc>) -> Option<Hold> {
     let session = Session {
         subject: SubjectLabel::new("sub-01").unwrap(),
         session: SessionLabel::none(),
         dicom: Dicom::At(directory.into()),
     };
-    hold_session(gate, &Reader::default(), &session, Path::new(""), now)
+    hold_session(config, &Reader::default(), &session, now)
 }
 
 #[test]
@@ -23,24 +33,20 @@ fn a_session_is_held_back_while_it_arrives_and_while_it_is_too_small() {
     let file = fs::File::create(tmp.path().join("1.dcm")).unwrap();
     let written = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
     file.set_modified(written.into()).unwrap();
-    let gate = |settle: i64, min_files| Gate {
-        settle: (settle > 0).then(|| Duration::minutes(settle)),
-        min_files,
-    };
-    let hold = |gate: Gate, minutes| {
+    let hold = |config: Config, minutes| {
         let now = written + Duration::minutes(minutes);
-        hold_below(&gate, tmp.path(), now)
+        hold_below(&config, tmp.path(), now)
     };
-    assert_eq!(hold(gate(0, 0), 0), None);
+    assert_eq!(hold(config(0, 0), 0), None);
     let until = written + Duration::minutes(30);
-    assert_eq!(hold(gate(30, 0), 29), Some(Hold::Settling { until }));
-    assert_eq!(hold(gate(30, 0), 30), None);
-    assert_eq!(hold(gate(0, 1), 0), None);
+    assert_eq!(hold(config(30, 0), 29), Some(Hold::Settling { until }));
+    assert_eq!(hold(config(30, 0), 30), None);
+    assert_eq!(hold(config(0, 1), 0), None);
     let few = Hold::TooFewFiles {
         files: 1,
         needed: 2,
     };
-    assert_eq!(hold(gate(30, 2), 60), Some(few));
+    assert_eq!(hold(config(30, 2), 60), Some(few));
 }
 
 #[test]
@@ -54,13 +60,13 @@ fn attack_a_session_below_bids_root_settles_but_needs_no_minimum() {
     let anat = tmp.path().join("sub-01/ses-01/anat");
     fs::create_dir_all(&anat).unwrap();
     let written = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
-    let hold = |settle: Option<i64>, minutes| {
-        let gate = Gate {
-            settle: settle.map(Duration::minutes),
-            min_files: 10,
+    let hold = |settle: u64, minutes| {
+        let config = Config {
+            bids_root: tmp.path().to_owned(),
+            ..config(settle, 10)
         };
         let now = written + Duration::minutes(minutes);
-        hold_session(&gate, &Reader::default(), &session, tmp.path(), now)
+        hold_session(&config, &Reader::default(), &session, now)
     };
     let touch = |path: &Path| {
         let file = fs::File::open(path).unwrap();
@@ -69,8 +75,8 @@ fn attack_a_session_below_bids_root_settles_but_needs_no_minimum() {
     let until = written + Duration::minutes(30);
     let settles = |what: &str| {
         let held = Some(Hold::Settling { until });
-        assert_eq!(hold(Some(30), 29), held, "{what}");
-        assert_eq!(hold(Some(30), 30), None, "{what}");
+        assert_eq!(hold(30, 29), held, "{what}");
+        assert_eq!(hold(30, 30), None, "{what}");
     };
     touch(&anat);
     settles("empty");
@@ -86,12 +92,12 @@ fn attack_a_session_below_bids_root_settles_but_needs_no_minimum() {
         .unwrap()
         .set_modified((written - Duration::days(1)).into())
         .unwrap();
-    assert_eq!(hold(Some(30), 0), None);
+    assert_eq!(hold(30, 0), None);
     let next = tmp.path().join("sub-01/ses-01/func");
     fs::create_dir(&next).unwrap();
     touch(&next);
     settles("next directory");
-    assert_eq!(hold(None, 0), None, "dicom_settle is not set");
+    assert_eq!(hold(0, 0), None, "dicom_settle is not set");
 }
 
 use std::os::unix::fs::symlink;
@@ -137,7 +143,7 @@ fn files_are_counted_at_any_depth() {
 #[test]
 fn b4_a_directory_without_a_real_file_is_held_without_any_gate() {
     let tmp = tempfile::tempdir().unwrap();
-    let hold = || hold_below(&Gate::default(), tmp.path(), DateTime::UNIX_EPOCH);
+    let hold = || hold_below(&config(0, 0), tmp.path(), DateTime::UNIX_EPOCH);
     let empty = Some(Hold::TooFewFiles {
         files: 0,
         needed: 1,

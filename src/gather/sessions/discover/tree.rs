@@ -7,16 +7,16 @@ use std::sync::Arc;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::{DiscoverError, Discovery, Problem, Problems, is_archive_alone, no_sessions};
+use super::{DiscoverError, Discovery, Problem, Problems, is_archive_alone};
 use crate::base::parallel;
 use crate::base::printable::printable;
 use crate::base::regular::error_text;
 use crate::gather::disk::reader::{Reader, is_directory};
 use crate::gather::disk::{Dir, EntryKind, Unreadable};
 use crate::model::bids::{
-    Dicom, LabelError, Search, Session, SessionLabel, SessionSource, SubjectLabel, have_room,
-    suggest,
+    Dicom, LabelError, Session, SessionLabel, SessionSource, SubjectLabel, have_room, suggest,
 };
+use crate::model::config::Config;
 
 /// Directories of a subject that hold data of one kind (BIDS specification 1.10, "Datatypes").
 const DATATYPES: [&str; 14] = [
@@ -37,7 +37,7 @@ struct Tree<'a> {
 /// Scans the root, then the subjects in parallel. `key` is the root's key in the configuration, for messages.
 pub(super) fn scan(
     reader: &Reader,
-    search: &Search<'_>,
+    config: &Config,
     key: &'static str,
     root: &Path,
 ) -> Result<Discovery, DiscoverError> {
@@ -48,8 +48,7 @@ pub(super) fn scan(
         Err(errno) => return Err(root_error(key, path, errno)),
     }
     let mut top = match children(reader, root, SubjectLabel::PREFIX, &[root]) {
-        Ok(Some(children)) => children,
-        Ok(None) => return Err(DiscoverError::RootMissing { key, path }),
+        Ok(children) => children.ok_or(DiscoverError::RootMissing { key, path })?,
         Err(what) => {
             let problem = format!("cannot be read: {}", what.error);
             return Err(DiscoverError::Root { key, path, problem });
@@ -57,40 +56,30 @@ pub(super) fn scan(
     };
     let has_room = |label: &SubjectLabel| have_room(label.as_str(), "");
     let subjects = top.labels(SubjectLabel::new, has_room);
-    let problems = top.problems;
-    let mut discovery = Discovery {
-        unreadable: top.unreadable,
-        misspelt: top.misspelt,
-        ..Discovery::default()
-    };
+    let mut discovery = top.found;
     let tree = Tree {
         reader,
         root,
-        is_source: *search.source == SessionSource::Dicom,
-        sessionless: search.sessionless,
+        is_source: config.sessions == SessionSource::Dicom,
+        sessionless: config.sessionless,
     };
-    let mut session_problems = Problems::default();
-    let mut without_sessions = Vec::new();
-    let found = parallel::map(&subjects, search.threads, |subject| {
+    let mut problems = Problems::default();
+    let found = parallel::map(&subjects, config.scan_threads, |subject| {
         sessions(&tree, subject)
     });
-    for found in found {
+    for (found, own_problems) in found {
         discovery.sessions.extend(found.sessions);
         discovery.unreadable.extend(found.unreadable);
         discovery.misspelt.extend(found.misspelt);
-        session_problems.extend(found.problems);
-        without_sessions.extend(found.without_sessions);
+        problems.extend(own_problems);
     }
-    let mut notes = problems.notes(root, "subject");
-    notes.extend(session_problems.notes(root, "session"));
+    let mut notes = top.problems.notes(root, "subject");
+    notes.extend(problems.notes(root, "session"));
     if subjects.is_empty() && top.has_others {
         notes.push(format!(
             "nothing below {} is named sub-<label>, so there are no subjects",
             root.display()
         ));
-    }
-    if !without_sessions.is_empty() {
-        notes.push(no_sessions(root, &without_sessions));
     }
     Ok(Discovery { notes, ..discovery })
 }
@@ -105,46 +94,35 @@ fn root_error(key: &'static str, path: PathBuf, errno: Errno) -> DiscoverError {
 }
 
 /// The content of one subject's directory.
-#[derive(Default)]
-struct SubjectDir {
-    sessions: Vec<Session>,
-    problems: Problems,
-    unreadable: Vec<Unreadable>,
-    misspelt: Vec<(String, String)>,
-    /// The subject, if it has data but no session.
-    without_sessions: Option<SubjectLabel>,
-}
-
-fn sessions(tree: &Tree<'_>, subject: &SubjectLabel) -> SubjectDir {
+fn sessions(tree: &Tree<'_>, subject: &SubjectLabel) -> (Discovery, Problems) {
     let dir = tree.root.join(subject);
-    let mut found = SubjectDir::default();
     let mut children = match children(tree.reader, &dir, SessionLabel::PREFIX, &[tree.root, &dir]) {
         Ok(Some(children)) => children,
         // Removed since the root was read.
-        Ok(None) => return found,
+        Ok(None) => return Default::default(),
         Err(unreadable) => {
+            let mut found = Discovery::default();
             found.unreadable.push(unreadable);
-            return found;
+            return (found, Problems::default());
         }
     };
     let has_room = |label: &SessionLabel| have_room(subject.as_str(), label.as_str());
     let mut labels = children.labels(SessionLabel::new, has_room);
-    let mut problems = children.problems;
+    let (mut found, mut problems) = (children.found, children.problems);
     if children.has_level
         && let Some(datatype) = children.datatype
     {
         problems.add(Problem::Beside, datatype.to_owned());
     }
     // A misspelt or packed session is reported instead.
-    let is_bare = children.misspelt.is_empty() && !problems.0.contains_key(&Problem::Hollow);
-    found.problems = problems.below(subject.as_str());
+    let is_bare = found.misspelt.is_empty() && !problems.0.contains_key(&Problem::Hollow);
+    problems = problems.below(subject.as_str());
     if children.is_empty {
-        found.problems.add(Problem::Hollow, subject.to_string());
+        problems.add(Problem::Hollow, subject.to_string());
     }
-    found.unreadable = children.unreadable;
-    let misspelt = children.misspelt.into_iter();
-    let misspelt = misspelt.map(|(name, meant)| (format!("{subject}/{name}"), meant));
-    found.misspelt = misspelt.collect();
+    for (name, _) in &mut found.misspelt {
+        *name = format!("{subject}/{name}");
+    }
     let is_one_session = match tree.is_source {
         true => tree.sessionless && children.has_others,
         false => children.datatype.is_some(),
@@ -154,7 +132,7 @@ fn sessions(tree: &Tree<'_>, subject: &SubjectLabel) -> SubjectDir {
     }
     if tree.is_source && !tree.sessionless && is_bare && !children.has_level && children.has_others
     {
-        found.without_sessions = Some(subject.clone());
+        problems.add(Problem::NoSessions, subject.to_string());
     }
     found.sessions = labels
         .into_iter()
@@ -168,7 +146,7 @@ fn sessions(tree: &Tree<'_>, subject: &SubjectLabel) -> SubjectDir {
             session,
         })
         .collect();
-    found
+    (found, problems)
 }
 
 /// The entries of one directory.
@@ -177,9 +155,8 @@ struct Children {
     /// Directories with the wanted prefix, including links to directories.
     directories: Vec<String>,
     problems: Problems,
-    unreadable: Vec<Unreadable>,
-    /// Directories, with their probably intended labels.
-    misspelt: Vec<(String, String)>,
+    /// What is misspelt or unreadable.
+    found: Discovery,
     /// An entry with the prefix is, or may be, a directory.
     has_level: bool,
     datatype: Option<&'static str>,
@@ -218,7 +195,7 @@ fn children(
             if may_be_directory
                 && let Some(meant) = text.and_then(|name| suggest::intended_label(name, prefix))
             {
-                children.misspelt.push((shown(name), meant));
+                children.found.misspelt.push((shown(name), meant));
             }
             continue;
         }
@@ -240,11 +217,11 @@ fn children(
             (Some(_), Ok(Some(_))) => continue,
             (None, Ok(None)) => children.directories.push(shown(name)),
             (None, Ok(Some(kind))) => children.problems.add(kind, shown(name)),
-            (_, Err(what)) => children.unreadable.push(what),
+            (_, Err(what)) => children.found.unreadable.push(what),
         }
         children.has_level |= !is_file;
     }
-    children.misspelt.sort_unstable();
+    children.found.misspelt.sort_unstable();
     Ok(Some(children))
 }
 

@@ -16,7 +16,8 @@ fn session(subject: &str, session: &str) -> Session {
 }
 
 fn list(entries: &[&str]) -> Option<ListSource> {
-    let entries = entries.iter().map(|text| ((*text).to_owned(), 7));
+    let parsed = |text: &&str| Entry::parse("include", text, String::new()).unwrap();
+    let entries = entries.iter().map(parsed);
     Some(ListSource::Entries(entries.collect()))
 }
 

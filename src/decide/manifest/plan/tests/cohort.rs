@@ -1,6 +1,7 @@
 //! Which sessions count: excluded ones, all or any of a subject, too few, and those that came since.
 
 use super::*;
+use crate::model::bids::cohort::{Entry, ListSource};
 
 /// A pipeline of one procedure per session and one per subject that is declared by `change`.
 fn two_steps(change: impl FnOnce(&mut crate::model::procedure::Procedure)) -> ProcedureDag {
@@ -10,10 +11,11 @@ fn two_steps(change: impl FnOnce(&mut crate::model::procedure::Procedure)) -> Pr
 }
 
 pub(super) fn cohort(exclude: &[&str]) -> Policy {
-    let entries = exclude.iter().map(|text| ((*text).to_owned(), 1)).collect();
+    let parsed = |text: &&str| Entry::parse("exclude", text, String::new()).unwrap();
+    let entries = exclude.iter().map(parsed).collect();
     let source = crate::model::bids::CohortSource {
         include: None,
-        exclude: Some(crate::model::bids::cohort::ListSource::Entries(entries)),
+        exclude: Some(ListSource::Entries(entries)),
     };
     Policy {
         cohort: crate::gather::sessions::lists::load(&source).unwrap(),

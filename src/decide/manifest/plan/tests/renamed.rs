@@ -177,7 +177,7 @@ fn attempts_are_read_only_for_removed_procedures() {
     rows.put(row("qc2", TaskStatus::Running, Reason::Running));
     let is_read = |rows: &State| {
         let mut is_read = false;
-        RemovedProcedures::in_flight(rows, &dag, || {
+        RemovedProcedures::among(rows.in_flight(), rows, &dag, || {
             is_read = true;
             &[]
         });

@@ -151,9 +151,9 @@ fn nothing_outlasts_the_deadline_of_a_pass() {
     let observation = executor.observe(&asked(&["5"], None));
     assert!(matches!(observation.queue, Answer::Failed(_)));
     executor.set_deadline(Duration::from_millis(300));
-    assert!(in_doubt(&executor.submit(&request())));
+    assert!(in_doubt(&executor.submit(&[&request()], None)));
     // A submission that was not started was certainly not accepted.
-    let submission = executor.submit(&request());
+    let submission = executor.submit(&[&request()], None);
     let kind = Refusal::Transient;
     assert!(
         matches!(&submission, Submission::Refused { kind: found, .. } if *found == kind),

@@ -1,30 +1,23 @@
+use std::sync::LazyLock;
+
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::bids::SessionSource;
+use crate::config::{Overrides, load::interpret};
 
 mod bids;
 
 const FILE: &str = "s.csv";
 
-fn search(pad_ids: bool) -> Search<'static> {
-    Search {
-        source: &SessionSource::Dicom,
-        dicom_root: Path::new("/dicom"),
-        bids_root: Path::new("/bids"),
-        sessionless: false,
-        pad_ids,
-        threads: 1,
-    }
-}
+/// With `pad_ids`.
+static CONFIG: LazyLock<Config> = LazyLock::new(|| {
+    let (none, cwd) = (Overrides::default(), Path::new("/"));
+    let text = b"{dicom_root: /dicom, pad_ids: yes}";
+    interpret(text, None, false, &|_| None, &none, cwd).unwrap()
+});
 
 fn parse(text: impl AsRef<[u8]>) -> Result<Discovery, CsvError> {
-    from_bytes(
-        &search(true),
-        Path::new(FILE),
-        text.as_ref(),
-        ["UID", "ScanID"],
-    )
+    from_bytes(&CONFIG, Path::new(FILE), text.as_ref(), ["UID", "ScanID"])
 }
 
 /// Shows sessions as `sub ses path`.
@@ -280,14 +273,9 @@ fn invalid_files_are_clear_errors() {
         assert_eq!(parse(text).unwrap_err().to_string(), expected);
     }
     assert_eq!(
-        read(
-            &search(true),
-            Path::new("/nonexistent/s.csv"),
-            "UID",
-            "ScanID"
-        )
-        .unwrap_err()
-        .to_string(),
+        read(&CONFIG, Path::new("/nonexistent/s.csv"), "UID", "ScanID")
+            .unwrap_err()
+            .to_string(),
         "sessions_file /nonexistent/s.csv cannot be read: No such file or directory"
     );
     assert!(
