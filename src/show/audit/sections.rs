@@ -2,7 +2,7 @@
 
 pub(super) mod tasks;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Duration, NaiveDate, Utc};
 
 use super::Report;
 use super::attention::OrphanCause;
@@ -238,6 +238,28 @@ pub(super) fn progress(report: &Report) -> List {
     let bad = report.progress.as_ref().map_or(0, |all| all.bad_lines);
     let note = format!("{} in the audit log", plural(bad, "invalid line"));
     List::new("progress", columns, rows).note(Some(note).filter(|_| bad > 0))
+}
+
+/// A day with its completed and failed tasks.
+pub(super) type Counts = (NaiveDate, usize, usize);
+
+/// The last days up to that of the report, over all procedures.
+pub(super) fn daily(report: &Report, days: i64) -> Vec<Counts> {
+    let procedures = || report.progress.iter().flat_map(|all| &all.procedures);
+    let daily = (0..days).rev().map(|back| {
+        let date = report.study.created_at.date_naive() - Duration::days(back);
+        let of_day = || procedures().flat_map(|p| p.days.iter().filter(|day| day.date == date));
+        let done = of_day().map(|day| day.completed).sum();
+        (date, done, of_day().map(|day| day.failed).sum())
+    });
+    daily.collect()
+}
+
+pub(super) fn per_day(days: &[Counts]) -> List {
+    let rows = days
+        .iter()
+        .map(|(day, done, failed)| row![day, done, failed]);
+    List::new("days", "day | >completed | >failed", rows)
 }
 
 pub(super) fn efficiency(report: &Report) -> List {

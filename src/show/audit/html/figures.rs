@@ -1,21 +1,22 @@
 //! The charts of the page as SVG, each with a list of the same figures.
 
-use chrono::NaiveDate;
+use chrono::{Duration, NaiveDate};
 use maud::{Markup, html};
 
 use super::{plural, safe, spaced, table, thousands};
 use crate::base::text::few;
 use crate::show::audit::Report;
 use crate::show::audit::attention::FailureGroup;
-use crate::show::audit::sections::{self as lists, so_far, tasks};
+use crate::show::audit::sections::{self as lists, Counts, tasks};
 use crate::show::audit::{Part, count_of, count_of_group, percent};
-use crate::show::progress::Day;
 use crate::show::tables::Group;
 
 /// Groups of failures that are not folded.
 const GROUPS: usize = 6;
 /// Tasks that a folded group names.
 const NAMED: usize = 4;
+/// Days of the chart of tasks per day.
+const DAYS: i64 = 60;
 
 fn folded(title: &str, content: Markup) -> Markup {
     html! { details.data { summary { (title) } (content) } }
@@ -115,6 +116,10 @@ pub(super) fn progress(report: &Report) -> Markup {
     let to = days().map(|day| day.date).fold(today, NaiveDate::max);
     let top = days().map(|day| day.completed_so_far.max(day.failed_so_far));
     let top = top.max().unwrap_or(0);
+    let daily = lists::daily(report, DAYS);
+    let most = daily.iter().map(|(_, done, failed)| *done.max(failed));
+    let (most, end) = (most.max().unwrap_or(0), today + Duration::days(1));
+    let title = format!("Per day, last {DAYS} days");
     html! {
         h3 { "Complete so far, by procedure" }
         ul.key {
@@ -123,14 +128,18 @@ pub(super) fn progress(report: &Report) -> Markup {
         }
         div.panels {
             @for procedure in procedures() {
-                @let (done, failed) = so_far(procedure);
+                @let (done, failed) = lists::so_far(procedure);
+                @let days: Vec<Counts> = procedure.days.iter().map(|day| (day.date, day.completed_so_far, day.failed_so_far)).collect();
                 @let counts = format!("{} complete, {} failed", thousands(done), thousands(failed));
                 figure.panel {
                     figcaption { strong { (safe(&procedure.procedure)) } span { (counts) } }
-                    (curve(&procedure.days, from, to, top, &format!("{}: {counts}", procedure.procedure)))
+                    (curve(&days, from, to, top, &format!("{}: {counts}", procedure.procedure)))
                 }
             }
         }
+        h3 { (title) }
+        figure { (curve(&daily, end - Duration::days(DAYS), end, most, &title)) }
+        (folded("As a table", table(&lists::per_day(&daily))))
         (table(&lists::progress(report)))
     }
 }
@@ -149,22 +158,20 @@ fn px(place: f64) -> f64 {
     (place * 10.0).round() / 10.0
 }
 
-/// Draws the cumulative counts of one procedure. All procedures share the axes: `from..=to`, `0..=top`.
-fn curve(days: &[Day], from: NaiveDate, to: NaiveDate, top: usize, label: &str) -> Markup {
+/// Draws the counts of days as steps, with axes for `from..=to` and `0..=top`.
+fn curve(days: &[Counts], from: NaiveDate, to: NaiveDate, top: usize, label: &str) -> Markup {
     // The left edge leaves room for the values, the bottom for the dates.
     let (width, height, left) = (300.0, 150.0, 44.0);
     let (right, bottom) = (width - 14.0, height - 22.0);
     let span = (to - from).num_days().max(1) as f64;
     let x = |day: NaiveDate| px(left + (right - left) * (day - from).num_days() as f64 / span);
     let y = |count: usize| px(bottom - (bottom - 8.0) * count as f64 / (top.max(1) as f64 * 1.05));
-    // Daily sums become a step line over the whole time.
-    let steps = |value: fn(&Day) -> usize| {
-        let steps = days
-            .iter()
-            .map(|day| format!("H{}V{}", x(day.date), y(value(day))));
+    let steps = |value: fn(&Counts) -> usize| {
+        let steps = days.iter();
+        let steps = steps.map(|day| format!("H{}V{}", x(day.0), y(value(day))));
         format!("M{left} {bottom}{}H{right}", steps.collect::<String>())
     };
-    let done = steps(|day| day.completed_so_far);
+    let done = steps(|(_, done, _)| *done);
     // Labels of the same day would cover each other.
     let mut dates = vec![
         (from, "start"),
@@ -181,7 +188,7 @@ fn curve(days: &[Day], from: NaiveDate, to: NaiveDate, top: usize, label: &str) 
             @for (day, class) in dates { text class=(class) x=(x(day)) y=(height - 6.0) { (day.format("%e %b")) } }
             path.area d={ (done) "V" (bottom) "Z" } {}
             path.done d=(done) {}
-            path.fail d=(steps(|day| day.failed_so_far)) {}
+            path.fail d=(steps(|(.., failed)| *failed)) {}
         }
     }
 }
