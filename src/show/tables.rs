@@ -227,13 +227,12 @@ pub fn sort_sessions(
         SessionOrder::Subject => {}
         SessionOrder::Session => sessions.sort_by(|a, b| a.session.cmp(&b.session)),
         SessionOrder::Status => {
-            let mut ranks = vec![u8::MAX; sessions.len()];
-            for (at, task) in rows::places(sessions, manifest, dag) {
-                if let Some(least) = ranks.get_mut(at) {
-                    *least = TaskState::of(&task.decision).style().urgency.min(*least);
-                }
-            }
-            let ranked = ranks.into_iter().zip(sessions.to_vec());
+            let rows = rows::by_session(&*sessions, &manifest.tasks, dag);
+            let ranked = rows.into_iter().map(|(session, tasks)| {
+                let states = tasks.iter().map(|task| TaskState::of(&task.decision));
+                let urgency = states.map(|state| state.style().urgency).min();
+                (urgency.unwrap_or(u8::MAX), session.clone())
+            });
             let ranked = ranked.sorted_by_key(|(rank, _)| *rank);
             for (place, (_, session)) in sessions.iter_mut().zip(ranked) {
                 *place = session;

@@ -11,11 +11,12 @@ use serde::Serialize;
 
 use super::details::{JobDetail, TaskDetail};
 use super::{Count, time};
+use crate::act::clean::{Labels, OrphanCause};
 use crate::executor::JobReport;
 use crate::gather::sessions::discover::Discovery;
 use crate::model::job::array::split_task_id;
 use crate::model::job::{JobId, is_same_study};
-use crate::model::procedure::{ProcedureDag, Scope};
+use crate::model::procedure::ProcedureDag;
 use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
 use crate::show::failures::{Likeness, alike, shared};
 use crate::show::tables::exit::node;
@@ -49,17 +50,6 @@ pub struct OrphanRow {
     pub status: TaskStatus,
     pub job_id: Option<JobId>,
     pub cause: OrphanCause,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OrphanCause {
-    /// The procedure was removed.
-    Procedure,
-    /// The subject or session does not exist.
-    Session,
-    /// The row has a session although the procedure has subject scope, or vice versa.
-    Scope,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -146,38 +136,18 @@ pub fn orphan_rows<'a>(
     dag: &ProcedureDag,
     found: &Discovery,
 ) -> Vec<OrphanRow> {
-    let sessions: HashSet<(&str, &str)> = found
-        .sessions
-        .iter()
-        .map(|session| (session.subject.as_str(), session.session.as_str()))
-        .collect();
-    let subjects: HashSet<&str> = found.sessions.iter().map(|s| s.subject.as_str()).collect();
-    let cause = |row: &TaskRow| {
-        let (subject, session) = (&*row.key.subject, &*row.key.session);
-        let Some(id) = dag.find(&row.key.procedure) else {
-            return Some(OrphanCause::Procedure);
-        };
-        let is_there = match dag.get(id).scope {
-            Scope::Subject if !session.is_empty() => return Some(OrphanCause::Scope),
-            Scope::Subject => subjects.contains(subject),
-            Scope::Session if sessions.contains(&(subject, session)) => true,
-            Scope::Session if session.is_empty() && subjects.contains(subject) => {
-                return Some(OrphanCause::Scope);
-            }
-            Scope::Session => false,
-        };
-        (!is_there && !is_unknown(found, subject)).then_some(OrphanCause::Session)
-    };
-    let mut orphans: Vec<OrphanRow> = rows
-        .filter_map(|row| {
-            Some(OrphanRow {
-                cause: cause(row)?,
-                key: row.key.clone(),
-                status: row.status,
-                job_id: row.job_id.clone(),
-            })
+    let labels = Labels::of(&found.sessions);
+    let orphans = rows.filter_map(|row| {
+        let cause = labels.cause(&row.key, dag)?;
+        let is_certain = cause != OrphanCause::Session || !is_unknown(found, &row.key.subject);
+        is_certain.then(|| OrphanRow {
+            cause,
+            key: row.key.clone(),
+            status: row.status,
+            job_id: row.job_id.clone(),
         })
-        .collect();
+    });
+    let mut orphans: Vec<OrphanRow> = orphans.collect();
     let place = |row: &OrphanRow| (row.cause, Arc::clone(&row.key.procedure), row.key.clone());
     orphans.sort_by_cached_key(place);
     orphans

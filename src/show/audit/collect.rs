@@ -1,7 +1,7 @@
 //! Collects a report from configuration, state, attempts, sessions, decisions, outputs, logs, scripts and
 //! the audit log. Reads only.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -80,14 +80,13 @@ pub fn collect(
         logs::read(&selected.rows, all, log_dir, patterns, threads, input.tick)
     });
     let details = input.probe.map(|probe| input.details(probe, &selected));
-    let (mut tasks, numbers) = details.unwrap_or_default();
+    let mut tasks = details.unwrap_or_default();
     let logs = read_logs.map(|mut read| {
         tasks.iter_mut().for_each(|task| read.add_to(task));
         unreadable.append(&mut read.unreadable);
         read.logs
     });
-    let job = |task: &Planned| input.state.get(&task.key)?.job_id.clone();
-    let matrix = summary::matrix(&selected, &|number| numbers.get(&number).copied(), &job);
+    let matrix = summary::matrix(&selected, &tasks, input.state);
     let dicom = has(Part::Dicom).then(|| {
         let (least, threads) = (config.audit.dicom_min_files, config.scan_threads);
         inputs::dicom(&selected.sessions, least, threads, input.tick)
@@ -148,12 +147,8 @@ fn unreadable(input: &Input<'_>, selected: &Selected<'_>) -> Vec<UnreadableItem>
 }
 
 impl Input<'_> {
-    /// The details in the order of the tasks, and their indices by task number.
-    fn details(
-        &self,
-        probe: &Probe,
-        selected: &Selected<'_>,
-    ) -> (Vec<TaskDetail>, HashMap<usize, usize>) {
+    /// The details in the order of the tasks.
+    fn details(&self, probe: &Probe, selected: &Selected<'_>) -> Vec<TaskDetail> {
         let mut by_subject: BTreeMap<&SubjectLabel, Vec<usize>> = BTreeMap::new();
         for (number, task) in selected.tasks.iter().enumerate() {
             if self.is_shown(task).is_some() {
@@ -177,9 +172,7 @@ impl Input<'_> {
             details
         });
         let found: BTreeMap<usize, TaskDetail> = found.into_iter().flatten().collect();
-        let numbers = found.keys().enumerate();
-        let numbers = numbers.map(|(place, number)| (*number, place)).collect();
-        (found.into_values().collect(), numbers)
+        found.into_values().collect()
     }
 
     /// `Some(true)` if the task has details, `Some(false)` if it has them only with outputs.

@@ -5,9 +5,9 @@ pub(super) mod tasks;
 use chrono::{DateTime, Duration, NaiveDate, Utc};
 
 use super::Report;
-use super::attention::OrphanCause;
 use super::inputs::DicomProblem;
 use super::{Count, Part, percent};
+use crate::act::clean::OrphanCause;
 use crate::base::sys::local_time;
 use crate::base::text::{maybe, plural};
 use crate::model::state::TaskKey;

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Count;
+use super::details::TaskDetail;
 use crate::base::words::words;
 use crate::decide::manifest::{Decision, Due, Planned, Selection, Skip};
 use crate::model::bids::{Session, SessionLabel, SubjectLabel};
 use crate::model::job::JobId;
-use crate::model::procedure::{Procedure, ProcedureDag, ProcedureId, Scope};
-use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
+use crate::model::procedure::{ProcedureDag, Scope};
+use crate::model::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
+use crate::show::tables::rows::by_session;
 use crate::show::tables::{TaskState, decision_text, reason_of};
 
 /// Sums over the whole report.
@@ -216,61 +218,47 @@ pub fn procedures(selected: &Selected<'_>) -> Vec<ProcedureCounts> {
     counts.collect()
 }
 
-/// The matrix of sessions and procedures. `detail` maps an index of [`Selected::tasks`] to the task's details;
-/// `job` finds the newest job.
-pub fn matrix(
-    selected: &Selected<'_>,
-    detail: &dyn Fn(usize) -> Option<usize>,
-    job: &dyn Fn(&Planned) -> Option<JobId>,
-) -> Matrix {
-    let columns: Vec<_> = selected
-        .dag
-        .iter()
-        .filter(|(_, procedure)| selected.selection.contains_procedure(&procedure.name))
-        .collect();
-    let tasks = selected.tasks.iter().enumerate();
-    let tasks: HashMap<_, (usize, &Planned)> = tasks
-        .map(|(number, task)| {
-            let names = (task.subject.as_str(), task.session.as_str());
-            ((task.procedure, names), (number, *task))
-        })
-        .collect();
-    let sessions = selected.sessions.iter().map(|session| {
-        let of_column = |(id, procedure): &(ProcedureId, &Procedure)| {
-            let label = match procedure.scope {
-                Scope::Subject => "",
-                Scope::Session => session.session.as_str(),
-            };
-            tasks.get(&(*id, (session.subject.as_str(), label)))
-        };
-        let found: Vec<_> = columns.iter().map(of_column).collect();
-        let decisions = found.iter().flatten().map(|(_, task)| &task.decision);
-        let cell = |(number, task): &(usize, &Planned)| cell_of(task, detail(*number), job);
+/// The matrix of sessions and procedures. Its cells refer to `details`.
+pub fn matrix(selected: &Selected<'_>, details: &[TaskDetail], state: &State) -> Matrix {
+    let dag = selected.dag;
+    let columns = dag.iter();
+    let columns = columns.filter(|(_, p)| selected.selection.contains_procedure(&p.name));
+    let columns: Vec<_> = columns.collect();
+    let places = details.iter().enumerate();
+    let places: HashMap<&TaskKey, usize> = places.map(|(at, task)| (&task.key, at)).collect();
+    let (sessions, tasks) = (selected.sessions.iter(), selected.tasks.iter());
+    let rows = by_session(sessions.copied(), tasks.copied(), dag);
+    let sessions = rows.into_iter().map(|(session, tasks)| {
+        let cells = columns.iter().map(|(id, _)| {
+            let task = tasks.iter().find(|task| task.procedure == *id)?;
+            Some(cell_of(task, places.get(&task.key).copied(), state))
+        });
         MatrixRow {
             subject: session.subject.shared(),
             session: session.session.shared(),
-            health: rate(decisions),
-            cells: found.iter().map(|task| task.map(cell)).collect(),
+            health: rate(tasks.iter().map(|task| &task.decision)),
+            cells: cells.collect(),
         }
     });
     Matrix {
+        sessions: sessions.collect(),
         procedures: columns
             .iter()
             .map(|(_, procedure)| Arc::clone(&procedure.name))
             .collect(),
-        sessions: sessions.collect(),
     }
 }
 
-fn cell_of(task: &Planned, detail: Option<usize>, job: &dyn Fn(&Planned) -> Option<JobId>) -> Cell {
+fn cell_of(task: &Planned, detail: Option<usize>, state: &State) -> Cell {
     let needs_no_text = matches!(
         task.decision,
         Decision::Skip(Skip::Complete | Skip::NotApplicable)
     );
+    let row = state.get(&task.key).filter(|_| !needs_no_text);
     Cell {
         decision: TaskState::of(&task.decision),
         reason: reason(&task.decision),
-        job_id: Some(task).filter(|_| !needs_no_text).and_then(job),
+        job_id: row.and_then(|row| row.job_id.clone()),
         text: (!needs_no_text && detail.is_none()).then(|| decision_text(&task.decision).into()),
         detail,
     }

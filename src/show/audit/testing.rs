@@ -12,6 +12,7 @@ use super::inputs::*;
 use super::logs::*;
 use super::summary::*;
 use super::{Count, FORMAT, Report, Study, UnreadableItem};
+use crate::act::clean::OrphanCause;
 use crate::gather::completion::explain::FindingState;
 use crate::model::job::{ExecutorKind, JobId};
 use crate::model::state::testing::at;

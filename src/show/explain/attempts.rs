@@ -5,6 +5,7 @@ use chrono::{DateTime, Utc};
 use serde::{Serialize, Serializer};
 
 use super::{Explanation, View, advice};
+use crate::act::clean::{Labels, OrphanCause};
 use crate::act::pass::AttemptNumbers;
 use crate::base::shell;
 use crate::decide::manifest::{Decision, Due, Outlook, Planned, Skip, retry};
@@ -13,9 +14,8 @@ use crate::executor::JobRequest;
 use crate::executor::script::header_of;
 use crate::gather::completion::explain::{Findings, Verdict};
 use crate::gather::logs;
-use crate::model::bids::Session;
 use crate::model::procedure::options::Arguments;
-use crate::model::procedure::{ProcedureId, Resources, Scope};
+use crate::model::procedure::{ProcedureId, Resources};
 use crate::model::state::{TaskKey, TaskRow, TaskStatus};
 use crate::show::failures::patterns::Patterns;
 use crate::show::failures::{excerpt, silence};
@@ -162,21 +162,17 @@ impl View<'_> {
             true => "is missing from the data (renamed or moved?)",
             false => "was not found in the data, parts of which cannot be read",
         };
-        let is_there = |it: &Session| it.session.as_str() == &*key.session;
-        let is_gone = |id| {
-            let scope = self.config.procedures.get(id).scope;
-            scope == Scope::Session && !self.sessions.iter().any(is_there)
-        };
-        let (what, todo) = match self.config.procedures.find(&key.procedure) {
-            None => (
+        let cause = Labels::of(self.sessions).cause(key, &self.config.procedures);
+        let (what, todo) = match cause {
+            Some(OrphanCause::Procedure) => (
                 format!("{} is not in the configuration", key.procedure),
                 format!("add the procedure to the configuration again if you need it; {archive}"),
             ),
-            Some(id) if self.sessions.is_empty() || is_gone(id) => (
+            Some(OrphanCause::Session) => (
                 format!("{} {here}", key.labels_text()),
                 format!("restore the directory's name if it was renamed; {archive}"),
             ),
-            Some(_) => (
+            Some(OrphanCause::Scope) | None => (
                 format!(
                     "{} no longer has such a task (was its scope changed?)",
                     key.procedure
