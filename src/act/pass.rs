@@ -15,7 +15,7 @@ use itertools::Itertools as _;
 pub use adopt::{AttemptNumbers, adopt, listings, logged_tasks, newest_submission};
 use decide::{Basis, Queue};
 pub use decide::{MissingScripts, Pauses};
-pub use look::{Disk, Looked, look, queue_question};
+pub use look::{Disk, Looked, queue_question};
 
 use crate::act::submit::{Submitted, Submitter};
 use crate::base::regular::FileError;
@@ -108,17 +108,6 @@ impl Decided {
 }
 
 impl Pass<'_> {
-    /// Updates the rows in flight, in memory.
-    pub fn look(&mut self, state: &mut State) -> Looked {
-        look(
-            self.config,
-            state,
-            self.executor,
-            self.completions,
-            self.clock,
-        )
-    }
-
     /// Adopts running jobs without a row, in memory, and decides about every task. `tick` is
     /// called after each subject.
     pub fn decide(

@@ -64,7 +64,7 @@ pub(super) fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) ->
             subject: text::subject(&report),
             text: text::table(&report, None),
         };
-        if let Err(error) = mail::send(&context.config.audit, &message) {
+        if let Err(error) = mail::send(&context.config.audit, &message, mail::LIMITS) {
             if let Err(failure) = &saved {
                 printer.warning(&failure.sentence());
             }

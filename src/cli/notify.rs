@@ -160,7 +160,7 @@ fn notify(context: &Context, call: &Invocation, study: &Study<'_>, printer: &mut
 fn deliver(config: &Config, channel: &str, message: &Message, printer: &mut Printer) -> bool {
     let sent = match (channel, &config.notify.command) {
         (COMMAND, Some(path)) => mail::run_program(path, message, MESSENGER_LIMIT),
-        _ => mail::send(&config.audit, message),
+        _ => mail::send(&config.audit, message, mail::LIMITS),
     };
     if let Err(error) = &sent {
         printer.warning(&format!(

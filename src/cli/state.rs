@@ -139,15 +139,15 @@ fn update(
     state.meta.project = Some(context.project(state));
     // Read-only even with `--yes`: a repair must not start local jobs.
     let mut executor = context.executor(Access::ReadOnly, state)?;
-    let (config, executor) = (&context.config, executor.as_mut());
-    let mut looked = pass::look(config, state, executor, outputs.as_ref(), &sys::now);
+    let (config, project) = (&context.config, context.project(state));
+    let mut pass = context.pass(executor.as_mut(), outputs.as_ref(), &project);
+    let mut looked = pass.look(state);
     report_changes(&looked, printer);
     let changed = looked.changed.iter();
     let mut touched: Vec<TaskKey> = changed.map(|(_, row)| row.key.clone()).collect();
     let queue = looked.observation.queue.got();
     let strays = match queue.map(|queue| (queue, context.discover(printer))) {
         Some((queue, Ok(found))) => {
-            let project = context.project(state);
             let records = Records {
                 task_of: &logged_tasks(&config.log_file, &project),
                 listing: &listings(&context.store.paths.arrays),

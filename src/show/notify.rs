@@ -126,12 +126,11 @@ impl Figures {
         let states = manifest.tasks.iter();
         let states = states.map(|task| (task.procedure, TaskState::of(&task.decision)));
         let states = states.filter(|(_, state)| *state != TaskState::NotSelected);
-        let counts = dag.iter().zip(count_states(states, dag));
-        let counts = counts.filter(|(_, counts)| !counts.is_empty());
-        let decisions = counts.map(|((_, procedure), counts)| {
-            let counts = counts.into_iter();
+        let tallies = count_states(states, dag).into_iter();
+        let decisions = tallies.filter(|tally| tally.all() > 0).map(|tally| {
+            let counts = tally.counts.into_iter();
             let counts = counts.map(|(state, count)| (state.to_string(), count));
-            (procedure.name.to_string(), counts.collect())
+            (tally.procedure.to_string(), counts.collect())
         });
         Self {
             whole,

@@ -85,7 +85,7 @@ pub fn progress<'a>(
         series.entry(name).or_default().add(event);
     }
     let mut names: Vec<&Arc<str>> = series.keys().chain(backlog.keys()).collect();
-    names.sort_by_key(|name| (dag.find(name).map_or(usize::MAX, |id| id.index()), *name));
+    names.sort_by_key(|name| (dag.rank(name), *name));
     names.dedup();
     let empty = Series::default();
     let mut all = Backlog::default();

@@ -197,10 +197,13 @@ words! {
 /// Sorts rows. Rows that compare equal are sorted by [`RowOrder::Procedure`], so the result is always the same.
 pub fn sort_rows(rows: &mut [&TaskRow], dag: &ProcedureDag, order: RowOrder) {
     rows.sort_by_cached_key(|row| {
-        let rank = dag.find(&row.key.procedure);
-        let rank = rank.map_or(usize::MAX, |id| id.index());
         let key = &row.key;
-        (rank, &*key.procedure, &*key.subject, &*key.session)
+        (
+            dag.rank(&key.procedure),
+            &*key.procedure,
+            &*key.subject,
+            &*key.session,
+        )
     });
     match order {
         RowOrder::Procedure => {}

@@ -191,12 +191,11 @@ pub fn failures<'a>(
     attempts: impl Iterator<Item = &'a TaskRow>,
     dag: &ProcedureDag,
 ) -> Failures {
-    let rank = |name: &str| dag.find(name).map_or(usize::MAX, |id| id.index());
     let mut counts: BTreeMap<&'static str, BTreeMap<(usize, &str), usize>> = BTreeMap::new();
     for row in rows.filter(|row| row.status == TaskStatus::Failed) {
         let name = &*row.key.procedure;
         let reason = counts.entry(row.reason_word()).or_default();
-        *reason.entry((rank(name), name)).or_default() += 1;
+        *reason.entry((dag.rank(name), name)).or_default() += 1;
     }
     let by_reason = counts.into_iter().map(|(reason, counts)| ReasonCount {
         reason,

@@ -47,12 +47,13 @@ pub fn rows_frame_of(
     let log_dir = log_dir.map(Path::to_string_lossy);
     let columns = names
         .iter()
-        .map(|name| column(name, rows, log_dir.as_deref(), time))
+        .map(|name| row_column(name, rows, log_dir.as_deref(), time))
         .collect::<PolarsResult<_>>()?;
     frame(columns)
 }
 
-fn column(
+/// One of these columns.
+pub(crate) fn row_column(
     name: &str,
     rows: &[&TaskRow],
     log_dir: Option<&str>,
