@@ -13,10 +13,10 @@ use std::path::Path;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
+use crate::act::pass::Decided;
 use crate::base::sys::local_time;
 use crate::decide::manifest::{Decision, Planned, Skip};
-use crate::decide::request::Batch;
-use crate::decide::safety::{SafetyStop, Trust};
+use crate::decide::safety::SafetyStop;
 use crate::executor::{Executor, JobReport};
 use crate::gather::completion::explain::{Explainer, Findings};
 use crate::gather::logs;
@@ -28,7 +28,6 @@ use crate::model::state::{Reason, State, TaskKey, TaskRow};
 use crate::show::failures::silence;
 use crate::show::tables::words::outlook_text;
 use crate::show::tables::{TaskState, decision_cell, decision_text, failure_text, job_of};
-use crate::store::control::Control;
 use crate::store::state_file::Store;
 
 pub use advice::{awaiting, options, remedy};
@@ -50,12 +49,9 @@ pub struct View<'a> {
     pub attempts: &'a [TaskRow],
     /// `None` if the queue did not answer.
     pub queue: Option<&'a [JobReport]>,
-    pub control: &'a Control,
+    /// What `run` would do now.
+    pub decided: &'a Decided,
     pub stops: &'a [SafetyStop],
-    /// Complete rows whose outputs were not checked again.
-    pub trust: &'a Trust,
-    /// What `run` would submit now.
-    pub batches: &'a [Batch],
     pub executor: &'a dyn Executor,
     pub outputs: &'a Explainer<'a>,
     pub project: &'a str,
@@ -64,7 +60,7 @@ pub struct View<'a> {
 }
 
 /// The explanation of one task.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Explanation {
     #[serde(flatten)]
     pub key: TaskKey,
@@ -147,7 +143,6 @@ impl View<'_> {
             headline: decision_cell(&planned.decision),
             text: self.why(planned),
             because: self.because(&chain),
-            todo: String::new(),
             dicom: self.dicom(planned),
             dependencies: self.dependencies(planned),
             row: row.map(|row| self.attempt(row)),
@@ -160,6 +155,7 @@ impl View<'_> {
             job,
             next,
             key: key.clone(),
+            ..Explanation::default()
         };
         explanation.todo = advice::todo(self, planned, &chain, &explanation);
         explanation
@@ -192,7 +188,8 @@ impl View<'_> {
                 }
             }
             Decision::Skip(Skip::Complete)
-                if let Some((last, next)) = row.and_then(|row| self.trust.check_times(row)) =>
+                if let Some((last, next)) =
+                    row.and_then(|row| self.decided.trust.check_times(row)) =>
             {
                 let (last, next) = (local_time(last), local_time(next));
                 format!("{text}; outputs last checked at {last}, next check after {next}")

@@ -32,7 +32,7 @@ const KEPT: usize = 5;
 const NAMES: usize = 4;
 
 /// The results of one task's rules.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Findings {
     pub verdict: Verdict,
     /// Where outputs are expected.
@@ -44,11 +44,12 @@ pub struct Findings {
 }
 
 /// The result of all rules together, equal to the probe's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     Complete,
     Incomplete,
+    #[default]
     NotApplicable,
     Unreadable,
 }

@@ -123,7 +123,7 @@ fn of_task(view: &View<'_>, planned: &Planned, about: Option<&Explanation>) -> S
             "nothing; a later `run` will submit it, when this has changed".to_owned()
         }
         Skip::Paused(_) => {
-            let own = Some(&key.procedure).filter(|_| view.control.study.paused.is_none());
+            let own = Some(&key.procedure).filter(|_| view.decided.pauses.control.study.paused.is_none());
             let own = maybe(" --procedure ", own, "");
             format!("to end the pause: snbb-scheduler resume{own}")
         }

@@ -136,22 +136,16 @@ impl View<'_> {
         let job = row.job_id.as_ref().filter(|_| row.is_in_flight());
         Explanation {
             key: key.clone(),
-            decision: None,
             headline: GONE.into(),
             text,
-            because: Vec::new(),
             todo,
-            dicom: None,
-            dependencies: Vec::new(),
             outputs: self.outputs_of(key),
             row: Some(self.attempt(row)),
             silence: logs::files_of(self.config, self.store, row)
                 .and_then(|files| silence(row, &files)),
             job: job.and_then(|id| self.job(id, Some(row))),
             attempts: self.attempts_of(key),
-            retry: None,
-            next: None,
-            held_by: Vec::new(),
+            ..Explanation::default()
         }
     }
 
@@ -188,12 +182,7 @@ impl View<'_> {
         match (procedure, key.labels()) {
             (Some(procedure), Some((_, session))) => self.outputs.findings(procedure, &session),
             // Their location is unknown.
-            _ => Findings {
-                verdict: Verdict::NotApplicable,
-                directory: String::new(),
-                required: Vec::new(),
-                forbidden: Vec::new(),
-            },
+            _ => Findings::default(),
         }
     }
 }
@@ -256,7 +245,7 @@ pub(super) fn next_submission(
         },
     );
     let is_own = |task: &Prepared| task.request.key == prepared.request.key;
-    let mut batches = view.batches.iter();
+    let mut batches = view.decided.batches.iter();
     let own = batches.find(|batch| batch.tasks.iter().any(is_own));
     let array = own.and_then(|own| Some((own.array.as_ref()?, &own.tasks)));
     let requests: Vec<&JobRequest> = match array {
@@ -332,8 +321,9 @@ impl View<'_> {
         let mut held: Vec<String> = stops
             .map(|stop| format!("safety stop: {}", stop.message))
             .collect();
-        if let Some(pause) = self.control.pause_of(procedure) {
-            let what = match &self.control.study.paused {
+        let control = &self.decided.pauses.control;
+        if let Some(pause) = control.pause_of(procedure) {
+            let what = match &control.study.paused {
                 Some(_) => "study",
                 None => "procedure",
             };

@@ -57,7 +57,8 @@ pub fn heartbeat(study: &Study<'_>, call: &Invocation) -> Vec<u8> {
 
 /// The metrics. `has_runs` is false if runs are not recorded, so that their totals are unknown.
 pub fn render(study: &Study<'_>, has_runs: bool) -> String {
-    let mut text = Text::new(name_of_study(study.project));
+    let (out, project) = (String::new(), escaped(name_of_study(study.project)));
+    let mut text = Text { out, project };
     let help = "Version of the program that wrote these metrics; the value is always 1";
     let version = [([env!("CARGO_PKG_VERSION")], 1.0)];
     text.family("build_info", help, ["version"], version);
@@ -198,13 +199,6 @@ struct Text {
 }
 
 impl Text {
-    fn new(project: &str) -> Self {
-        Self {
-            out: String::new(),
-            project: escaped(project),
-        }
-    }
-
     /// Adds a family, unless it has no samples. Writing to a `String` cannot fail.
     fn family<const N: usize, T: ToString>(
         &mut self,
