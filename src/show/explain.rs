@@ -13,11 +13,11 @@ use std::path::Path;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use crate::act::pass::Decided;
+use crate::act::pass::{Decided, Pass};
 use crate::base::sys::local_time;
 use crate::decide::manifest::{Decision, Planned, Skip};
 use crate::decide::safety::SafetyStop;
-use crate::executor::{Executor, JobReport};
+use crate::executor::JobReport;
 use crate::gather::completion::explain::{Explainer, Findings};
 use crate::gather::logs;
 use crate::model::bids::{Dicom, Session, SessionLabel, SessionSource, SubjectLabel};
@@ -49,13 +49,11 @@ pub struct View<'a> {
     pub attempts: &'a [TaskRow],
     /// `None` if the queue did not answer.
     pub queue: Option<&'a [JobReport]>,
-    /// What `run` would do now.
+    /// What `run` would do now, and how.
+    pub pass: &'a Pass<'a>,
     pub decided: &'a Decided,
     pub stops: &'a [SafetyStop],
-    pub executor: &'a dyn Executor,
     pub outputs: &'a Explainer<'a>,
-    pub project: &'a str,
-    pub run_id: &'a str,
     pub now: DateTime<Utc>,
 }
 

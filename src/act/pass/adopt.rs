@@ -114,7 +114,7 @@ impl AttemptNumbers {
 }
 
 /// Finds the task of a job. The log is read at the first call; an unreadable log counts as empty.
-pub fn logged_tasks(log: &Path, project: &str) -> impl Fn(&JobReport) -> Option<TaskKey> {
+pub(super) fn logged_tasks(log: &Path, project: &str) -> impl Fn(&JobReport) -> Option<TaskKey> {
     let known: OnceCell<Submissions> = OnceCell::new();
     move |job| {
         let known = known.get_or_init(|| Submissions::read(log, project));
@@ -171,7 +171,7 @@ fn has_name_of(job: &JobReport, key: &TaskKey) -> bool {
 }
 
 /// Reads the task lists of arrays, each once. An unreadable list counts as gone, since its tasks are unknown.
-pub fn listings(arrays: &Path) -> impl Fn(&str) -> Option<Arc<[TaskKey]>> {
+pub(super) fn listings(arrays: &Path) -> impl Fn(&str) -> Option<Arc<[TaskKey]>> {
     let known: RefCell<HashMap<String, Option<Arc<[TaskKey]>>>> = RefCell::default();
     move |name| {
         if let Some(listing) = known.borrow().get(name) {

@@ -9,7 +9,7 @@ use crate::act::clean::{Labels, OrphanCause};
 use crate::act::pass::AttemptNumbers;
 use crate::base::shell;
 use crate::decide::manifest::{Decision, Due, Outlook, Planned, Skip, retry};
-use crate::decide::request::{self, Prepared, RequestContext};
+use crate::decide::request::Prepared;
 use crate::executor::JobRequest;
 use crate::executor::script::header_of;
 use crate::gather::completion::explain::{Findings, Verdict};
@@ -224,26 +224,14 @@ pub(super) fn next_submission(
         ..planned.clone()
     };
     let procedure = view.config.procedures.get(planned.procedure);
-    let script = view.executor.find_script(&procedure.script);
+    let script = view.pass.executor.find_script(&procedure.script);
     let is_retry = matches!(planned.decision, Decision::Submit(Due::Retry { .. }));
     let header = match &script {
         Ok(path) if is_retry => header_of(path),
         _ => Arguments::default(),
     };
-    let (attempt, last_reason) = AttemptNumbers::new(view.attempts, view.state).next(&planned.key);
-    let prepared = request::prepare(
-        view.config,
-        &planned,
-        &RequestContext {
-            project: view.project,
-            attempt,
-            last_reason,
-            row,
-            script: &header,
-            now: view.now,
-            run_id: view.run_id,
-        },
-    );
+    let history = AttemptNumbers::new(view.attempts, view.state);
+    let prepared = (view.pass).request(&planned, &history, view.state, &header, view.now);
     let is_own = |task: &Prepared| task.request.key == prepared.request.key;
     let mut batches = view.decided.batches.iter();
     let own = batches.find(|batch| batch.tasks.iter().any(is_own));
@@ -253,10 +241,11 @@ pub(super) fn next_submission(
         None => vec![&prepared.request],
     };
     let line = view
+        .pass
         .executor
         .command_line(&requests, array.map(|(array, _)| array));
     Some(Next {
-        attempt,
+        attempt: prepared.intent.attempt,
         array_tasks: array.map(|(_, tasks)| tasks.len()),
         asks: match view.config.executor.has_cluster() {
             true => asks(&prepared.request.resources),
