@@ -68,11 +68,11 @@ impl<'a> Labels<'a> {
 
     /// `None` if the task exists.
     pub fn cause(&self, key: &TaskKey, dag: &ProcedureDag) -> Option<OrphanCause> {
-        let Some(id) = dag.find(&key.procedure) else {
+        let Some(procedure) = dag.named(&key.procedure) else {
             return Some(OrphanCause::Procedure);
         };
         let has_subject = self.subjects.contains(&*key.subject);
-        match (dag.get(id).scope, key.session.is_empty()) {
+        match (procedure.scope, key.session.is_empty()) {
             (Scope::Subject, true) => (!has_subject).then_some(OrphanCause::Session),
             (Scope::Session, _) if self.sessions.contains(&(&*key.subject, &*key.session)) => None,
             (Scope::Session, true) if has_subject => Some(OrphanCause::Scope),

@@ -14,7 +14,6 @@ use crate::executor::{Answer, Question};
 use crate::show::audit::collect::{Input, collect};
 use crate::show::audit::trend::{Snapshot, earlier, replace, save, trend};
 use crate::show::audit::{Part, Report, UnreadableItem, html, text};
-use crate::show::failures::patterns::Patterns;
 use crate::show::mail::{self, Message};
 
 pub(super) fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<Exit> {
@@ -137,7 +136,6 @@ fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<
         manifest: &manifest,
         probe: probe.as_ref(),
         queue: queue.as_ref().and_then(Answer::got).map(Vec::as_slice),
-        patterns: &Patterns::for_config(config),
         unreadable,
         tick: &|| progress.inc(1),
     };

@@ -26,8 +26,8 @@ use crate::gather::sessions::dicom;
 use crate::model::bids::{Dicom, Session};
 use crate::model::config::Config;
 use crate::model::job::JobId;
-use crate::model::procedure::ArrayMode;
 use crate::model::procedure::options::Arguments;
+use crate::model::procedure::{ArrayMode, Procedure};
 use crate::model::state::{State, TaskKey, TaskRow};
 use crate::store::audit_log::{Event, EventKind};
 use crate::store::control::{Control, Pause, PauseCause};
@@ -331,11 +331,8 @@ impl Pass<'_> {
     /// Groups tasks that can be submitted together into arrays, if configured.
     pub(super) fn group(&mut self, tasks: Vec<Prepared>, dir: &Path) -> Vec<Batch> {
         let procedures = &self.config.procedures;
-        let mode = |name: &str| match procedures.find(name) {
-            Some(id) => {
-                let rules = &procedures.get(id).rules;
-                (rules.array, rules.array_throttle)
-            }
+        let mode = |name: &str| match procedures.named(name) {
+            Some(Procedure { rules, .. }) => (rules.array, rules.array_throttle),
             None => (ArrayMode::Never, None),
         };
         batch::group(tasks, &mode, &mut || self.executor.array_limit(), dir)

@@ -295,9 +295,8 @@ impl OutputSource for Disk<'_> {
     }
 
     fn rules(&self, key: &TaskKey) -> Option<&SubmitRules> {
-        let procedures = &self.config.procedures;
-        let own = procedures.find(&key.procedure)?;
-        Some(&procedures.get(own).rules)
+        let own = self.config.procedures.named(&key.procedure)?;
+        Some(&own.rules)
     }
 }
 

@@ -52,7 +52,6 @@ pub struct Input<'a> {
     pub probe: Option<&'a Probe>,
     /// `None` if the queue was not asked or did not answer.
     pub queue: Option<&'a [JobReport]>,
-    pub patterns: &'a Patterns,
     /// Sources that could not be read so far.
     pub unreadable: Vec<UnreadableItem>,
     /// Called after each session, task or log.
@@ -75,7 +74,7 @@ pub fn collect(
     );
     let mut unreadable = unreadable(&input, &selected);
     let read_logs = has(Part::Logs).then(|| {
-        let (all, patterns) = (input.all_logs, input.patterns);
+        let (all, patterns) = (input.all_logs, &Patterns::for_config(config));
         let (log_dir, threads) = (input.log_dir(), config.scan_threads);
         logs::read(&selected.rows, all, log_dir, patterns, threads, input.tick)
     });

@@ -173,8 +173,8 @@ impl<'a> Selected<'a> {
     /// True if a row or an earlier attempt of this task belongs to the report. `--session` does not exclude tasks of
     /// the whole subject.
     pub fn has(&self, task: &TaskKey) -> bool {
-        let id = self.dag.find(&task.procedure);
-        let of_subject = id.is_none_or(|id| self.dag.get(id).scope == Scope::Subject);
+        let own = self.dag.named(&task.procedure);
+        let of_subject = own.is_none_or(|own| own.scope == Scope::Subject);
         self.selection.contains_subject(&task.subject)
             && self.selection.contains_procedure(&task.procedure)
             && (of_subject && task.session.is_empty()

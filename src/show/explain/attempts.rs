@@ -326,8 +326,8 @@ impl View<'_> {
             rows.filter(|row| of.is_none_or(|name| *row.key.procedure == *name))
                 .count()
         };
-        let rules = self.config.procedures.find(procedure);
-        let own = rules.and_then(|id| self.config.procedures.get(id).rules.max_in_flight);
+        let own = self.config.procedures.named(procedure);
+        let own = own.and_then(|own| own.rules.max_in_flight);
         for (limit, of, name) in [
             (self.config.max_in_flight, None, "max_in_flight"),
             (own, Some(procedure), "the procedure's max_in_flight"),

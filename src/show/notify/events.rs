@@ -212,9 +212,8 @@ fn row_event(
 
 /// True for failures that are retried automatically.
 pub fn is_retried(config: &Config, owner: Option<u32>, row: &TaskRow, now: DateTime<Utc>) -> bool {
-    let procedures = &config.procedures;
-    let id = procedures.find(&row.key.procedure);
-    let rules = id.and_then(|id| procedures.get(id).rules.retry.as_ref());
+    let own = config.procedures.named(&row.key.procedure);
+    let rules = own.and_then(|own| own.rules.retry.as_ref());
     retry::outlook(rules, row, owner, now).is_retry()
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::words::{decision_cell, decision_text, job_of, reason_of};
 use super::{TableError, TaskState, counts, failure_text, frame, json_array, numbers, texts};
-use crate::decide::manifest::{Decision, Manifest, Planned, Selection};
+use crate::decide::manifest::{Manifest, Planned, Selection};
 use crate::gather::logs::log_path;
 use crate::model::bids::{Session, SessionLabel, SubjectLabel};
 use crate::model::job::JobId;
@@ -156,7 +156,13 @@ pub fn session_status_json(
     for (session, tasks) in by_session(sessions, &manifest.tasks, dag) {
         let procedures = tasks.into_iter().map(|task| {
             let name = dag.get(task.procedure).name.to_string();
-            (name, decision_json(&task.decision))
+            let decision = json!({
+                "decision": TaskState::of(&task.decision),
+                "reason": reason_of(&task.decision).map(Reason::as_str),
+                "job_id": job_of(&task.decision).map(JobId::as_str),
+                "text": decision_text(&task.decision),
+            });
+            (name, decision)
         });
         let procedures: Map<String, Value> = procedures.collect();
         lines.push(serde_json::to_vec(&json!({
@@ -256,13 +262,4 @@ fn column_titles(dag: &ProcedureDag) -> Vec<String> {
         name => name.to_owned(),
     });
     titles.collect()
-}
-
-fn decision_json(decision: &Decision) -> Value {
-    json!({
-        "decision": TaskState::of(decision),
-        "reason": reason_of(decision).map(Reason::as_str),
-        "job_id": job_of(decision).map(JobId::as_str),
-        "text": decision_text(decision),
-    })
 }
