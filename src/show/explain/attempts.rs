@@ -134,12 +134,19 @@ impl View<'_> {
             false => advice,
         };
         let job = row.job_id.as_ref().filter(|_| row.is_in_flight());
+        // The location of the outputs of a removed procedure is unknown.
+        let task = self
+            .config
+            .procedures
+            .find(&key.procedure)
+            .zip(key.labels());
+        let outputs = task.map(|(id, (_, session))| self.outputs.findings(id, &session));
         Explanation {
             key: key.clone(),
             headline: GONE.into(),
             text,
             todo,
-            outputs: self.outputs_of(key),
+            outputs: outputs.unwrap_or_default(),
             row: Some(self.attempt(row)),
             silence: logs::files_of(self.config, self.store, row)
                 .and_then(|files| silence(row, &files)),
@@ -175,15 +182,6 @@ impl View<'_> {
             ),
         };
         (format!("{what}, but the state has a row for it"), todo)
-    }
-
-    fn outputs_of(&self, key: &TaskKey) -> Findings {
-        let procedure = self.config.procedures.find(&key.procedure);
-        match (procedure, key.labels()) {
-            (Some(procedure), Some((_, session))) => self.outputs.findings(procedure, &session),
-            // Their location is unknown.
-            _ => Findings::default(),
-        }
     }
 }
 
