@@ -1,6 +1,6 @@
 //! Progress per day and a forecast, from the events of the audit log. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use chrono::{DateTime, Duration, NaiveDate, Utc};
@@ -72,7 +72,7 @@ fn maybe_time<S: Serializer>(at: &Option<DateTime<Utc>>, serializer: S) -> Resul
 /// Sums up the events. `backlog` is the number of tasks by procedure that will run automatically.
 pub fn progress<'a>(
     events: impl Iterator<Item = &'a Record>,
-    backlog: &BTreeMap<Arc<str>, usize>,
+    backlog: &HashMap<Arc<str>, usize>,
     dag: &ProcedureDag,
     bad_lines: usize,
     now: DateTime<Utc>,

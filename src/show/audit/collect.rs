@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use itertools::Itertools as _;
 
 use super::attention::Orphans;
 use super::details::{JobDetail, MarkerResult, TaskDetail, marker_results};
@@ -260,12 +261,9 @@ fn progress_of(
     let mut contents = contents?;
     contents.remove_other_studies(input.project);
     let dag = &input.config.procedures;
-    let mut backlog: BTreeMap<Arc<str>, usize> = BTreeMap::new();
     let tasks = selected.tasks.iter();
-    for task in tasks.filter(|task| is_backlog(&task.decision)) {
-        let name = &dag.get(task.procedure).name;
-        *backlog.entry(Arc::clone(name)).or_default() += 1;
-    }
+    let tasks = tasks.filter(|task| is_backlog(&task.decision));
+    let backlog = tasks.counts_by(|task| Arc::clone(&task.key.procedure));
     let events = contents.records.iter();
     let events = events.filter(|event| selected.has(&event.key));
     let bad = contents.bad_lines.len();

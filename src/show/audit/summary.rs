@@ -1,8 +1,9 @@
 //! Totals, counts per procedure, and the matrix of sessions and procedures with the health of each session. Pure.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
 
 use super::Count;
@@ -273,11 +274,9 @@ pub fn reason(decision: &Decision) -> Option<&'static str> {
 }
 
 fn decisions<'a>(tasks: impl Iterator<Item = &'a Planned>) -> Vec<Count> {
-    let mut counts: BTreeMap<TaskState, usize> = BTreeMap::new();
-    for task in tasks {
-        *counts.entry(TaskState::of(&task.decision)).or_default() += 1;
-    }
-    Count::list(counts.iter().map(|(state, count)| (state.as_str(), *count)))
+    let counts = tasks.map(|task| TaskState::of(&task.decision)).counts();
+    let counts = counts.into_iter().sorted();
+    Count::list(counts.map(|(state, count)| (state.as_str(), count)))
 }
 
 fn statuses<'a>(rows: impl Iterator<Item = &'a TaskRow> + Clone) -> StatusCounts {

@@ -1,9 +1,10 @@
 //! The events that a digest reports, and its text. Each event has a name, so that it is reported only once. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use itertools::Itertools as _;
 use sha2::{Digest as _, Sha256};
 
 use super::{Invocation, Study};
@@ -290,17 +291,14 @@ pub fn message(study: &Study<'_>, call: &Invocation, fresh: &[&Event], ongoing: 
 /// Adds the events of one procedure.
 fn add_group(lines: &mut Vec<String>, group: &[&Event]) {
     let mut indent = "  ";
-    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-    for event in group {
-        if let Some(reason) = event.reason {
-            *reasons.entry(reason).or_default() += 1;
-        }
-    }
+    let reasons = group.iter().filter_map(|event| event.reason).counts();
     if let Some(first) = group.first()
         && !reasons.is_empty()
     {
-        let reasons = reasons.iter().map(|(reason, n)| format!("{n} {reason}"));
-        let why = reasons.collect::<Vec<_>>().join(", ");
+        let reasons = reasons.iter().sorted();
+        let why = reasons
+            .map(|(reason, n)| format!("{n} {reason}"))
+            .join(", ");
         let procedure = one_line(&first.procedure);
         lines.push(format!("  {procedure}: {} ({why})", group.len()));
         indent = "    ";
@@ -342,14 +340,10 @@ fn remedies(config: Option<&Path>, fresh: &[&Event]) -> Vec<String> {
         Occasion::Error => &["state verify"],
         Occasion::Unreachable => &[],
     });
-    let mut lines: Vec<String> = Vec::new();
-    for command in commands {
-        let line = format!("{program} {command}");
-        if !lines.contains(&line) {
-            lines.push(line);
-        }
-    }
-    lines
+    let commands = commands.unique();
+    commands
+        .map(|command| format!("{program} {command}"))
+        .collect()
 }
 
 /// Texts come from servers and programs; a line of theirs must not look like one of ours.
