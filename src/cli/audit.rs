@@ -90,17 +90,18 @@ fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<
     // Only `--markers` and `--queue` need these; the tasks do anyway.
     let state = context.read_state(printer)?;
     let selection = context.selection_among(&args.select, Some(&state))?;
-    let (found, manifest) = if parts.contains(&Part::Tasks) {
+    let has = |part| parts.contains(&part);
+    let (found, manifest) = if has(Part::Tasks) {
         // A subject-scoped task has no session, so the report selects sessions by what it shows. `--procedure` may also
         // name one that only rows know, about which nothing is decided.
         let by_subject = Selection::new(&args.select.subjects, &[], &[], &[])?;
         context.plan(by_subject, args.check.recheck, printer)?
-    } else if parts.contains(&Part::Dicom) {
+    } else if has(Part::Dicom) {
         (context.discover(printer)?, Manifest::default())
     } else {
         Default::default()
     };
-    if parts.contains(&Part::Tasks) || parts.contains(&Part::Dicom) {
+    if has(Part::Tasks) || has(Part::Dicom) {
         context.refuse_unknown_in(&found, &args.select)?;
     }
     let mut unreadable = Vec::new();
@@ -111,15 +112,12 @@ fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<
     });
     let project = context.project(&state);
     let mut executor = context.executor(Access::ReadOnly, &state)?;
-    let is_asked = args.queue && parts.contains(&Part::Tasks);
-    let queue = is_asked.then(|| executor.observe(&Question::default()).queue);
+    let queue =
+        (args.queue && has(Part::Tasks)).then(|| executor.observe(&Question::default()).queue);
     if let Some(Answer::Failed(error)) = &queue {
         unreadable.push(UnreadableItem::new("queue", Path::new("queue"), error));
     }
-    let probe = parts
-        .contains(&Part::Tasks)
-        .then(|| context.probe())
-        .transpose()?;
+    let probe = has(Part::Tasks).then(|| context.probe()).transpose()?;
     let progress = printer.progress(None, "checking tasks, logs and DICOM files");
     let input = Input {
         config,

@@ -75,7 +75,6 @@ pub(super) fn after(
     }
     let config = &context.config;
     if records_runs(config) {
-        let config = &context.config;
         let memory = remember(context, printer, |memory| memory.add(call));
         let state = context.store.read().ok();
         let control = context.store.read_control().ok();

@@ -1,12 +1,13 @@
 //! What needs attention: stale jobs, orphans, failures by reason and by node. Pure.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use itertools::Itertools as _;
 use serde::Serialize;
 
 use super::details::{JobDetail, TaskDetail};
@@ -191,22 +192,23 @@ pub fn failures<'a>(
     attempts: impl Iterator<Item = &'a TaskRow>,
     dag: &ProcedureDag,
 ) -> Failures {
-    let mut counts: BTreeMap<&'static str, BTreeMap<(usize, &str), usize>> = BTreeMap::new();
-    for row in rows.filter(|row| row.status == TaskStatus::Failed) {
-        let name = &*row.key.procedure;
-        let reason = counts.entry(row.reason_word()).or_default();
-        *reason.entry((dag.rank(name), name)).or_default() += 1;
-    }
-    let by_reason = counts.into_iter().map(|(reason, counts)| ReasonCount {
-        reason,
-        count: counts.values().sum(),
-        procedures: Count::list(counts.into_iter().map(|((_, name), count)| (name, count))),
+    let failed = rows.filter(|row| row.status == TaskStatus::Failed);
+    let by_reason = failed.into_group_map_by(|row| row.reason_word());
+    let by_reason = by_reason.into_iter().map(|(reason, rows)| {
+        let name = |row: &TaskRow| Arc::clone(&row.key.procedure);
+        let procedures = rows.iter().counts_by(|row| name(row)).into_iter();
+        let procedures = procedures.sorted_by_key(|(name, _)| (dag.rank(name), Arc::clone(name)));
+        let procedures = procedures.map(|(word, count)| Count { word, count });
+        ReasonCount {
+            reason,
+            count: rows.len(),
+            procedures: procedures.collect(),
+        }
     });
-    let mut by_reason: Vec<ReasonCount> = by_reason.collect();
-    by_reason.sort_by_key(|group| Reverse(group.count));
+    let by_reason = by_reason.sorted_by_key(|group| (Reverse(group.count), group.reason));
     Failures {
         groups: groups(tasks),
-        by_reason,
+        by_reason: by_reason.collect(),
         by_node: by_node(attempts),
     }
 }
@@ -236,33 +238,24 @@ pub fn groups(tasks: &[TaskDetail]) -> Vec<FailureGroup> {
 }
 
 fn by_node<'a>(attempts: impl Iterator<Item = &'a TaskRow>) -> Vec<NodeFailures> {
-    // By node: the number of attempts, and the reasons of failed ones.
-    let mut nodes: BTreeMap<&str, (usize, BTreeMap<&str, usize>)> = BTreeMap::new();
-    for attempt in attempts.filter(|row| !row.is_in_flight()) {
-        let Some(name) = node(&attempt.facts) else {
-            continue;
-        };
-        let (jobs, reasons) = nodes.entry(name).or_default();
-        *jobs += 1;
-        if attempt.status == TaskStatus::Failed {
-            *reasons.entry(attempt.reason_word()).or_default() += 1;
-        }
-    }
-    let nodes = nodes.into_iter().map(|(name, (jobs, reasons))| {
-        let failed: usize = reasons.values().sum();
-        let mut reasons = Count::list(reasons);
-        reasons.sort_by_key(|count| Reverse(count.count));
+    let ended = attempts.filter(|row| !row.is_in_flight());
+    let nodes = ended.filter_map(|row| Some((node(&row.facts)?, row)));
+    let nodes = nodes.into_group_map().into_iter().map(|(name, rows)| {
+        let failed = rows.iter().filter(|row| row.status == TaskStatus::Failed);
+        let reasons = failed.clone().counts_by(|row| row.reason_word());
+        let reasons = reasons.into_iter();
+        let reasons = reasons.sorted_by_key(|(reason, count)| (Reverse(*count), *reason));
+        let failed = failed.count();
         NodeFailures {
             node: name.into(),
-            jobs,
+            jobs: rows.len(),
             failed,
-            share: failed as f64 / jobs as f64,
-            reasons,
+            share: failed as f64 / rows.len() as f64,
+            reasons: Count::list(reasons),
         }
     });
-    let mut nodes: Vec<NodeFailures> = nodes.collect();
-    nodes.sort_by_key(|node| (Reverse(node.failed), node.jobs));
-    nodes
+    let place = |one: &NodeFailures| (Reverse(one.failed), one.jobs, Arc::clone(&one.node));
+    nodes.sorted_by_key(place).collect()
 }
 
 #[cfg(test)]

@@ -19,7 +19,6 @@ use crate::executor::{ExecutorError, JobReport};
 use crate::gather::completion::explain::FindingState;
 use crate::gather::completion::probe::Probe;
 use crate::gather::sessions::discover::Discovery;
-use crate::model::bids::SubjectLabel;
 use crate::model::config::Config;
 use crate::model::job::{ExecutorKind, name_of_study};
 use crate::model::state::{State, TaskRow};
@@ -149,13 +148,14 @@ fn unreadable(input: &Input<'_>, selected: &Selected<'_>) -> Vec<UnreadableItem>
 impl Input<'_> {
     /// The details in the order of the tasks.
     fn details(&self, probe: &Probe, selected: &Selected<'_>) -> Vec<TaskDetail> {
-        let mut by_subject: BTreeMap<&SubjectLabel, Vec<usize>> = BTreeMap::new();
-        for (number, task) in selected.tasks.iter().enumerate() {
-            if self.is_shown(task).is_some() {
-                by_subject.entry(&task.subject).or_default().push(number);
-            }
-        }
-        let subjects: Vec<(&SubjectLabel, Vec<usize>)> = by_subject.into_iter().collect();
+        let tasks = selected.tasks.iter().enumerate();
+        let shown = tasks.filter(|(_, task)| self.is_shown(task).is_some());
+        let by_subject = shown.map(|(number, task)| (&task.subject, number));
+        let subjects = by_subject
+            .into_group_map()
+            .into_iter()
+            .sorted()
+            .collect_vec();
         let found = parallel::map(&subjects, self.config.scan_threads, |(subject, numbers)| {
             let outputs = probe.brief_explainer(subject);
             let details = numbers.iter().filter_map(|number| {

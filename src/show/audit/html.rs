@@ -6,13 +6,13 @@
 mod figures;
 mod overview;
 
-use std::collections::HashMap;
 use std::io::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use itertools::Itertools as _;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -25,7 +25,6 @@ use super::sections::{Kind, List, efficiency, tasks, trend, trend_by_procedure};
 use super::summary::Matrix;
 use crate::base::parallel;
 use crate::base::text::{capital, plural_as};
-use crate::model::state::TaskKey;
 use crate::show::tables::TaskState;
 
 /// Rows per list in the page. The JSON report has all.
@@ -244,10 +243,8 @@ fn grid(report: &Report) -> String {
 
 /// The details of single tasks, in the order of [`Report::tasks`].
 fn details(report: &Report) -> Vec<String> {
-    let mut findings: HashMap<&TaskKey, Vec<&LogFinding>> = HashMap::new();
-    for finding in report.logs.iter().flat_map(|logs| &logs.findings) {
-        findings.entry(&finding.key).or_default().push(finding);
-    }
+    let findings = report.logs.iter().flat_map(|logs| &logs.findings);
+    let findings = findings.into_group_map_by(|finding| &finding.key);
     let parts: Vec<&[TaskDetail]> = report.tasks.chunks(TOGETHER).collect();
     parallel::map(&parts, THREADS, |tasks| {
         let details = tasks.iter().map(|task| {

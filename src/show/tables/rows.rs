@@ -1,9 +1,10 @@
 //! Tables of the state's rows, and of decisions: one row per session, one column per procedure.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
 use chrono::{DateTime, SecondsFormat, Utc};
+use itertools::Itertools as _;
 use polars::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -237,10 +238,9 @@ pub(crate) fn by_session<'a>(
 ) -> Vec<(&'a Session, Vec<&'a Planned>)> {
     let sessions = sessions.into_iter();
     let mut rows: Vec<_> = sessions.map(|session| (session, Vec::new())).collect();
-    let mut by_subject: HashMap<&SubjectLabel, Vec<usize>> = HashMap::new();
-    for (at, (session, _)) in rows.iter().enumerate() {
-        by_subject.entry(&session.subject).or_default().push(at);
-    }
+    let subjects = rows.iter().enumerate();
+    let subjects = subjects.map(|(at, (session, _))| (&session.subject, at));
+    let by_subject = subjects.into_group_map();
     for task in tasks {
         let per_subject = dag.get(task.procedure).scope == Scope::Subject;
         for at in by_subject.get(&task.subject).into_iter().flatten() {
