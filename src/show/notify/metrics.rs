@@ -79,12 +79,10 @@ pub fn render(study: &Study<'_>, has_runs: bool) -> String {
 }
 
 fn of_rows(text: &mut Text, dag: &ProcedureDag, state: &State) {
-    let mut counts: BTreeMap<[&str; 2], f64> = BTreeMap::new();
-    for (_, procedure) in dag.iter() {
-        for status in TaskStatus::ALL {
-            counts.insert([&procedure.name, status.as_str()], 0.0);
-        }
-    }
+    let none = dag.iter().flat_map(|(_, procedure)| {
+        TaskStatus::ALL.map(|status| ([&*procedure.name, status.as_str()], 0.0))
+    });
+    let mut counts: BTreeMap<[&str; 2], f64> = none.collect();
     let mut reasons: BTreeMap<[&str; 2], f64> = BTreeMap::new();
     let mut oldest: BTreeMap<[&str; 1], f64> = BTreeMap::new();
     let (mut held, mut doubted) = (0.0, 0.0);

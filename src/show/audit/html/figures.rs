@@ -22,11 +22,6 @@ fn folded(title: &str, content: Markup) -> Markup {
     html! { details.data { summary { (title) } (content) } }
 }
 
-/// A drawing that scrolls on narrow screens.
-fn wide(label: &str, drawing: Markup) -> Markup {
-    html! { div.drawing role="region" tabindex="0" aria-label=(safe(label)) { (drawing) } }
-}
-
 /// The pipeline, and the progress of each procedure.
 pub(super) fn pipeline(report: &Report) -> Markup {
     let procedures = || report.procedures.iter().filter(|p| p.tasks > 0);
@@ -35,7 +30,8 @@ pub(super) fn pipeline(report: &Report) -> Markup {
     };
     html! {
         div.flow {
-            (wide("Picture of the pipeline", report.pipeline.svg(None)))
+            // Scrolls on narrow screens.
+            div.drawing role="region" tabindex="0" aria-label="Picture of the pipeline" { (report.pipeline.svg(None)) }
             ul.bars aria-label="Share of complete tasks by procedure" {
                 @for p in procedures() {
                     @let parts = Group::ALL.map(|group| (group.as_str(), count_of_group(&p.decisions, group)));
