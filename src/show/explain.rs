@@ -129,7 +129,6 @@ pub struct LiveJob {
 
 impl View<'_> {
     pub fn explain(&self, planned: &Planned) -> Explanation {
-        let procedure = self.config.procedures.get(planned.procedure);
         let key = &planned.key;
         let row = self.state.get(key);
         let outputs = self.outputs.findings(planned.procedure, &planned.session);
@@ -148,7 +147,7 @@ impl View<'_> {
                 .and_then(|row| silence(row, &logs::files_of(self.config, self.store, row)?)),
             attempts: self.attempts_of(key),
             retry: row.and_then(|row| self.retry(planned.procedure, row)),
-            held_by: self.held_by(&procedure.name, planned),
+            held_by: self.held_by(planned),
             outputs,
             job,
             next,

@@ -55,6 +55,9 @@ pub struct Retry {
     pub infrastructure_allowed: Option<u32>,
 }
 
+/// Replaces the decision word of a task.
+const GONE: &str = "gone";
+
 impl View<'_> {
     /// All attempts on record, the row's last.
     pub(super) fn attempts_of(&self, key: &TaskKey) -> Vec<Attempt> {
@@ -112,12 +115,7 @@ impl View<'_> {
             infrastructure_allowed: rules.map(|rules| rules.max_infrastructure),
         })
     }
-}
 
-/// Replaces the decision word of a task.
-const GONE: &str = "gone";
-
-impl View<'_> {
     /// The subject's rows whose task no longer exists.
     pub fn rows_without_task(&self) -> Vec<&TaskRow> {
         let has_task = |row: &TaskRow| self.tasks.iter().any(|task| task.key == row.key);
@@ -154,6 +152,46 @@ impl View<'_> {
             attempts: self.attempts_of(key),
             ..Explanation::default()
         }
+    }
+
+    /// The safety stops, the pause and the exhausted limits, whether the task is due or not.
+    pub(super) fn held_by(&self, planned: &Planned) -> Vec<String> {
+        if is_over(&planned.decision) {
+            return Vec::new();
+        }
+        let stops = self.stops.iter();
+        let mut held: Vec<String> = stops
+            .map(|stop| format!("safety stop: {}", stop.message))
+            .collect();
+        let procedure = self.config.procedures.get(planned.procedure);
+        let control = &self.decided.pauses.control;
+        if let Some(pause) = control.pause_of(&procedure.name) {
+            let what = match &control.study.paused {
+                Some(_) => "study",
+                None => "procedure",
+            };
+            held.push(format!("the {what} is {}", pause_text(pause)));
+        }
+        if let Decision::Skip(Skip::OverLimit(_)) = &planned.decision {
+            held.push(decision_text(&planned.decision));
+        }
+        let flying = |of: Option<&str>| {
+            let rows = self.state.rows().iter().filter(|row| row.is_in_flight());
+            rows.filter(|row| of.is_none_or(|name| *row.key.procedure == *name))
+                .count()
+        };
+        let own = procedure.rules.max_in_flight;
+        for (limit, of, name) in [
+            (self.config.max_in_flight, None, "max_in_flight"),
+            (own, Some(&*procedure.name), "the procedure's max_in_flight"),
+        ] {
+            if let Some(limit) = limit
+                && flying(of) >= limit
+            {
+                held.push(format!("{name}: {} of {limit} are in flight", flying(of)));
+            }
+        }
+        held
     }
 
     /// What is missing, and the remedy.
@@ -296,46 +334,4 @@ pub fn asks(resources: &Resources) -> Vec<String> {
     let requeue = resources.no_requeue.then(|| "--no-requeue".to_owned());
     let further = resources.sbatch_args.words().cloned();
     named.chain(requeue).chain(further).collect()
-}
-
-impl View<'_> {
-    /// The safety stops, the pause and the exhausted limits, whether the task is due or not.
-    pub(super) fn held_by(&self, procedure: &str, planned: &Planned) -> Vec<String> {
-        if is_over(&planned.decision) {
-            return Vec::new();
-        }
-        let stops = self.stops.iter();
-        let mut held: Vec<String> = stops
-            .map(|stop| format!("safety stop: {}", stop.message))
-            .collect();
-        let control = &self.decided.pauses.control;
-        if let Some(pause) = control.pause_of(procedure) {
-            let what = match &control.study.paused {
-                Some(_) => "study",
-                None => "procedure",
-            };
-            held.push(format!("the {what} is {}", pause_text(pause)));
-        }
-        if let Decision::Skip(Skip::OverLimit(_)) = &planned.decision {
-            held.push(decision_text(&planned.decision));
-        }
-        let flying = |of: Option<&str>| {
-            let rows = self.state.rows().iter().filter(|row| row.is_in_flight());
-            rows.filter(|row| of.is_none_or(|name| *row.key.procedure == *name))
-                .count()
-        };
-        let own = self.config.procedures.named(procedure);
-        let own = own.and_then(|own| own.rules.max_in_flight);
-        for (limit, of, name) in [
-            (self.config.max_in_flight, None, "max_in_flight"),
-            (own, Some(procedure), "the procedure's max_in_flight"),
-        ] {
-            if let Some(limit) = limit
-                && flying(of) >= limit
-            {
-                held.push(format!("{name}: {} of {limit} are in flight", flying(of)));
-            }
-        }
-        held
-    }
 }

@@ -64,7 +64,7 @@ pub fn render(study: &Study<'_>, has_runs: bool) -> String {
     text.family("build_info", help, ["version"], version);
     let is_readable = study.state.is_some() && study.control.is_some();
     let help = "1 if the state files could be read";
-    text.one("state_readable", help, flag(is_readable));
+    text.one("state_readable", help, f64::from(is_readable));
     let dag = &study.config.procedures;
     if let Some(state) = study.state {
         of_rows(&mut text, dag, state);
@@ -98,8 +98,8 @@ fn of_rows(text: &mut Text, dag: &ProcedureDag, state: &State) {
             let first = oldest.entry([name]).or_insert(at);
             *first = at.min(*first);
         }
-        held += flag(row.is_in_flight() && row.reason == Some(Reason::Held));
-        doubted += flag(row.is_in_doubt());
+        held += f64::from(row.is_in_flight() && row.reason == Some(Reason::Held));
+        doubted += f64::from(row.is_in_doubt());
     }
     let help = "Tasks on record, by procedure and status";
     text.family("tasks", help, ["procedure", "status"], counts);
@@ -116,7 +116,7 @@ fn of_rows(text: &mut Text, dag: &ProcedureDag, state: &State) {
     text.family(name, help, ["procedure"], oldest);
     let is_stopped = !safety::stopped_by(&state.meta.baselines).is_empty();
     let help = "1 if a safety stop kept the last run from submitting";
-    text.one("safety_stop", help, flag(is_stopped));
+    text.one("safety_stop", help, f64::from(is_stopped));
 }
 
 fn of_pauses(text: &mut Text, dag: &ProcedureDag, control: &Control) {
@@ -127,7 +127,7 @@ fn of_pauses(text: &mut Text, dag: &ProcedureDag, control: &Control) {
             .pauses()
             .filter_map(|(name, _)| Some(([&**name?], 1.0))),
     );
-    let is_paused = flag(control.study.paused.is_some());
+    let is_paused = f64::from(control.study.paused.is_some());
     text.one("study_paused", "1 if the whole study is paused", is_paused);
     let help = "1 if a procedure is paused, by a user or by the circuit breaker";
     text.family("procedure_paused", help, ["procedure"], paused);
@@ -180,10 +180,6 @@ fn of_runs(text: &mut Text, memory: &Memory) {
 fn seconds(at: DateTime<Utc>) -> f64 {
     // Exact to the millisecond for thousands of years.
     at.timestamp_millis() as f64 / 1000.0
-}
-
-fn flag(is_set: bool) -> f64 {
-    f64::from(u8::from(is_set))
 }
 
 const PREFIX: &str = "snbb_scheduler_";
