@@ -3,8 +3,7 @@
 //! Style, script, data and charts are all in one file. A content security policy forbids the browser to load
 //! or send anything. Only the heat map requires the script. Pure.
 
-mod figures;
-mod overview;
+mod parts;
 
 use std::io::Write as _;
 
@@ -61,34 +60,34 @@ pub fn render(report: &Report) -> String {
 
 fn body(report: &Report) -> Markup {
     let sections = [
-        ("summary", "Summary", overview::tiles(report)),
+        ("summary", "Summary", parts::tiles(report)),
         (
             "trend",
             "Since the last report",
             html! { (table(&trend(report))) (table(&trend_by_procedure(report))) },
         ),
-        ("pipeline", "Pipeline", figures::pipeline(report)),
-        ("failures", "Failures", figures::failures(report)),
+        ("pipeline", "Pipeline", parts::pipeline(report)),
+        ("failures", "Failures", parts::failures(report)),
         (
             "matrix",
             "Sessions and procedures",
-            overview::matrix(
+            parts::matrix(
                 report,
                 html! { (table(&tasks::stuck(report))) (table(&tasks::incomplete(report))) },
             ),
         ),
-        ("progress", "Progress", figures::progress(report)),
+        ("progress", "Progress", parts::progress(report)),
         (
             "efficiency",
             "Requested and used resources",
             table(&efficiency(report)),
         ),
-        ("upkeep", "Maintenance", overview::upkeep(report)),
+        ("upkeep", "Maintenance", parts::upkeep(report)),
     ];
     let present = || sections.iter().filter(|(.., markup)| !markup.0.is_empty());
     html! {
         a.skip href="#summary" { "Skip to the summary" }
-        (overview::header(report))
+        (parts::header(report))
         nav aria-label="Sections" {
             ul { @for (id, title, _) in present() { li { a href={ "#" (id) } { (title) } } } }
         }
