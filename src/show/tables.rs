@@ -47,7 +47,7 @@ pub enum TableError {
 pub fn manifest_frame(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFrame, TableError> {
     let due: Vec<&Planned> = manifest.due().collect();
     let priorities = due.iter().map(|t| Some(t.procedure.index() as i64));
-    let mut columns = task_columns(due.iter().copied(), dag);
+    let mut columns = task_columns(&due, dag);
     columns.push(numbers("priority", priorities));
     frame(columns)
 }
@@ -55,19 +55,17 @@ pub fn manifest_frame(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFra
 /// One row per path of a task's outputs.
 pub fn outputs(rows: &[(&Planned, PathBuf)], dag: &ProcedureDag) -> Result<DataFrame, TableError> {
     let paths = rows.iter().map(|(_, path)| Some(path.to_string_lossy()));
-    let mut columns = task_columns(rows.iter().map(|(task, _)| *task), dag);
+    let tasks: Vec<&Planned> = rows.iter().map(|(task, _)| *task).collect();
+    let mut columns = task_columns(&tasks, dag);
     columns.push(texts("path", paths));
     frame(columns)
 }
 
-fn task_columns<'a>(
-    tasks: impl Iterator<Item = &'a Planned> + Clone,
-    dag: &ProcedureDag,
-) -> Vec<Column> {
-    let procedures = tasks.clone().map(|t| Some(&*dag.get(t.procedure).name));
+fn task_columns(tasks: &[&Planned], dag: &ProcedureDag) -> Vec<Column> {
+    let procedures = tasks.iter().map(|t| Some(&*dag.get(t.procedure).name));
     vec![
-        texts("subject", tasks.clone().map(|t| Some(t.subject.as_str()))),
-        texts("session", tasks.clone().map(|t| Some(t.session.as_str()))),
+        texts("subject", tasks.iter().map(|t| Some(t.subject.as_str()))),
+        texts("session", tasks.iter().map(|t| Some(t.session.as_str()))),
         texts("procedure", procedures),
     ]
 }
