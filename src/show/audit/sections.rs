@@ -311,10 +311,8 @@ pub(super) fn dicom(report: &Report) -> List {
 
 pub(super) fn stale(report: &Report) -> List {
     let rows = report.stale.iter().map(|job| {
-        let (id, reason) = (
-            maybe("", job.job_id.as_ref(), ""),
-            maybe("", job.reason, ""),
-        );
+        let id = maybe("", job.job_id.as_ref(), "");
+        let reason = maybe("", job.reason, "");
         let (at, age) = (local_time(job.submitted_at), job.hours);
         let age = format!("{} days {} h", age / 24, age % 24);
         of_task(&job.key, row![id, job.status, reason, at, age])

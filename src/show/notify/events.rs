@@ -101,10 +101,8 @@ fn is_checked(study: &Study<'_>, call: &Invocation, name: &str) -> bool {
 
 /// The event of the invocation's own result.
 fn result(study: &Study<'_>, call: &Invocation) -> Option<Event> {
-    let (locked, silent) = (
-        study.memory.locked_in_a_row,
-        study.memory.unreachable_in_a_row,
-    );
+    let locked = study.memory.locked_in_a_row;
+    let silent = study.memory.unreachable_in_a_row;
     let (command, code) = (call.command, call.exit.code());
     let error = call.error.clone();
     let error =

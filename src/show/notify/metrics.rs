@@ -109,10 +109,8 @@ fn of_rows(text: &mut Text, dag: &ProcedureDag, state: &State) {
     text.one("tasks_held", help, held);
     let help = "Tasks of which it is not known whether Slurm accepted the job";
     text.one("tasks_in_doubt", help, doubted);
-    let (name, help) = (
-        "oldest_pending_timestamp_seconds",
-        "Submission time of the oldest pending task, by procedure",
-    );
+    let name = "oldest_pending_timestamp_seconds";
+    let help = "Submission time of the oldest pending task, by procedure";
     text.family(name, help, ["procedure"], oldest);
     let is_stopped = !safety::stopped_by(&state.meta.baselines).is_empty();
     let help = "1 if a safety stop kept the last run from submitting";
