@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
 use itertools::Itertools as _;
+use serde::Serialize;
 
 use crate::base::regular::{FileError, if_exists};
 use crate::executor::{Answer, JobReport, Observation, array};
@@ -28,22 +29,57 @@ pub fn obsolete_rows<'a>(
     dag: &ProcedureDag,
     before: DateTime<Utc>,
 ) -> Vec<&'a TaskRow> {
-    let subjects: HashSet<&str> = sessions.iter().map(|s| s.subject.as_str()).collect();
-    let pairs: HashSet<(&str, &str)> = sessions
-        .iter()
-        .map(|session| (session.subject.as_str(), session.session.as_str()))
-        .collect();
-    let exists = |key: &TaskKey| match dag.find(&key.procedure) {
-        None => false,
-        Some(id) => match dag.get(id).scope {
-            Scope::Session => pairs.contains(&(&*key.subject, &*key.session)),
-            Scope::Subject => key.session.is_empty() && subjects.contains(&*key.subject),
-        },
+    let labels = Labels::of(sessions);
+    let is_obsolete = |row: &&TaskRow| {
+        !row.is_in_flight() && is_older(row, before) && labels.cause(&row.key, dag).is_some()
     };
-    let is_obsolete =
-        |row: &&TaskRow| !row.is_in_flight() && is_older(row, before) && !exists(&row.key);
     let obsolete = state.rows().iter().filter(is_obsolete);
     obsolete.sorted_by(|a, b| a.key.cmp(&b.key)).collect()
+}
+
+/// Why a row has no task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OrphanCause {
+    /// The procedure was removed.
+    Procedure,
+    /// The subject or session does not exist.
+    Session,
+    /// The row has a session although the procedure has subject scope, or vice versa.
+    Scope,
+}
+
+/// The subjects and sessions that exist.
+pub struct Labels<'a> {
+    subjects: HashSet<&'a str>,
+    sessions: HashSet<(&'a str, &'a str)>,
+}
+
+impl<'a> Labels<'a> {
+    pub fn of(sessions: &'a [Session]) -> Self {
+        let pairs = sessions
+            .iter()
+            .map(|s| (s.subject.as_str(), s.session.as_str()));
+        Self {
+            subjects: sessions.iter().map(|s| s.subject.as_str()).collect(),
+            sessions: pairs.collect(),
+        }
+    }
+
+    /// `None` if the task exists.
+    pub fn cause(&self, key: &TaskKey, dag: &ProcedureDag) -> Option<OrphanCause> {
+        let Some(procedure) = dag.named(&key.procedure) else {
+            return Some(OrphanCause::Procedure);
+        };
+        let has_subject = self.subjects.contains(&*key.subject);
+        match (procedure.scope, key.session.is_empty()) {
+            (Scope::Subject, true) => (!has_subject).then_some(OrphanCause::Session),
+            (Scope::Session, _) if self.sessions.contains(&(&*key.subject, &*key.session)) => None,
+            (Scope::Session, true) if has_subject => Some(OrphanCause::Scope),
+            (Scope::Session, _) => Some(OrphanCause::Session),
+            (Scope::Subject, false) => Some(OrphanCause::Scope),
+        }
+    }
 }
 
 /// By procedure, the log names of all attempts of complete tasks that did not change since `before`.

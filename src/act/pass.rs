@@ -12,10 +12,11 @@ mod look;
 use chrono::{DateTime, Duration, Utc};
 use itertools::Itertools as _;
 
-pub use adopt::{AttemptNumbers, adopt, listings, logged_tasks, newest_submission};
+pub use adopt::{AttemptNumbers, adopt, newest_submission};
+use adopt::{listings, logged_tasks};
 use decide::{Basis, Queue};
 pub use decide::{MissingScripts, Pauses};
-pub use look::{Disk, Looked, look, queue_question};
+pub use look::{Disk, Looked, queue_question};
 
 use crate::act::submit::{Submitted, Submitter};
 use crate::base::regular::FileError;
@@ -108,17 +109,6 @@ impl Decided {
 }
 
 impl Pass<'_> {
-    /// Updates the rows in flight, in memory.
-    pub fn look(&mut self, state: &mut State) -> Looked {
-        look(
-            self.config,
-            state,
-            self.executor,
-            self.completions,
-            self.clock,
-        )
-    }
-
     /// Adopts running jobs without a row, in memory, and decides about every task. `tick` is
     /// called after each subject.
     pub fn decide(
@@ -134,18 +124,7 @@ impl Pass<'_> {
         if adopt::may_lack_rows(config, state) {
             adopt::restore(config, store, state);
         }
-        let strays = strays::compare(
-            queue(looked)?,
-            state,
-            &config.procedures,
-            sessions,
-            self.project,
-            !state.is_stored(),
-            &Records {
-                task_of: &logged_tasks(&config.log_file, self.project),
-                listing: &listings(&store.paths.arrays),
-            },
-        );
+        let strays = self.strays(store, state, sessions, queue(looked)?, !state.is_stored());
         if !state.is_stored()
             && let unnamed = &looked.observation.unnamed
             && let Some(job) = strays.unnamed.iter().find(|job| unnamed.contains(&job.id))
@@ -195,6 +174,23 @@ impl Pass<'_> {
             pauses: found.pauses,
             events,
         })
+    }
+
+    /// Compares the queue with the rows. `is_new` if the study has no state file yet.
+    pub fn strays(
+        &self,
+        store: &Store,
+        state: &State,
+        sessions: &[Session],
+        queue: &[JobReport],
+        is_new: bool,
+    ) -> Strays {
+        let dag = &self.config.procedures;
+        let records = Records {
+            task_of: &logged_tasks(&self.config.log_file, self.project),
+            listing: &listings(&store.paths.arrays),
+        };
+        strays::compare(queue, state, dag, sessions, self.project, is_new, &records)
     }
 
     /// Saves the findings, then submits the tasks. The deadline counts from `started`, the beginning

@@ -14,7 +14,6 @@ use crate::executor::{Answer, Question};
 use crate::show::audit::collect::{Input, collect};
 use crate::show::audit::trend::{Snapshot, earlier, replace, save, trend};
 use crate::show::audit::{Part, Report, UnreadableItem, html, text};
-use crate::show::failures::patterns::Patterns;
 use crate::show::mail::{self, Message};
 
 pub(super) fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<Exit> {
@@ -64,7 +63,7 @@ pub(super) fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) ->
             subject: text::subject(&report),
             text: text::table(&report, None),
         };
-        if let Err(error) = mail::send(&context.config.audit, &message) {
+        if let Err(error) = mail::send(&context.config.audit, &message, mail::LIMITS) {
             if let Err(failure) = &saved {
                 printer.warning(&failure.sentence());
             }
@@ -91,17 +90,18 @@ fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<
     // Only `--markers` and `--queue` need these; the tasks do anyway.
     let state = context.read_state(printer)?;
     let selection = context.selection_among(&args.select, Some(&state))?;
-    let (found, manifest) = if parts.contains(&Part::Tasks) {
+    let has = |part| parts.contains(&part);
+    let (found, manifest) = if has(Part::Tasks) {
         // A subject-scoped task has no session, so the report selects sessions by what it shows. `--procedure` may also
         // name one that only rows know, about which nothing is decided.
         let by_subject = Selection::new(&args.select.subjects, &[], &[], &[])?;
         context.plan(by_subject, args.check.recheck, printer)?
-    } else if parts.contains(&Part::Dicom) {
+    } else if has(Part::Dicom) {
         (context.discover(printer)?, Manifest::default())
     } else {
         Default::default()
     };
-    if parts.contains(&Part::Tasks) || parts.contains(&Part::Dicom) {
+    if has(Part::Tasks) || has(Part::Dicom) {
         context.refuse_unknown_in(&found, &args.select)?;
     }
     let mut unreadable = Vec::new();
@@ -112,15 +112,12 @@ fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<
     });
     let project = context.project(&state);
     let mut executor = context.executor(Access::ReadOnly, &state)?;
-    let is_asked = args.queue && parts.contains(&Part::Tasks);
-    let queue = is_asked.then(|| executor.observe(&Question::default()).queue);
+    let queue =
+        (args.queue && has(Part::Tasks)).then(|| executor.observe(&Question::default()).queue);
     if let Some(Answer::Failed(error)) = &queue {
         unreadable.push(UnreadableItem::new("queue", Path::new("queue"), error));
     }
-    let probe = parts
-        .contains(&Part::Tasks)
-        .then(|| context.probe())
-        .transpose()?;
+    let probe = has(Part::Tasks).then(|| context.probe()).transpose()?;
     let progress = printer.progress(None, "checking tasks, logs and DICOM files");
     let input = Input {
         config,
@@ -137,7 +134,6 @@ fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<
         manifest: &manifest,
         probe: probe.as_ref(),
         queue: queue.as_ref().and_then(Answer::got).map(Vec::as_slice),
-        patterns: &Patterns::for_config(config),
         unreadable,
         tick: &|| progress.inc(1),
     };

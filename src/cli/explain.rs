@@ -104,14 +104,10 @@ pub(super) fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) 
         state: &state,
         attempts: &attempts,
         queue: queue.map(Vec::as_slice),
-        control: &decided.pauses.control,
+        pass: &pass,
+        decided: &decided,
         stops: &stops,
-        trust: &decided.trust,
-        batches: &decided.batches,
-        executor: executor.as_ref(),
         outputs: &outputs,
-        project: &project,
-        run_id: &context.run_id,
         now: sys::now(),
     };
     let mut explanations: Vec<Explanation> = tasks

@@ -230,8 +230,8 @@ fn describe(block: &mut Block, group: &[&Failed], missing: &[String]) {
 
 fn note(context: &Context, row: &TaskRow, state: &State, patterns: &Patterns) -> FailureNote {
     let Context { config, store, .. } = context;
-    let rules = config.procedures.find(&row.key.procedure);
-    let rules = rules.and_then(|id| config.procedures.get(id).rules.retry.as_ref());
+    let own = config.procedures.named(&row.key.procedure);
+    let rules = own.and_then(|own| own.rules.retry.as_ref());
     let outlook = retry::outlook(rules, row, state.meta.owner_uid, sys::now());
     let mut note = FailureNote {
         outlook: outlook_text(outlook),

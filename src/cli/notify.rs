@@ -75,7 +75,6 @@ pub(super) fn after(
     }
     let config = &context.config;
     if records_runs(config) {
-        let config = &context.config;
         let memory = remember(context, printer, |memory| memory.add(call));
         let state = context.store.read().ok();
         let control = context.store.read_control().ok();
@@ -160,7 +159,7 @@ fn notify(context: &Context, call: &Invocation, study: &Study<'_>, printer: &mut
 fn deliver(config: &Config, channel: &str, message: &Message, printer: &mut Printer) -> bool {
     let sent = match (channel, &config.notify.command) {
         (COMMAND, Some(path)) => mail::run_program(path, message, MESSENGER_LIMIT),
-        _ => mail::send(&config.audit, message),
+        _ => mail::send(&config.audit, message, mail::LIMITS),
     };
     if let Err(error) = &sent {
         printer.warning(&format!(

@@ -14,8 +14,7 @@ use super::context::exit_of;
 use super::monitor::report_changes;
 use super::run::report_strays;
 use super::{Access, Context, Exit, Format, Printer, Result, TableError, TaskRow, plural, sys};
-use crate::act::pass::{self, AttemptNumbers, Looked, listings, logged_tasks};
-use crate::decide::reconcile::strays::{self, Records};
+use crate::act::pass::{self, AttemptNumbers, Looked};
 use crate::decide::safety;
 use crate::model::state::TaskKey;
 use crate::show::tables::{frame, numbers, texts};
@@ -139,22 +138,16 @@ fn update(
     state.meta.project = Some(context.project(state));
     // Read-only even with `--yes`: a repair must not start local jobs.
     let mut executor = context.executor(Access::ReadOnly, state)?;
-    let (config, executor) = (&context.config, executor.as_mut());
-    let mut looked = pass::look(config, state, executor, outputs.as_ref(), &sys::now);
+    let project = context.project(state);
+    let mut pass = context.pass(executor.as_mut(), outputs.as_ref(), &project);
+    let mut looked = pass.look(state);
     report_changes(&looked, printer);
     let changed = looked.changed.iter();
     let mut touched: Vec<TaskKey> = changed.map(|(_, row)| row.key.clone()).collect();
     let queue = looked.observation.queue.got();
     let strays = match queue.map(|queue| (queue, context.discover(printer))) {
         Some((queue, Ok(found))) => {
-            let project = context.project(state);
-            let records = Records {
-                task_of: &logged_tasks(&config.log_file, &project),
-                listing: &listings(&context.store.paths.arrays),
-            };
-            let (dag, sessions) = (&config.procedures, &found.sessions);
-            let strays = strays::compare(queue, state, dag, sessions, &project, false, &records);
-            Some(strays)
+            Some(pass.strays(&context.store, state, &found.sessions, queue, false))
         }
         Some((_, Err(failure))) => {
             printer.warning(&format!(

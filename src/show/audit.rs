@@ -121,11 +121,8 @@ impl Study {
 impl Report {
     /// True if something could not be read, so that the numbers are incomplete.
     pub fn is_partial(&self) -> bool {
-        !self.unreadable.is_empty()
-            || self.dicom.as_ref().is_some_and(|dicom| {
-                let mut findings = dicom.findings.iter();
-                findings.any(|finding| finding.problem == DicomProblem::Unreadable)
-            })
+        let mut findings = self.dicom.iter().flat_map(|dicom| &dicom.findings);
+        !self.unreadable.is_empty() || findings.any(|one| one.problem == DicomProblem::Unreadable)
     }
 
     /// The documented JSON, as one line.

@@ -112,9 +112,8 @@ pub fn efficiency<'a>(
     dag: &ProcedureDag,
 ) -> Vec<Efficiency> {
     let groups = attempts.into_group_map_by(|row| Arc::clone(&row.key.procedure));
-    let rank = |name: &str| dag.find(name).map_or(usize::MAX, |id| id.index());
     let groups = groups.into_iter();
-    let groups = groups.sorted_by_key(|(name, _)| (rank(name), Arc::clone(name)));
+    let groups = groups.sorted_by_key(|(name, _)| (dag.rank(name), Arc::clone(name)));
     let all = groups.map(|(procedure, mut attempts)| {
         attempts.sort_by_key(|row| Reverse(row.submitted_at));
         let waste = attempts.iter().filter_map(|row| Job::new(row)?.waste_h);

@@ -13,11 +13,11 @@ use std::path::Path;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
+use crate::act::pass::{Decided, Pass};
 use crate::base::sys::local_time;
 use crate::decide::manifest::{Decision, Planned, Skip};
-use crate::decide::request::Batch;
-use crate::decide::safety::{SafetyStop, Trust};
-use crate::executor::{Executor, JobReport};
+use crate::decide::safety::SafetyStop;
+use crate::executor::JobReport;
 use crate::gather::completion::explain::{Explainer, Findings};
 use crate::gather::logs;
 use crate::model::bids::{Dicom, Session, SessionLabel, SessionSource, SubjectLabel};
@@ -28,7 +28,6 @@ use crate::model::state::{Reason, State, TaskKey, TaskRow};
 use crate::show::failures::silence;
 use crate::show::tables::words::outlook_text;
 use crate::show::tables::{TaskState, decision_cell, decision_text, failure_text, job_of};
-use crate::store::control::Control;
 use crate::store::state_file::Store;
 
 pub use advice::{awaiting, options, remedy};
@@ -50,21 +49,16 @@ pub struct View<'a> {
     pub attempts: &'a [TaskRow],
     /// `None` if the queue did not answer.
     pub queue: Option<&'a [JobReport]>,
-    pub control: &'a Control,
+    /// What `run` would do now, and how.
+    pub pass: &'a Pass<'a>,
+    pub decided: &'a Decided,
     pub stops: &'a [SafetyStop],
-    /// Complete rows whose outputs were not checked again.
-    pub trust: &'a Trust,
-    /// What `run` would submit now.
-    pub batches: &'a [Batch],
-    pub executor: &'a dyn Executor,
     pub outputs: &'a Explainer<'a>,
-    pub project: &'a str,
-    pub run_id: &'a str,
     pub now: DateTime<Utc>,
 }
 
 /// The explanation of one task.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Explanation {
     #[serde(flatten)]
     pub key: TaskKey,
@@ -135,7 +129,6 @@ pub struct LiveJob {
 
 impl View<'_> {
     pub fn explain(&self, planned: &Planned) -> Explanation {
-        let procedure = self.config.procedures.get(planned.procedure);
         let key = &planned.key;
         let row = self.state.get(key);
         let outputs = self.outputs.findings(planned.procedure, &planned.session);
@@ -147,7 +140,6 @@ impl View<'_> {
             headline: decision_cell(&planned.decision),
             text: self.why(planned),
             because: self.because(&chain),
-            todo: String::new(),
             dicom: self.dicom(planned),
             dependencies: self.dependencies(planned),
             row: row.map(|row| self.attempt(row)),
@@ -155,11 +147,12 @@ impl View<'_> {
                 .and_then(|row| silence(row, &logs::files_of(self.config, self.store, row)?)),
             attempts: self.attempts_of(key),
             retry: row.and_then(|row| self.retry(planned.procedure, row)),
-            held_by: self.held_by(&procedure.name, planned),
+            held_by: self.held_by(planned),
             outputs,
             job,
             next,
             key: key.clone(),
+            ..Explanation::default()
         };
         explanation.todo = advice::todo(self, planned, &chain, &explanation);
         explanation
@@ -192,7 +185,8 @@ impl View<'_> {
                 }
             }
             Decision::Skip(Skip::Complete)
-                if let Some((last, next)) = row.and_then(|row| self.trust.check_times(row)) =>
+                if let Some((last, next)) =
+                    row.and_then(|row| self.decided.trust.check_times(row)) =>
             {
                 let (last, next) = (local_time(last), local_time(next));
                 format!("{text}; outputs last checked at {last}, next check after {next}")

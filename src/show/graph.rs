@@ -1,11 +1,9 @@
 //! The pipeline as a picture in Mermaid, DOT or SVG: a box per procedure, an arrow per dependency. Pure.
 
-use std::sync::Arc;
-
 use anstyle::AnsiColor;
 use maud::{Markup, html};
 
-use super::tables::{Group, TaskState, count_states};
+use super::tables::{Group, Tally, TaskState, count_states};
 use crate::base::words::words;
 use crate::decide::manifest::Planned;
 use crate::model::procedure::{ProcedureDag, SessionsRule};
@@ -28,13 +26,6 @@ const DOT: &str = "digraph pipeline {
   node [shape=box, style=\"rounded,filled\", fontname=\"sans-serif\"];
 ";
 
-/// A procedure with the counts of its tasks, in the order of [`TaskState`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
-    pub name: Arc<str>,
-    pub counts: Vec<(TaskState, usize)>,
-}
-
 /// A dependency: `to` depends on `from`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edge {
@@ -46,7 +37,7 @@ pub struct Edge {
 /// The pipeline in the order of the configuration. Edges refer to nodes by index.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Graph {
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<Tally>,
     pub edges: Vec<Edge>,
 }
 
@@ -55,11 +46,6 @@ impl Graph {
     pub fn new<'a>(tasks: impl Iterator<Item = &'a Planned>, dag: &ProcedureDag) -> Self {
         let states = tasks.map(|task| (task.procedure, TaskState::of(&task.decision)));
         let states = states.filter(|(_, state)| *state != TaskState::NotSelected);
-        let counts = count_states(states, dag);
-        let nodes = dag.iter().zip(counts).map(|((_, procedure), counts)| Node {
-            name: Arc::clone(&procedure.name),
-            counts: counts.into_iter().collect(),
-        });
         let edges = dag.iter().flat_map(|(id, _)| {
             let all = dag.dependencies(id).iter();
             all.map(move |(first, rule)| Edge {
@@ -69,7 +55,7 @@ impl Graph {
             })
         });
         Self {
-            nodes: nodes.collect(),
+            nodes: count_states(states, dag),
             edges: edges.collect(),
         }
     }
@@ -178,16 +164,17 @@ impl Graph {
     }
 }
 
-impl Node {
+/// The boxes of the picture.
+impl Tally {
     /// The most urgent state, which colours the box.
     fn worst(&self) -> Option<TaskState> {
-        let states = self.counts.iter().map(|(state, _)| *state);
+        let states = self.counts.keys().copied();
         states.min_by_key(|state| state.style().urgency)
     }
 
     fn lines(&self) -> Vec<String> {
         let counts = self.counts.iter();
-        let mut lines = vec![self.name.to_string()];
+        let mut lines = vec![self.procedure.to_string()];
         lines.extend(counts.map(|(state, count)| format!("{count} {state}")));
         lines
     }
@@ -265,8 +252,8 @@ mod tests {
         };
         let graph = Graph::new(manifest.tasks.iter(), &dag);
         let nodes = &graph.nodes;
-        assert_eq!(nodes[0].counts, [(TaskState::Complete, 2)]);
-        assert_eq!(nodes[1].counts, [(TaskState::Due, 1)]);
+        assert_eq!(nodes[0].counts, [(TaskState::Complete, 2)].into());
+        assert_eq!(nodes[1].counts, [(TaskState::Due, 1)].into());
         insta::assert_snapshot!(graph.draw(Language::Mermaid), @r##"
         flowchart LR
           p0["bids<br/>2 complete"]

@@ -91,7 +91,8 @@ fn widths(columns: &[Column<'_>], room: usize) -> Vec<usize> {
     while widths.iter().sum::<usize>() > room {
         let wide = columns.iter().zip(&mut widths);
         let wide = wide.filter(|(_, width)| **width > LEAST);
-        let Some((_, width)) = wide.max_by_key(|(column, width)| (!column.is_label(), **width))
+        let Some((_, width)) =
+            wide.max_by_key(|(column, width)| (!LABELS.contains(&column.name), **width))
         else {
             break;
         };
@@ -146,10 +147,6 @@ pub struct Column<'a> {
 }
 
 impl Column<'_> {
-    fn is_label(&self) -> bool {
-        LABELS.contains(&self.name)
-    }
-
     fn width(&self) -> usize {
         let cells = self.cells.iter().map(|cell| width_of_text(cell));
         cells.fold(width_of_text(self.name), usize::max)

@@ -47,7 +47,7 @@ pub struct Limits {
     pub total: Duration,
 }
 
-const LIMITS: Limits = Limits {
+pub const LIMITS: Limits = Limits {
     step: Duration::from_secs(20),
     total: Duration::from_secs(60),
 };
@@ -99,6 +99,11 @@ const STDERR_SHOWN: usize = 300;
 const MAX_OUTPUT: usize = 64 << 20;
 
 impl MailError {
+    fn new(text: String, hint: &'static str) -> Self {
+        let key = None;
+        Self { text, hint, key }
+    }
+
     fn setting(key: &'static str, text: impl Into<String>, hint: &'static str) -> Self {
         let (text, key) = (text.into(), Some(key));
         Self { text, hint, key }
@@ -107,11 +112,10 @@ impl MailError {
     fn server(config: &AuditConfig, (text, hint): Problem, details: Option<String>) -> Self {
         let (host, port) = (&config.smtp_host, config.smtp_port);
         let details = maybe(": ", details, "");
-        Self {
-            text: format!("the mail server {host}:{port} {text}{details}"),
+        Self::new(
+            format!("the mail server {host}:{port} {text}{details}"),
             hint,
-            key: None,
-        }
+        )
     }
 }
 
@@ -128,19 +132,7 @@ pub fn check(config: &AuditConfig) -> Result<(), MailError> {
 ///
 /// # Errors
 /// As far as is known, no recipient received it.
-pub fn send(config: &AuditConfig, message: &Message) -> Result<(), MailError> {
-    send_within(config, message, LIMITS)
-}
-
-/// As [`send`], with other time limits.
-///
-/// # Errors
-/// As [`send`].
-pub fn send_within(
-    config: &AuditConfig,
-    message: &Message,
-    limits: Limits,
-) -> Result<(), MailError> {
+pub fn send(config: &AuditConfig, message: &Message, limits: Limits) -> Result<(), MailError> {
     let mail = compose(config, message)?;
     let transport = transport(config, limits)?;
     let (done, outcome) = mpsc::channel();
@@ -164,18 +156,11 @@ pub fn send_within(
 /// Creates the e-mail. Headers contain only checked values.
 fn compose(config: &AuditConfig, message: &Message) -> Result<lettre::Message, MailError> {
     let Message { subject, text } = message;
-    let failed = |text: String| MailError {
-        text,
-        hint: CHECK_ADDRESSES,
-        key: None,
-    };
+    let failed = |text: String| MailError::new(text, CHECK_ADDRESSES);
     if config.email_recipients.is_empty() {
         let (key, hint) = ("audit.email_recipients", "set audit.email_recipients");
-        return Err(MailError::setting(
-            key,
-            "the e-mail has no recipients",
-            hint,
-        ));
+        let text = "the e-mail has no recipients";
+        return Err(MailError::setting(key, text, hint));
     }
     if subject.chars().any(char::is_control) {
         let text = "the subject of the e-mail contains a control character";
@@ -324,10 +309,9 @@ fn without_secrets(config: &AuditConfig, mut text: String) -> String {
 /// # Errors
 /// It did not start, did not finish in time, or did not end with exit code 0.
 pub fn run_program(path: &Path, message: &Message, limit: Duration) -> Result<(), MailError> {
-    let start = |error: io::Error| MailError {
-        text: format!("cannot start {}: {error}", path.display()),
-        hint: "set notify.command to an executable file; a script must begin with '#!' and its interpreter",
-        key: None,
+    let start = |error: io::Error| {
+        let hint = "set notify.command to an executable file; a script must begin with '#!' and its interpreter";
+        MailError::new(format!("cannot start {}: {error}", path.display()), hint)
     };
     let subject = message.subject.replace('\0', " ");
     let mut command = Command::new(path);
@@ -343,11 +327,9 @@ pub fn run_program(path: &Path, message: &Message, limit: Duration) -> Result<()
     }
     let stderr: String = ended.stderr.chars().take(STDERR_SHOWN).collect();
     let stderr = Some(stderr.trim().replace('\n', " ")).filter(|stderr| !stderr.is_empty());
-    Err(MailError {
-        text: ended.end.text(&path.to_string_lossy()) + &maybe(": ", stderr, ""),
-        hint: "run it in a shell with some text on its standard input",
-        key: None,
-    })
+    let text = ended.end.text(&path.to_string_lossy()) + &maybe(": ", stderr, "");
+    let hint = "run it in a shell with some text on its standard input";
+    Err(MailError::new(text, hint))
 }
 
 /// A file in memory. A pipe could block either side, and a message may report a full disk.

@@ -19,11 +19,11 @@ use crate::base::exit::Exit;
 use crate::base::regular::FileError;
 use crate::base::words::words;
 use crate::base::{durable, sys};
-use crate::decide::manifest::Manifest;
+use crate::decide::manifest::{Decision, Manifest, Planned, Skip};
 use crate::model::config::Config;
 use crate::model::procedure::ProcedureDag;
 use crate::model::state::State;
-use crate::show::tables::{TaskState, count_states};
+use crate::show::tables::{TaskState, count_states, reason_summary};
 use crate::store::control::Control;
 
 words! {
@@ -70,13 +70,21 @@ pub struct Figures {
     pub sessions: usize,
     /// By procedure and decision word.
     pub decisions: BTreeMap<String, BTreeMap<String, usize>>,
+    /// In a dry run, the number that would be.
     pub submitted: usize,
-    /// By cause.
+    /// Submissions that were certainly not accepted, by cause.
     pub refused: Vec<(String, usize)>,
+    /// Submissions that may have been accepted; the next pass looks for them.
     pub in_doubt: usize,
     /// Tasks that a later pass may find changed without anyone's action. For `run --watch` only.
     #[serde(skip)]
     pub moving: usize,
+    /// Complete tasks with newer sessions or input files.
+    #[serde(skip)]
+    pub stale: usize,
+    /// Tasks neither complete nor submitted, by reason.
+    #[serde(skip)]
+    pub held_back: Vec<(String, usize)>,
 }
 
 impl Invocation {
@@ -109,20 +117,27 @@ impl Figures {
         manifest: &Manifest,
         dag: &ProcedureDag,
     ) -> Self {
+        let is_stale = |task: &&Planned| {
+            matches!(
+                task.decision,
+                Decision::Skip(Skip::Stale(_) | Skip::LateInput)
+            )
+        };
         let states = manifest.tasks.iter();
         let states = states.map(|task| (task.procedure, TaskState::of(&task.decision)));
         let states = states.filter(|(_, state)| *state != TaskState::NotSelected);
-        let counts = dag.iter().zip(count_states(states, dag));
-        let counts = counts.filter(|(_, counts)| !counts.is_empty());
-        let decisions = counts.map(|((_, procedure), counts)| {
-            let counts = counts.into_iter();
+        let tallies = count_states(states, dag).into_iter();
+        let decisions = tallies.filter(|tally| tally.all() > 0).map(|tally| {
+            let counts = tally.counts.into_iter();
             let counts = counts.map(|(state, count)| (state.to_string(), count));
-            (procedure.name.to_string(), counts.collect())
+            (tally.procedure.to_string(), counts.collect())
         });
         Self {
             whole,
             sessions,
             decisions: decisions.collect(),
+            stale: manifest.tasks.iter().filter(is_stale).count(),
+            held_back: reason_summary(manifest),
             ..Self::default()
         }
     }
@@ -135,6 +150,15 @@ impl Figures {
 
     pub fn refused(&self) -> usize {
         self.refused.iter().map(|(_, count)| count).sum()
+    }
+
+    /// Adds tasks held back for a reason.
+    pub fn hold_back(&mut self, why: &str, count: usize) {
+        match self.held_back.iter_mut().find(|(known, _)| known == why) {
+            Some((_, known)) => *known += count,
+            None if count > 0 => self.held_back.push((why.to_owned(), count)),
+            None => {}
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Progress per day and a forecast, from the events of the audit log. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use chrono::{DateTime, Duration, NaiveDate, Utc};
@@ -72,7 +72,7 @@ fn maybe_time<S: Serializer>(at: &Option<DateTime<Utc>>, serializer: S) -> Resul
 /// Sums up the events. `backlog` is the number of tasks by procedure that will run automatically.
 pub fn progress<'a>(
     events: impl Iterator<Item = &'a Record>,
-    backlog: &BTreeMap<Arc<str>, usize>,
+    backlog: &HashMap<Arc<str>, usize>,
     dag: &ProcedureDag,
     bad_lines: usize,
     now: DateTime<Utc>,
@@ -85,7 +85,7 @@ pub fn progress<'a>(
         series.entry(name).or_default().add(event);
     }
     let mut names: Vec<&Arc<str>> = series.keys().chain(backlog.keys()).collect();
-    names.sort_by_key(|name| (dag.find(name).map_or(usize::MAX, |id| id.index()), *name));
+    names.sort_by_key(|name| (dag.rank(name), *name));
     names.dedup();
     let empty = Series::default();
     let mut all = Backlog::default();

@@ -47,7 +47,7 @@ pub enum TableError {
 pub fn manifest_frame(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFrame, TableError> {
     let due: Vec<&Planned> = manifest.due().collect();
     let priorities = due.iter().map(|t| Some(t.procedure.index() as i64));
-    let mut columns = task_columns(due.iter().copied(), dag);
+    let mut columns = task_columns(&due, dag);
     columns.push(numbers("priority", priorities));
     frame(columns)
 }
@@ -55,19 +55,17 @@ pub fn manifest_frame(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFra
 /// One row per path of a task's outputs.
 pub fn outputs(rows: &[(&Planned, PathBuf)], dag: &ProcedureDag) -> Result<DataFrame, TableError> {
     let paths = rows.iter().map(|(_, path)| Some(path.to_string_lossy()));
-    let mut columns = task_columns(rows.iter().map(|(task, _)| *task), dag);
+    let tasks: Vec<&Planned> = rows.iter().map(|(task, _)| *task).collect();
+    let mut columns = task_columns(&tasks, dag);
     columns.push(texts("path", paths));
     frame(columns)
 }
 
-fn task_columns<'a>(
-    tasks: impl Iterator<Item = &'a Planned> + Clone,
-    dag: &ProcedureDag,
-) -> Vec<Column> {
-    let procedures = tasks.clone().map(|t| Some(&*dag.get(t.procedure).name));
+fn task_columns(tasks: &[&Planned], dag: &ProcedureDag) -> Vec<Column> {
+    let procedures = tasks.iter().map(|t| Some(&*dag.get(t.procedure).name));
     vec![
-        texts("subject", tasks.clone().map(|t| Some(t.subject.as_str()))),
-        texts("session", tasks.clone().map(|t| Some(t.session.as_str()))),
+        texts("subject", tasks.iter().map(|t| Some(t.subject.as_str()))),
+        texts("session", tasks.iter().map(|t| Some(t.session.as_str()))),
         texts("procedure", procedures),
     ]
 }
@@ -197,10 +195,13 @@ words! {
 /// Sorts rows. Rows that compare equal are sorted by [`RowOrder::Procedure`], so the result is always the same.
 pub fn sort_rows(rows: &mut [&TaskRow], dag: &ProcedureDag, order: RowOrder) {
     rows.sort_by_cached_key(|row| {
-        let rank = dag.find(&row.key.procedure);
-        let rank = rank.map_or(usize::MAX, |id| id.index());
         let key = &row.key;
-        (rank, &*key.procedure, &*key.subject, &*key.session)
+        (
+            dag.rank(&key.procedure),
+            &*key.procedure,
+            &*key.subject,
+            &*key.session,
+        )
     });
     match order {
         RowOrder::Procedure => {}
@@ -227,13 +228,12 @@ pub fn sort_sessions(
         SessionOrder::Subject => {}
         SessionOrder::Session => sessions.sort_by(|a, b| a.session.cmp(&b.session)),
         SessionOrder::Status => {
-            let mut ranks = vec![u8::MAX; sessions.len()];
-            for (at, task) in rows::places(sessions, manifest, dag) {
-                if let Some(least) = ranks.get_mut(at) {
-                    *least = TaskState::of(&task.decision).style().urgency.min(*least);
-                }
-            }
-            let ranked = ranks.into_iter().zip(sessions.to_vec());
+            let rows = rows::by_session(&*sessions, &manifest.tasks, dag);
+            let ranked = rows.into_iter().map(|(session, tasks)| {
+                let states = tasks.iter().map(|task| TaskState::of(&task.decision));
+                let urgency = states.map(|state| state.style().urgency).min();
+                (urgency.unwrap_or(u8::MAX), session.clone())
+            });
             let ranked = ranked.sorted_by_key(|(rank, _)| *rank);
             for (place, (_, session)) in sessions.iter_mut().zip(ranked) {
                 *place = session;

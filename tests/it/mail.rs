@@ -43,7 +43,7 @@ fn message() -> Message {
 /// Sends to a server of some manner, and returns what went wrong.
 fn problem(manner: Manner, more: &str, limits: Limits) -> (String, MailError, MailServer) {
     let server = MailServer::start(manner);
-    let error = mail::send_within(&settings(server.port, more), &message(), limits).unwrap_err();
+    let error = mail::send(&settings(server.port, more), &message(), limits).unwrap_err();
     let said = error.to_string();
     let start = format!("the mail server 127.0.0.1:{} ", server.port);
     let problem = said.strip_prefix(&start).unwrap();
@@ -56,7 +56,7 @@ fn problem(manner: Manner, more: &str, limits: Limits) -> (String, MailError, Ma
 #[test]
 fn text_and_html_arrive_with_whole_headers() {
     let server = MailServer::start(Manner::Kind);
-    mail::send(&settings(server.port, ""), &message()).unwrap();
+    mail::send(&settings(server.port, ""), &message(), mail::LIMITS).unwrap();
     let got = &server.received()[0];
     assert!(got.from.starts_with("MAIL FROM:<sched@example.org>"));
     assert_eq!(
@@ -93,7 +93,7 @@ fn a_mail_may_be_in_any_language() {
         subject: "Größe: 数".to_owned(),
         text: "Größe\n".to_owned(),
     };
-    mail::send(&settings(server.port, ""), &message).unwrap();
+    mail::send(&settings(server.port, ""), &message, mail::LIMITS).unwrap();
     let data = server.received()[0].data.clone();
     assert!(data.contains("Content-Type: text/plain; charset=utf-8"));
     assert!(data.contains("Subject: =?utf-8?b?"), "{data}");
@@ -109,7 +109,7 @@ fn nothing_can_be_slipped_into_the_headers() {
             subject: subject.to_owned(),
             ..message()
         };
-        let error = mail::send(&good, &message).unwrap_err();
+        let error = mail::send(&good, &message, mail::LIMITS).unwrap_err();
         let said = error.to_string();
         assert!(said.contains(&format!("{subject:?}")), "{said}");
         assert!(!said.contains('\n'));
@@ -127,7 +127,7 @@ fn nothing_can_be_slipped_into_the_headers() {
         let mut from = good.clone();
         from.email_from = address.to_owned();
         for (settings, key) in [(to, "email_recipients"), (from, "email_from")] {
-            let error = mail::send(&settings, &message()).unwrap_err();
+            let error = mail::send(&settings, &message(), mail::LIMITS).unwrap_err();
             let said = error.to_string();
             let expected = format!("({key}) is not an e-mail address");
             assert!(said.contains(&expected) && error.key.is_some(), "{said}");
@@ -175,7 +175,7 @@ fn a_server_that_is_not_there_or_says_nothing_is_told_from_one_that_refuses() {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         free.local_addr().unwrap().port()
     };
-    let error = mail::send_within(&settings(port, ""), &message(), LIMITS).unwrap_err();
+    let error = mail::send(&settings(port, ""), &message(), LIMITS).unwrap_err();
     assert!(error.to_string().contains("cannot be reached"), "{error}");
     assert!(error.hint.contains("smtp_host"));
 }
@@ -204,7 +204,7 @@ fn refusals_say_what_the_server_said() {
 fn the_password_goes_to_the_server_and_nowhere_else() {
     let login = "  smtp_username: ada\n  smtp_password: hunter2\n";
     let server = MailServer::start(Manner::Kind);
-    mail::send(&settings(server.port, login), &message()).unwrap();
+    mail::send(&settings(server.port, login), &message(), mail::LIMITS).unwrap();
     let plain = STANDARD.encode("\0ada\0hunter2");
     assert_eq!(
         server.received()[0].login.as_deref(),
@@ -224,7 +224,7 @@ fn the_password_goes_to_the_server_and_nowhere_else() {
     // Unencrypted, it leaves this machine only if nobody can read it on the way.
     let mut far = settings(25, login);
     far.smtp_host = "mail.example.org".to_owned();
-    let error = mail::send(&far, &message()).unwrap_err();
+    let error = mail::send(&far, &message(), mail::LIMITS).unwrap_err();
     assert!(error.to_string().starts_with("refusing to send"), "{error}");
     assert!(error.key.is_some() && error.hint.contains("smtp_tls"));
     let no_password = settings(25, "  smtp_username: ada\n");

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 
 use chrono::{DateTime, Duration, Utc};
 use proptest::prelude::*;
-use snbb_scheduler::act::pass::{Looked, look};
+use snbb_scheduler::act::pass::{Looked, Pass};
 use snbb_scheduler::config::{Overrides, load};
 use snbb_scheduler::executor::{Answer, JobReport, Phase};
 use snbb_scheduler::model::config::Config;
@@ -155,9 +155,16 @@ impl Rig {
         let mut hand = Hand::new(&self.jobs, noise, self.now);
         let disk = Disk(&self.jobs);
         let now = self.now;
-        let looked = look(&self.config, &mut self.state, &mut hand, &disk, &|| {
-            time(now)
-        });
+        let mut pass = Pass {
+            config: &self.config,
+            project: "",
+            run_id: "",
+            executor: &mut hand,
+            completions: &disk,
+            clock: &|| time(now),
+            pause: &|_| {},
+        };
+        let looked = pass.look(&mut self.state);
         self.judge(&before, &looked);
     }
 

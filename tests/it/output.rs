@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use snbb_scheduler::cli::output::{Format, Printer, PrinterOptions, Verbosity};
-use snbb_scheduler::cli::run::{RunSummary, print_run_summary};
+use snbb_scheduler::cli::run::print_run_summary;
 use snbb_scheduler::cli::views::{
     RowsView, SessionsView, print_manifest, print_session_status, print_status,
 };

@@ -1,7 +1,7 @@
 //! Jobs without a row, and rows that the state lacks because its file was deleted or replaced by an older one: finds the
 //! tasks of such jobs, adopts them, and numbers the attempts of a task.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{LazyCell, RefCell};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -114,12 +114,9 @@ impl AttemptNumbers {
 }
 
 /// Finds the task of a job. The log is read at the first call; an unreadable log counts as empty.
-pub fn logged_tasks(log: &Path, project: &str) -> impl Fn(&JobReport) -> Option<TaskKey> {
-    let known: OnceCell<Submissions> = OnceCell::new();
-    move |job| {
-        let known = known.get_or_init(|| Submissions::read(log, project));
-        known.task_of(job).cloned()
-    }
+pub(super) fn logged_tasks(log: &Path, project: &str) -> impl Fn(&JobReport) -> Option<TaskKey> {
+    let known = LazyCell::new(|| Submissions::read(log, project));
+    move |job| known.task_of(job).cloned()
 }
 
 #[derive(Default)]
@@ -171,25 +168,23 @@ fn has_name_of(job: &JobReport, key: &TaskKey) -> bool {
 }
 
 /// Reads the task lists of arrays, each once. An unreadable list counts as gone, since its tasks are unknown.
-pub fn listings(arrays: &Path) -> impl Fn(&str) -> Option<Arc<[TaskKey]>> {
+pub(super) fn listings(arrays: &Path) -> impl Fn(&str) -> Option<Arc<[TaskKey]>> {
     let known: RefCell<HashMap<String, Option<Arc<[TaskKey]>>>> = RefCell::default();
-    move |name| {
-        if let Some(listing) = known.borrow().get(name) {
-            return listing.clone();
-        }
+    let read = |name: &str| {
         let id = match is_array_id(name) {
-            true => Some(name.to_owned()),
-            false => array::find(arrays, name),
+            true => name.to_owned(),
+            false => array::find(arrays, name)?,
         };
-        let tasks = id.and_then(|id| {
-            array::read(arrays, &id).unwrap_or_else(|error| {
-                tracing::warn!("{error}");
-                None
-            })
+        let tasks = array::read(arrays, &id).unwrap_or_else(|error| {
+            tracing::warn!("{error}");
+            None
         });
-        let listing = tasks.map(Arc::from);
-        known.borrow_mut().insert(name.to_owned(), listing.clone());
-        listing
+        tasks.map(Arc::from)
+    };
+    move |name| {
+        let mut known = known.borrow_mut();
+        let listing = known.entry(name.to_owned());
+        listing.or_insert_with(|| read(name)).clone()
     }
 }
 

@@ -14,7 +14,8 @@ use chrono::{DateTime, Utc};
 use super::{AttemptNumbers, Pass, adopt};
 use crate::decide::manifest::breaker::{self, Streak};
 use crate::decide::manifest::{
-    Decision, Due, Input, Manifest, NewestAttempts, Policy, RemovedProcedures, World, limits, plan,
+    Decision, Due, Input, Manifest, NewestAttempts, Planned, Policy, RemovedProcedures, World,
+    limits, plan,
 };
 use crate::decide::request::{self, Batch, Prepared, RequestContext, batch};
 use crate::decide::safety::{Counts, Trust, drop};
@@ -290,8 +291,6 @@ impl Pass<'_> {
                     continue;
                 }
             }
-            let key = &planned.key;
-            let (attempt, last_reason) = history.next(key);
             let is_retry = matches!(planned.decision, Decision::Submit(Due::Retry { .. }));
             let script = if is_retry {
                 headers.entry(&procedure.script).or_insert_with(|| {
@@ -301,21 +300,31 @@ impl Pass<'_> {
             } else {
                 &unread
             };
-            tasks.push(request::prepare(
-                self.config,
-                planned,
-                &RequestContext {
-                    project: self.project,
-                    attempt,
-                    last_reason,
-                    row: state.get(key),
-                    script,
-                    now,
-                    run_id: self.run_id,
-                },
-            ));
+            tasks.push(self.request(planned, history, state, script, now));
         }
         (tasks, missing)
+    }
+
+    /// The request of a due task. `script`: the words of its `#SBATCH` lines, which only retries need.
+    pub fn request(
+        &self,
+        planned: &Planned,
+        history: &AttemptNumbers,
+        state: &State,
+        script: &Arguments,
+        now: DateTime<Utc>,
+    ) -> Prepared {
+        let (attempt, last_reason) = history.next(&planned.key);
+        let context = RequestContext {
+            project: self.project,
+            attempt,
+            last_reason,
+            row: state.get(&planned.key),
+            script,
+            now,
+            run_id: self.run_id,
+        };
+        request::prepare(self.config, planned, &context)
     }
 
     /// Groups tasks that can be submitted together into arrays, if configured.

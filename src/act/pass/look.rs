@@ -77,60 +77,55 @@ impl Looked {
     }
 }
 
-/// Asks the executor about the rows in flight and updates them, in memory.
-pub fn look(
-    config: &Config,
-    state: &mut State,
-    executor: &mut dyn Executor,
-    completions: &dyn Completions,
-    clock: &dyn Fn() -> DateTime<Utc>,
-) -> Looked {
-    // The time between two clean answers counts from the start of the second.
-    let asked_at = clock();
-    let mut question = reconcile::question(state, asked_at);
-    question.everywhere |= may_lack_rows(config, state);
-    add_clusters(config, &mut question);
-    executor.set_deadline(config.deadline);
-    let mut looked = observe(state, executor, &question);
-    let mut disk = Disk::new(config, completions);
-    let patience = Patience {
-        lost_grace: chrono_duration(config.lost_grace),
-        absence_grace: chrono_duration(config.absence_grace),
-        settle_time: chrono_duration(config.settle_time),
-    };
-    let judge = |outputs: &dyn OutputSource| {
-        reconcile::reconcile(state, &looked.observation, outputs, &patience, asked_at)
-    };
-    // The first time only finds out which outputs it asks for, to read them all in parallel.
-    let asked = Asked::default();
-    judge(&asked);
-    disk.read_ahead(asked);
-    let found = judge(&disk);
-    for change in found.changes {
-        looked.apply(state, change, asked_at);
-    }
-    let is_own = |key: &TaskKey| {
-        let row = state.get(key);
-        row.is_none_or(|row| OtherExecutor::of(row, config.executor).is_none())
-    };
-    let released: Vec<TaskKey> = found.released.into_iter().filter(is_own).collect();
-    for key in released {
-        if let Some(row) = state.forget(&key) {
-            looked.events.push(Event {
-                kind: EventKind::Released,
-                new_status: None,
-                detail: Some("neither queue nor accounting lists the submission".to_owned()),
-                ..event(asked_at, &Cause::Verdict, row.status, &row)
-            });
-            looked.released.push(row);
-        }
-    }
-    looked.held = held(state, &looked.observation);
-    looked.warnings.extend(of_other_executor(config, state));
-    looked
-}
-
 impl Pass<'_> {
+    /// Asks the executor about the rows in flight and updates them, in memory.
+    pub fn look(&mut self, state: &mut State) -> Looked {
+        let config = self.config;
+        // The time between two clean answers counts from the start of the second.
+        let asked_at = (self.clock)();
+        let mut question = reconcile::question(state, asked_at);
+        question.everywhere |= may_lack_rows(config, state);
+        add_clusters(config, &mut question);
+        self.executor.set_deadline(config.deadline);
+        let mut looked = observe(state, self.executor, &question);
+        let mut disk = Disk::new(config, self.completions);
+        let patience = Patience {
+            lost_grace: chrono_duration(config.lost_grace),
+            absence_grace: chrono_duration(config.absence_grace),
+            settle_time: chrono_duration(config.settle_time),
+        };
+        let judge = |outputs: &dyn OutputSource| {
+            reconcile::reconcile(state, &looked.observation, outputs, &patience, asked_at)
+        };
+        // The first time only finds out which outputs it asks for, to read them all in parallel.
+        let asked = Asked::default();
+        judge(&asked);
+        disk.read_ahead(asked);
+        let found = judge(&disk);
+        for change in found.changes {
+            looked.apply(state, change, asked_at);
+        }
+        let is_own = |key: &TaskKey| {
+            let row = state.get(key);
+            row.is_none_or(|row| OtherExecutor::of(row, config.executor).is_none())
+        };
+        let released: Vec<TaskKey> = found.released.into_iter().filter(is_own).collect();
+        for key in released {
+            if let Some(row) = state.forget(&key) {
+                looked.events.push(Event {
+                    kind: EventKind::Released,
+                    new_status: None,
+                    detail: Some("neither queue nor accounting lists the submission".to_owned()),
+                    ..event(asked_at, &Cause::Verdict, row.status, &row)
+                });
+                looked.released.push(row);
+            }
+        }
+        looked.held = held(state, &looked.observation);
+        looked.warnings.extend(of_other_executor(config, state));
+        looked
+    }
+
     /// Reads only the queue; the rows stay unchanged.
     pub fn look_at_queue(&mut self, state: &mut State) -> Looked {
         self.executor.set_deadline(self.config.deadline);
@@ -300,9 +295,8 @@ impl OutputSource for Disk<'_> {
     }
 
     fn rules(&self, key: &TaskKey) -> Option<&SubmitRules> {
-        let procedures = &self.config.procedures;
-        let own = procedures.find(&key.procedure)?;
-        Some(&procedures.get(own).rules)
+        let own = self.config.procedures.named(&key.procedure)?;
+        Some(&own.rules)
     }
 }
 

@@ -1,112 +1,58 @@
 //! The report of a run: submissions, refusals, doubts, and why it stopped.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::act::pass::Decided;
 use crate::act::submit::{Halt, HeldBy, Submitted};
 use crate::base::text::and_more;
 use crate::cli::{Exit, Printer, few, plural};
-use crate::decide::manifest::{Decision, Due, Manifest, Skip};
+use crate::decide::manifest::Due;
 use crate::model::state::TaskKey;
 use crate::setup::check::slurm::remedy;
-use crate::show::tables;
+use crate::show::notify::Figures;
+use crate::show::tables::TaskState;
 use crate::store::state_file::StateError;
 
-/// The numbers of a `run`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RunSummary {
-    pub sessions: usize,
-    pub tasks: usize,
-    pub complete: usize,
-    /// Complete tasks with newer sessions or input files.
-    pub stale: usize,
-    /// Includes tasks held back by limits and pauses.
-    pub due: usize,
-    /// With `dry_run`, the number that would be.
-    pub submitted: usize,
-    /// Submissions that were certainly not accepted, by cause.
-    pub refused: Vec<(String, usize)>,
-    /// Submissions that may have been accepted; the next pass looks for them.
-    pub in_doubt: usize,
-    /// Tasks neither complete nor submitted, by reason.
-    pub held_back: Vec<(String, usize)>,
-    pub dry_run: bool,
-}
-
-impl RunSummary {
-    /// The numbers of a manifest; submissions are added later.
-    pub fn of(sessions: usize, manifest: &Manifest) -> Self {
-        let mut numbers = Self {
-            sessions,
-            held_back: tables::reason_summary(manifest),
-            ..Self::default()
-        };
-        for task in &manifest.tasks {
-            numbers.tasks += 1;
-            match &task.decision {
-                Decision::Skip(Skip::NotSelected) => numbers.tasks -= 1,
-                Decision::Skip(Skip::Complete) => numbers.complete += 1,
-                Decision::Skip(Skip::Stale(_) | Skip::LateInput) => {
-                    numbers.complete += 1;
-                    numbers.stale += 1;
-                }
-                Decision::Submit(_) | Decision::Skip(Skip::OverLimit(_) | Skip::Paused(_)) => {
-                    numbers.due += 1;
-                }
-                Decision::Skip(_) => {}
-            }
-        }
-        numbers
-    }
-
-    /// Adds tasks held back for a reason.
-    fn hold_back(&mut self, why: &str, count: usize) {
-        match self.held_back.iter_mut().find(|(known, _)| known == why) {
-            Some((_, known)) => *known += count,
-            None if count > 0 => self.held_back.push((why.to_owned(), count)),
-            None => {}
-        }
-    }
-}
-
 /// Prints the numbers of a run. With `-q`, only if there were problems.
-pub fn print_run_summary(printer: &mut Printer, summary: &RunSummary) {
-    let total = |counts: &[(String, usize)]| counts.iter().map(|(_, count)| count).sum::<usize>();
-    let refused = total(&summary.refused);
+pub fn print_run_summary(printer: &mut Printer, figures: &Figures, is_dry_run: bool) {
+    let (refused, in_doubt) = (figures.refused(), figures.in_doubt);
+    let tasks = figures.decisions.values().flat_map(BTreeMap::values).sum();
+    let due = [TaskState::Due, TaskState::Limit, TaskState::Paused];
     let mut head = format!(
         "{}, {}: {} complete, {} due, {} {}",
-        plural(summary.sessions, "session"),
-        plural(summary.tasks, "task"),
-        summary.complete,
-        summary.due,
-        summary.submitted,
-        match summary.dry_run {
+        plural(figures.sessions, "session"),
+        plural(tasks, "task"),
+        figures.count(TaskState::Complete),
+        due.map(|state| figures.count(state)).iter().sum::<usize>(),
+        figures.submitted,
+        match is_dry_run {
             true => "would be submitted",
             false => "submitted",
         },
     );
-    for (count, what) in [(refused, "refused"), (summary.in_doubt, "in doubt")] {
+    for (count, what) in [(refused, "refused"), (in_doubt, "in doubt")] {
         if count > 0 {
             head.push_str(&format!(", {count} {what}"));
         }
     }
-    if printer.is_quiet() && refused + summary.in_doubt > 0 {
+    if printer.is_quiet() && refused + in_doubt > 0 {
         printer.warning(&head);
     }
     printer.info(&head);
-    if summary.stale > 0 {
+    if figures.stale > 0 {
         printer.note(&format!(
             "{} complete but stale: new sessions or input files arrived after it ran (`session-status` shows where; \
              `rerun_when_stale` runs such tasks again)",
-            plural(summary.stale, "task")
+            plural(figures.stale, "task")
         ));
     }
     for (name, counts) in [
-        ("refused", &summary.refused),
-        ("not submitted", &summary.held_back),
+        ("refused", &figures.refused),
+        ("not submitted", &figures.held_back),
     ] {
         if !counts.is_empty() {
-            printer.info(&format!("{name}: {}", total(counts)));
+            let all: usize = counts.iter().map(|(_, count)| count).sum();
+            printer.info(&format!("{name}: {all}"));
         }
         for (reason, count) in counts {
             printer.info(&format!("{count:>8}  {reason}"));
@@ -117,12 +63,12 @@ pub fn print_run_summary(printer: &mut Printer, summary: &RunSummary) {
 pub(super) fn report(
     submitted: &Submitted,
     decided: &Decided,
-    summary: &mut RunSummary,
+    figures: &mut Figures,
     printer: &mut Printer,
     mut exit: Exit,
 ) -> Exit {
-    summary.submitted = submitted.accepted.len();
-    summary.in_doubt = submitted.in_doubt.len();
+    figures.submitted = submitted.accepted.len();
+    figures.in_doubt = submitted.in_doubt.len();
     for task in decided.tasks() {
         if let Some(text) = task.notes.retry_text(task.intent.attempt) {
             printer.detail(&format!("{}: {text}", task.intent.key));
@@ -173,7 +119,7 @@ pub(super) fn report(
                 if let Some(remedy) = remedy(message) {
                     printer.hint(remedy);
                 }
-                summary
+                figures
                     .refused
                     .push((format!("{procedure}: {message}"), count));
             }
@@ -186,7 +132,7 @@ pub(super) fn report(
                 ));
                 printer
                     .hint("the retry rules set its resources; `retry` starts again without them");
-                summary
+                figures
                     .refused
                     .push((format!("{procedure}, next attempt: {message}"), count));
             }
@@ -194,7 +140,7 @@ pub(super) fn report(
                 printer.note(&format!(
                     "{procedure}: Slurm accepts no more of its jobs now: {message}; the remaining tasks wait for the next run"
                 ));
-                summary.hold_back("a limit in Slurm", count);
+                figures.hold_back("a limit in Slurm", count);
             }
             HeldBy::Doubts => {
                 exit = Exit::Unreachable;
@@ -202,7 +148,7 @@ pub(super) fn report(
                     "{procedure}: several consecutive submissions got no answer ({message}), so no more of its jobs were submitted; \
                      the next runs look for these jobs first"
                 ));
-                summary.hold_back("submissions without an answer", count);
+                figures.hold_back("submissions without an answer", count);
             }
         }
     }
@@ -245,7 +191,7 @@ pub(super) fn report(
                 ("the lock was lost", Exit::Locked)
             }
         };
-        summary.hold_back(why, *left);
+        figures.hold_back(why, *left);
         exit = ends_with;
     }
     if let Some(error) = &submitted.audit_error {

@@ -32,7 +32,7 @@ const KEPT: usize = 5;
 const NAMES: usize = 4;
 
 /// The results of one task's rules.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Findings {
     /// The probe's result.
     pub verdict: Completion,

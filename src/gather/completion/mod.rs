@@ -16,12 +16,13 @@ use crate::model::bids::{SessionLabel, SubjectLabel};
 use crate::model::procedure::ProcedureId;
 
 /// The state of one task's outputs on disk.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Completion {
     Complete,
     Incomplete,
     /// Every marker is excused by its `when`, because the session lacks the input.
+    #[default]
     NotApplicable,
     /// A directory or file could not be read. Never means an absence.
     Unreadable(#[serde(skip)] Box<Unreadable>),

@@ -109,6 +109,15 @@ impl ProcedureDag {
         self.by_name.get(name).copied()
     }
 
+    pub fn named(&self, name: &str) -> Option<&Procedure> {
+        self.find(name).map(|id| self.get(id))
+    }
+
+    /// The place of a name in lists: procedures of the configuration in its order, then all others.
+    pub fn rank(&self, name: &str) -> usize {
+        self.find(name).map_or(usize::MAX, ProcedureId::index)
+    }
+
     /// The procedures that must be complete before `id`, in declaration order, with their effective rules (never
     /// [`SessionsRule::ByScope`]).
     pub fn dependencies(&self, id: ProcedureId) -> &[(ProcedureId, SessionsRule)] {

@@ -1,21 +1,23 @@
 //! What needs attention: stale jobs, orphans, failures by reason and by node. Pure.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use itertools::Itertools as _;
 use serde::Serialize;
 
 use super::details::{JobDetail, TaskDetail};
 use super::{Count, time};
+use crate::act::clean::{Labels, OrphanCause};
 use crate::executor::JobReport;
 use crate::gather::sessions::discover::Discovery;
 use crate::model::job::array::split_task_id;
 use crate::model::job::{JobId, is_same_study};
-use crate::model::procedure::{ProcedureDag, Scope};
+use crate::model::procedure::ProcedureDag;
 use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
 use crate::show::failures::{Likeness, alike, shared};
 use crate::show::tables::exit::node;
@@ -49,17 +51,6 @@ pub struct OrphanRow {
     pub status: TaskStatus,
     pub job_id: Option<JobId>,
     pub cause: OrphanCause,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OrphanCause {
-    /// The procedure was removed.
-    Procedure,
-    /// The subject or session does not exist.
-    Session,
-    /// The row has a session although the procedure has subject scope, or vice versa.
-    Scope,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -146,38 +137,18 @@ pub fn orphan_rows<'a>(
     dag: &ProcedureDag,
     found: &Discovery,
 ) -> Vec<OrphanRow> {
-    let sessions: HashSet<(&str, &str)> = found
-        .sessions
-        .iter()
-        .map(|session| (session.subject.as_str(), session.session.as_str()))
-        .collect();
-    let subjects: HashSet<&str> = found.sessions.iter().map(|s| s.subject.as_str()).collect();
-    let cause = |row: &TaskRow| {
-        let (subject, session) = (&*row.key.subject, &*row.key.session);
-        let Some(id) = dag.find(&row.key.procedure) else {
-            return Some(OrphanCause::Procedure);
-        };
-        let is_there = match dag.get(id).scope {
-            Scope::Subject if !session.is_empty() => return Some(OrphanCause::Scope),
-            Scope::Subject => subjects.contains(subject),
-            Scope::Session if sessions.contains(&(subject, session)) => true,
-            Scope::Session if session.is_empty() && subjects.contains(subject) => {
-                return Some(OrphanCause::Scope);
-            }
-            Scope::Session => false,
-        };
-        (!is_there && !is_unknown(found, subject)).then_some(OrphanCause::Session)
-    };
-    let mut orphans: Vec<OrphanRow> = rows
-        .filter_map(|row| {
-            Some(OrphanRow {
-                cause: cause(row)?,
-                key: row.key.clone(),
-                status: row.status,
-                job_id: row.job_id.clone(),
-            })
+    let labels = Labels::of(&found.sessions);
+    let orphans = rows.filter_map(|row| {
+        let cause = labels.cause(&row.key, dag)?;
+        let is_certain = cause != OrphanCause::Session || !is_unknown(found, &row.key.subject);
+        is_certain.then(|| OrphanRow {
+            cause,
+            key: row.key.clone(),
+            status: row.status,
+            job_id: row.job_id.clone(),
         })
-        .collect();
+    });
+    let mut orphans: Vec<OrphanRow> = orphans.collect();
     let place = |row: &OrphanRow| (row.cause, Arc::clone(&row.key.procedure), row.key.clone());
     orphans.sort_by_cached_key(place);
     orphans
@@ -221,23 +192,23 @@ pub fn failures<'a>(
     attempts: impl Iterator<Item = &'a TaskRow>,
     dag: &ProcedureDag,
 ) -> Failures {
-    let rank = |name: &str| dag.find(name).map_or(usize::MAX, |id| id.index());
-    let mut counts: BTreeMap<&'static str, BTreeMap<(usize, &str), usize>> = BTreeMap::new();
-    for row in rows.filter(|row| row.status == TaskStatus::Failed) {
-        let name = &*row.key.procedure;
-        let reason = counts.entry(row.reason_word()).or_default();
-        *reason.entry((rank(name), name)).or_default() += 1;
-    }
-    let by_reason = counts.into_iter().map(|(reason, counts)| ReasonCount {
-        reason,
-        count: counts.values().sum(),
-        procedures: Count::list(counts.into_iter().map(|((_, name), count)| (name, count))),
+    let failed = rows.filter(|row| row.status == TaskStatus::Failed);
+    let by_reason = failed.into_group_map_by(|row| row.reason_word());
+    let by_reason = by_reason.into_iter().map(|(reason, rows)| {
+        let name = |row: &TaskRow| Arc::clone(&row.key.procedure);
+        let procedures = rows.iter().counts_by(|row| name(row)).into_iter();
+        let procedures = procedures.sorted_by_key(|(name, _)| (dag.rank(name), Arc::clone(name)));
+        let procedures = procedures.map(|(word, count)| Count { word, count });
+        ReasonCount {
+            reason,
+            count: rows.len(),
+            procedures: procedures.collect(),
+        }
     });
-    let mut by_reason: Vec<ReasonCount> = by_reason.collect();
-    by_reason.sort_by_key(|group| Reverse(group.count));
+    let by_reason = by_reason.sorted_by_key(|group| (Reverse(group.count), group.reason));
     Failures {
         groups: groups(tasks),
-        by_reason,
+        by_reason: by_reason.collect(),
         by_node: by_node(attempts),
     }
 }
@@ -267,33 +238,24 @@ pub fn groups(tasks: &[TaskDetail]) -> Vec<FailureGroup> {
 }
 
 fn by_node<'a>(attempts: impl Iterator<Item = &'a TaskRow>) -> Vec<NodeFailures> {
-    // By node: the number of attempts, and the reasons of failed ones.
-    let mut nodes: BTreeMap<&str, (usize, BTreeMap<&str, usize>)> = BTreeMap::new();
-    for attempt in attempts.filter(|row| !row.is_in_flight()) {
-        let Some(name) = node(&attempt.facts) else {
-            continue;
-        };
-        let (jobs, reasons) = nodes.entry(name).or_default();
-        *jobs += 1;
-        if attempt.status == TaskStatus::Failed {
-            *reasons.entry(attempt.reason_word()).or_default() += 1;
-        }
-    }
-    let nodes = nodes.into_iter().map(|(name, (jobs, reasons))| {
-        let failed: usize = reasons.values().sum();
-        let mut reasons = Count::list(reasons);
-        reasons.sort_by_key(|count| Reverse(count.count));
+    let ended = attempts.filter(|row| !row.is_in_flight());
+    let nodes = ended.filter_map(|row| Some((node(&row.facts)?, row)));
+    let nodes = nodes.into_group_map().into_iter().map(|(name, rows)| {
+        let failed = rows.iter().filter(|row| row.status == TaskStatus::Failed);
+        let reasons = failed.clone().counts_by(|row| row.reason_word());
+        let reasons = reasons.into_iter();
+        let reasons = reasons.sorted_by_key(|(reason, count)| (Reverse(*count), *reason));
+        let failed = failed.count();
         NodeFailures {
             node: name.into(),
-            jobs,
+            jobs: rows.len(),
             failed,
-            share: failed as f64 / jobs as f64,
-            reasons,
+            share: failed as f64 / rows.len() as f64,
+            reasons: Count::list(reasons),
         }
     });
-    let mut nodes: Vec<NodeFailures> = nodes.collect();
-    nodes.sort_by_key(|node| (Reverse(node.failed), node.jobs));
-    nodes
+    let place = |one: &NodeFailures| (Reverse(one.failed), one.jobs, Arc::clone(&one.node));
+    nodes.sorted_by_key(place).collect()
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! Collects a report from configuration, state, attempts, sessions, decisions, outputs, logs, scripts and
 //! the audit log. Reads only.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use itertools::Itertools as _;
 
 use super::attention::Orphans;
 use super::details::{JobDetail, MarkerResult, TaskDetail, marker_results};
@@ -18,7 +19,6 @@ use crate::executor::{ExecutorError, JobReport};
 use crate::gather::completion::explain::FindingState;
 use crate::gather::completion::probe::Probe;
 use crate::gather::sessions::discover::Discovery;
-use crate::model::bids::SubjectLabel;
 use crate::model::config::Config;
 use crate::model::job::{ExecutorKind, name_of_study};
 use crate::model::state::{State, TaskRow};
@@ -52,7 +52,6 @@ pub struct Input<'a> {
     pub probe: Option<&'a Probe>,
     /// `None` if the queue was not asked or did not answer.
     pub queue: Option<&'a [JobReport]>,
-    pub patterns: &'a Patterns,
     /// Sources that could not be read so far.
     pub unreadable: Vec<UnreadableItem>,
     /// Called after each session, task or log.
@@ -75,19 +74,18 @@ pub fn collect(
     );
     let mut unreadable = unreadable(&input, &selected);
     let read_logs = has(Part::Logs).then(|| {
-        let (all, patterns) = (input.all_logs, input.patterns);
+        let (all, patterns) = (input.all_logs, &Patterns::for_config(config));
         let (log_dir, threads) = (input.log_dir(), config.scan_threads);
         logs::read(&selected.rows, all, log_dir, patterns, threads, input.tick)
     });
     let details = input.probe.map(|probe| input.details(probe, &selected));
-    let (mut tasks, numbers) = details.unwrap_or_default();
+    let mut tasks = details.unwrap_or_default();
     let logs = read_logs.map(|mut read| {
         tasks.iter_mut().for_each(|task| read.add_to(task));
         unreadable.append(&mut read.unreadable);
         read.logs
     });
-    let job = |task: &Planned| input.state.get(&task.key)?.job_id.clone();
-    let matrix = summary::matrix(&selected, &|number| numbers.get(&number).copied(), &job);
+    let matrix = summary::matrix(&selected, &tasks, input.state);
     let dicom = has(Part::Dicom).then(|| {
         let (least, threads) = (config.audit.dicom_min_files, config.scan_threads);
         inputs::dicom(&selected.sessions, least, threads, input.tick)
@@ -148,19 +146,16 @@ fn unreadable(input: &Input<'_>, selected: &Selected<'_>) -> Vec<UnreadableItem>
 }
 
 impl Input<'_> {
-    /// The details in the order of the tasks, and their indices by task number.
-    fn details(
-        &self,
-        probe: &Probe,
-        selected: &Selected<'_>,
-    ) -> (Vec<TaskDetail>, HashMap<usize, usize>) {
-        let mut by_subject: BTreeMap<&SubjectLabel, Vec<usize>> = BTreeMap::new();
-        for (number, task) in selected.tasks.iter().enumerate() {
-            if self.is_shown(task).is_some() {
-                by_subject.entry(&task.subject).or_default().push(number);
-            }
-        }
-        let subjects: Vec<(&SubjectLabel, Vec<usize>)> = by_subject.into_iter().collect();
+    /// The details in the order of the tasks.
+    fn details(&self, probe: &Probe, selected: &Selected<'_>) -> Vec<TaskDetail> {
+        let tasks = selected.tasks.iter().enumerate();
+        let shown = tasks.filter(|(_, task)| self.is_shown(task).is_some());
+        let by_subject = shown.map(|(number, task)| (&task.subject, number));
+        let subjects = by_subject
+            .into_group_map()
+            .into_iter()
+            .sorted()
+            .collect_vec();
         let found = parallel::map(&subjects, self.config.scan_threads, |(subject, numbers)| {
             let outputs = probe.brief_explainer(subject);
             let details = numbers.iter().filter_map(|number| {
@@ -177,9 +172,7 @@ impl Input<'_> {
             details
         });
         let found: BTreeMap<usize, TaskDetail> = found.into_iter().flatten().collect();
-        let numbers = found.keys().enumerate();
-        let numbers = numbers.map(|(place, number)| (*number, place)).collect();
-        (found.into_values().collect(), numbers)
+        found.into_values().collect()
     }
 
     /// `Some(true)` if the task has details, `Some(false)` if it has them only with outputs.
@@ -268,12 +261,9 @@ fn progress_of(
     let mut contents = contents?;
     contents.remove_other_studies(input.project);
     let dag = &input.config.procedures;
-    let mut backlog: BTreeMap<Arc<str>, usize> = BTreeMap::new();
     let tasks = selected.tasks.iter();
-    for task in tasks.filter(|task| is_backlog(&task.decision)) {
-        let name = &dag.get(task.procedure).name;
-        *backlog.entry(Arc::clone(name)).or_default() += 1;
-    }
+    let tasks = tasks.filter(|task| is_backlog(&task.decision));
+    let backlog = tasks.counts_by(|task| Arc::clone(&task.key.procedure));
     let events = contents.records.iter();
     let events = events.filter(|event| selected.has(&event.key));
     let bad = contents.bad_lines.len();

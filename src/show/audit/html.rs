@@ -3,16 +3,15 @@
 //! Style, script, data and charts are all in one file. A content security policy forbids the browser to load
 //! or send anything. Only the heat map requires the script. Pure.
 
-mod figures;
-mod overview;
+mod parts;
 
-use std::collections::HashMap;
 use std::io::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use itertools::Itertools as _;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -25,7 +24,6 @@ use super::sections::{Kind, List, efficiency, tasks, trend, trend_by_procedure};
 use super::summary::Matrix;
 use crate::base::parallel;
 use crate::base::text::{capital, plural_as};
-use crate::model::state::TaskKey;
 use crate::show::tables::TaskState;
 
 /// Rows per list in the page. The JSON report has all.
@@ -62,34 +60,34 @@ pub fn render(report: &Report) -> String {
 
 fn body(report: &Report) -> Markup {
     let sections = [
-        ("summary", "Summary", overview::tiles(report)),
+        ("summary", "Summary", parts::tiles(report)),
         (
             "trend",
             "Since the last report",
             html! { (table(&trend(report))) (table(&trend_by_procedure(report))) },
         ),
-        ("pipeline", "Pipeline", figures::pipeline(report)),
-        ("failures", "Failures", figures::failures(report)),
+        ("pipeline", "Pipeline", parts::pipeline(report)),
+        ("failures", "Failures", parts::failures(report)),
         (
             "matrix",
             "Sessions and procedures",
-            overview::matrix(
+            parts::matrix(
                 report,
                 html! { (table(&tasks::stuck(report))) (table(&tasks::incomplete(report))) },
             ),
         ),
-        ("progress", "Progress", figures::progress(report)),
+        ("progress", "Progress", parts::progress(report)),
         (
             "efficiency",
             "Requested and used resources",
             table(&efficiency(report)),
         ),
-        ("upkeep", "Maintenance", overview::upkeep(report)),
+        ("upkeep", "Maintenance", parts::upkeep(report)),
     ];
     let present = || sections.iter().filter(|(.., markup)| !markup.0.is_empty());
     html! {
         a.skip href="#summary" { "Skip to the summary" }
-        (overview::header(report))
+        (parts::header(report))
         nav aria-label="Sections" {
             ul { @for (id, title, _) in present() { li { a href={ "#" (id) } { (title) } } } }
         }
@@ -244,10 +242,8 @@ fn grid(report: &Report) -> String {
 
 /// The details of single tasks, in the order of [`Report::tasks`].
 fn details(report: &Report) -> Vec<String> {
-    let mut findings: HashMap<&TaskKey, Vec<&LogFinding>> = HashMap::new();
-    for finding in report.logs.iter().flat_map(|logs| &logs.findings) {
-        findings.entry(&finding.key).or_default().push(finding);
-    }
+    let findings = report.logs.iter().flat_map(|logs| &logs.findings);
+    let findings = findings.into_group_map_by(|finding| &finding.key);
     let parts: Vec<&[TaskDetail]> = report.tasks.chunks(TOGETHER).collect();
     parallel::map(&parts, THREADS, |tasks| {
         let details = tasks.iter().map(|task| {

@@ -2,12 +2,12 @@
 
 pub(super) mod tasks;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Duration, NaiveDate, Utc};
 
 use super::Report;
-use super::attention::OrphanCause;
 use super::inputs::DicomProblem;
 use super::{Count, Part, percent};
+use crate::act::clean::OrphanCause;
 use crate::base::sys::local_time;
 use crate::base::text::{maybe, plural};
 use crate::model::state::TaskKey;
@@ -240,6 +240,28 @@ pub(super) fn progress(report: &Report) -> List {
     List::new("progress", columns, rows).note(Some(note).filter(|_| bad > 0))
 }
 
+/// A day with its completed and failed tasks.
+pub(super) type Counts = (NaiveDate, usize, usize);
+
+/// The last days up to that of the report, over all procedures.
+pub(super) fn daily(report: &Report, days: i64) -> Vec<Counts> {
+    let procedures = || report.progress.iter().flat_map(|all| &all.procedures);
+    let daily = (0..days).rev().map(|back| {
+        let date = report.study.created_at.date_naive() - Duration::days(back);
+        let of_day = || procedures().flat_map(|p| p.days.iter().filter(|day| day.date == date));
+        let done = of_day().map(|day| day.completed).sum();
+        (date, done, of_day().map(|day| day.failed).sum())
+    });
+    daily.collect()
+}
+
+pub(super) fn per_day(days: &[Counts]) -> List {
+    let rows = days
+        .iter()
+        .map(|(day, done, failed)| row![day, done, failed]);
+    List::new("days", "day | >completed | >failed", rows)
+}
+
 pub(super) fn efficiency(report: &Report) -> List {
     let rows = resources(&report.efficiency).map(|row| row.cells());
     let list = List::new("efficiency of completed jobs", TITLES, rows);
@@ -289,10 +311,8 @@ pub(super) fn dicom(report: &Report) -> List {
 
 pub(super) fn stale(report: &Report) -> List {
     let rows = report.stale.iter().map(|job| {
-        let (id, reason) = (
-            maybe("", job.job_id.as_ref(), ""),
-            maybe("", job.reason, ""),
-        );
+        let id = maybe("", job.job_id.as_ref(), "");
+        let reason = maybe("", job.reason, "");
         let (at, age) = (local_time(job.submitted_at), job.hours);
         let age = format!("{} days {} h", age / 24, age % 24);
         of_task(&job.key, row![id, job.status, reason, at, age])

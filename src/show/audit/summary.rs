@@ -1,17 +1,20 @@
 //! Totals, counts per procedure, and the matrix of sessions and procedures with the health of each session. Pure.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
 
 use super::Count;
+use super::details::TaskDetail;
 use crate::base::words::words;
 use crate::decide::manifest::{Decision, Due, Planned, Selection, Skip};
 use crate::model::bids::{Session, SessionLabel, SubjectLabel};
 use crate::model::job::JobId;
-use crate::model::procedure::{Procedure, ProcedureDag, ProcedureId, Scope};
-use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
+use crate::model::procedure::{ProcedureDag, Scope};
+use crate::model::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
+use crate::show::tables::rows::by_session;
 use crate::show::tables::{TaskState, decision_text, reason_of};
 
 /// Sums over the whole report.
@@ -171,8 +174,8 @@ impl<'a> Selected<'a> {
     /// True if a row or an earlier attempt of this task belongs to the report. `--session` does not exclude tasks of
     /// the whole subject.
     pub fn has(&self, task: &TaskKey) -> bool {
-        let id = self.dag.find(&task.procedure);
-        let of_subject = id.is_none_or(|id| self.dag.get(id).scope == Scope::Subject);
+        let own = self.dag.named(&task.procedure);
+        let of_subject = own.is_none_or(|own| own.scope == Scope::Subject);
         self.selection.contains_subject(&task.subject)
             && self.selection.contains_procedure(&task.procedure)
             && (of_subject && task.session.is_empty()
@@ -216,61 +219,47 @@ pub fn procedures(selected: &Selected<'_>) -> Vec<ProcedureCounts> {
     counts.collect()
 }
 
-/// The matrix of sessions and procedures. `detail` maps an index of [`Selected::tasks`] to the task's details;
-/// `job` finds the newest job.
-pub fn matrix(
-    selected: &Selected<'_>,
-    detail: &dyn Fn(usize) -> Option<usize>,
-    job: &dyn Fn(&Planned) -> Option<JobId>,
-) -> Matrix {
-    let columns: Vec<_> = selected
-        .dag
-        .iter()
-        .filter(|(_, procedure)| selected.selection.contains_procedure(&procedure.name))
-        .collect();
-    let tasks = selected.tasks.iter().enumerate();
-    let tasks: HashMap<_, (usize, &Planned)> = tasks
-        .map(|(number, task)| {
-            let names = (task.subject.as_str(), task.session.as_str());
-            ((task.procedure, names), (number, *task))
-        })
-        .collect();
-    let sessions = selected.sessions.iter().map(|session| {
-        let of_column = |(id, procedure): &(ProcedureId, &Procedure)| {
-            let label = match procedure.scope {
-                Scope::Subject => "",
-                Scope::Session => session.session.as_str(),
-            };
-            tasks.get(&(*id, (session.subject.as_str(), label)))
-        };
-        let found: Vec<_> = columns.iter().map(of_column).collect();
-        let decisions = found.iter().flatten().map(|(_, task)| &task.decision);
-        let cell = |(number, task): &(usize, &Planned)| cell_of(task, detail(*number), job);
+/// The matrix of sessions and procedures. Its cells refer to `details`.
+pub fn matrix(selected: &Selected<'_>, details: &[TaskDetail], state: &State) -> Matrix {
+    let dag = selected.dag;
+    let columns = dag.iter();
+    let columns = columns.filter(|(_, p)| selected.selection.contains_procedure(&p.name));
+    let columns: Vec<_> = columns.collect();
+    let places = details.iter().enumerate();
+    let places: HashMap<&TaskKey, usize> = places.map(|(at, task)| (&task.key, at)).collect();
+    let (sessions, tasks) = (selected.sessions.iter(), selected.tasks.iter());
+    let rows = by_session(sessions.copied(), tasks.copied(), dag);
+    let sessions = rows.into_iter().map(|(session, tasks)| {
+        let cells = columns.iter().map(|(id, _)| {
+            let task = tasks.iter().find(|task| task.procedure == *id)?;
+            Some(cell_of(task, places.get(&task.key).copied(), state))
+        });
         MatrixRow {
             subject: session.subject.shared(),
             session: session.session.shared(),
-            health: rate(decisions),
-            cells: found.iter().map(|task| task.map(cell)).collect(),
+            health: rate(tasks.iter().map(|task| &task.decision)),
+            cells: cells.collect(),
         }
     });
     Matrix {
+        sessions: sessions.collect(),
         procedures: columns
             .iter()
             .map(|(_, procedure)| Arc::clone(&procedure.name))
             .collect(),
-        sessions: sessions.collect(),
     }
 }
 
-fn cell_of(task: &Planned, detail: Option<usize>, job: &dyn Fn(&Planned) -> Option<JobId>) -> Cell {
+fn cell_of(task: &Planned, detail: Option<usize>, state: &State) -> Cell {
     let needs_no_text = matches!(
         task.decision,
         Decision::Skip(Skip::Complete | Skip::NotApplicable)
     );
+    let row = state.get(&task.key).filter(|_| !needs_no_text);
     Cell {
         decision: TaskState::of(&task.decision),
         reason: reason(&task.decision),
-        job_id: Some(task).filter(|_| !needs_no_text).and_then(job),
+        job_id: row.and_then(|row| row.job_id.clone()),
         text: (!needs_no_text && detail.is_none()).then(|| decision_text(&task.decision).into()),
         detail,
     }
@@ -285,11 +274,9 @@ pub fn reason(decision: &Decision) -> Option<&'static str> {
 }
 
 fn decisions<'a>(tasks: impl Iterator<Item = &'a Planned>) -> Vec<Count> {
-    let mut counts: BTreeMap<TaskState, usize> = BTreeMap::new();
-    for task in tasks {
-        *counts.entry(TaskState::of(&task.decision)).or_default() += 1;
-    }
-    Count::list(counts.iter().map(|(state, count)| (state.as_str(), *count)))
+    let counts = tasks.map(|task| TaskState::of(&task.decision)).counts();
+    let counts = counts.into_iter().sorted();
+    Count::list(counts.map(|(state, count)| (state.as_str(), count)))
 }
 
 fn statuses<'a>(rows: impl Iterator<Item = &'a TaskRow> + Clone) -> StatusCounts {

@@ -12,14 +12,15 @@ use super::inputs::*;
 use super::logs::*;
 use super::summary::*;
 use super::{Count, FORMAT, Report, Study, UnreadableItem};
+use crate::act::clean::OrphanCause;
 use crate::gather::completion::explain::FindingState;
 use crate::model::job::{ExecutorKind, JobId};
 use crate::model::state::testing::at;
 use crate::model::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
 use crate::show::efficiency::{CpuUse, Efficiency, Percentiles, Usage, Verdict};
-use crate::show::graph::{Edge, Graph, Node};
+use crate::show::graph::{Edge, Graph};
 use crate::show::progress::{Backlog, Day, ProcedureProgress, Progress, Rate};
-use crate::show::tables::TaskState;
+use crate::show::tables::{Tally, TaskState};
 
 /// A report of two sessions in which no part is empty.
 pub fn report() -> Report {
@@ -380,9 +381,9 @@ pub fn bare(report: &Report) -> Report {
 }
 
 fn pipeline() -> Graph {
-    let node = |name: &str, counts: &[(TaskState, usize)]| Node {
-        name: name.into(),
-        counts: counts.to_vec(),
+    let node = |name: &str, counts: &[(TaskState, usize)]| Tally {
+        procedure: name.into(),
+        counts: counts.iter().copied().collect(),
     };
     Graph {
         nodes: vec![

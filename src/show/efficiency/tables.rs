@@ -5,8 +5,9 @@ use polars::prelude::{Column, DataFrame, Float64Chunked, IntoColumn as _, NewChu
 
 use super::{Efficiency, Percentiles, Usage, Verdict};
 use crate::base::text::plural;
-use crate::model::state::{TaskRow, TaskStatus};
+use crate::model::state::{Reason, TaskRow, TaskStatus};
 use crate::show::tables::exit::{clock, size};
+use crate::show::tables::rows::row_column;
 use crate::show::tables::{TableError, frame, numbers, texts, utc_time};
 
 /// The use of requested resources by one ended attempt.
@@ -65,40 +66,32 @@ pub fn by_waste<T>(all: &mut [T], waste: impl Fn(&T) -> Option<f64>) {
 
 /// One row per job, in the given order.
 pub fn jobs_frame(jobs: &[Job<'_>]) -> Result<DataFrame, TableError> {
-    let text = |name: &str, get: &dyn Fn(&TaskRow) -> Option<String>| {
-        texts(name, jobs.iter().map(|job| get(job.row)))
-    };
+    let rows: Vec<&TaskRow> = jobs.iter().map(|job| job.row).collect();
     let number = |name: &str, get: fn(&Job<'_>) -> Option<i64>| numbers(name, jobs.iter().map(get));
-    frame(vec![
-        text("procedure", &|row| Some(row.key.procedure.to_string())),
-        text("subject", &|row| Some(row.key.subject.to_string())),
-        text("session", &|row| Some(row.key.session.to_string())),
-        number("attempt", |job| job.row.attempt.map(i64::from)),
-        text("job_id", &|row| Some(row.job_id.as_ref()?.to_string())),
-        text("status", &|row| Some(row.status.to_string())),
-        text("reason", &|row| {
-            let reason = row.reason.filter(|_| row.status != TaskStatus::Complete);
-            Some(reason?.to_string())
-        }),
-        text("submitted_at", &|row| row.submitted_at.map(utc_time)),
-        number("queue_wait_s", |job| job.queue_wait_s()),
-        number("elapsed_s", |job| job.row.facts.elapsed_s),
-        number("time_limit_s", |job| job.row.facts.time_limit_s),
-        number("time_pct", |job| {
-            percent(job.row.facts.elapsed_s, job.row.facts.time_limit_s)
-        }),
-        number("alloc_cpus", |job| job.row.facts.alloc_cpus),
-        number("cpu_time_s", |job| job.row.facts.cpu_time_s),
-        number("cpu_pct", |job| {
-            percent(job.row.facts.cpu_time_s, job.cpu_held_s())
-        }),
-        number("req_mem_mb", |job| job.row.facts.req_mem_mb),
-        number("max_rss_mb", |job| job.row.facts.max_rss_mb),
-        number("mem_pct", |job| {
-            percent(job.row.facts.max_rss_mb, job.row.facts.req_mem_mb)
-        }),
-        hours("waste_h", jobs.iter().map(|job| job.waste_h)),
-    ])
+    let reason = |row: &&TaskRow| {
+        let reason = row.reason.filter(|_| row.status != TaskStatus::Complete);
+        reason.map(Reason::as_str)
+    };
+    let names = "procedure subject session attempt job_id status reason submitted_at queue_wait_s \
+        elapsed_s time_limit_s time_pct alloc_cpus cpu_time_s cpu_pct req_mem_mb max_rss_mb mem_pct waste_h";
+    let columns = names.split_whitespace().map(|name| {
+        Ok(match name {
+            "reason" => texts(name, rows.iter().map(reason)),
+            "queue_wait_s" => number(name, |job| job.queue_wait_s()),
+            "time_pct" => number(name, |job| {
+                percent(job.row.facts.elapsed_s, job.row.facts.time_limit_s)
+            }),
+            "cpu_pct" => number(name, |job| {
+                percent(job.row.facts.cpu_time_s, job.cpu_held_s())
+            }),
+            "mem_pct" => number(name, |job| {
+                percent(job.row.facts.max_rss_mb, job.row.facts.req_mem_mb)
+            }),
+            "waste_h" => hours(name, jobs.iter().map(|job| job.waste_h)),
+            _ => row_column(name, &rows, None, utc_time)?,
+        })
+    });
+    frame(columns.collect::<Result<_, TableError>>()?)
 }
 
 /// A column of hours to two decimals.

@@ -123,7 +123,7 @@ fn of_task(view: &View<'_>, planned: &Planned, about: Option<&Explanation>) -> S
             "nothing; a later `run` will submit it, when this has changed".to_owned()
         }
         Skip::Paused(_) => {
-            let own = Some(&key.procedure).filter(|_| view.control.study.paused.is_none());
+            let own = Some(&key.procedure).filter(|_| view.decided.pauses.control.study.paused.is_none());
             let own = maybe(" --procedure ", own, "");
             format!("to end the pause: snbb-scheduler resume{own}")
         }
@@ -231,9 +231,8 @@ pub fn awaiting<'a>(
 fn until(config: &Config, row: &TaskRow) -> Option<(DateTime<Utc>, Duration)> {
     let since = row.missing_since?;
     let since = row.facts.ended_at.unwrap_or(since);
-    let procedures = &config.procedures;
-    let own = procedures.find(&row.key.procedure);
-    let own = own.and_then(|id| procedures.get(id).output_grace);
+    let own = config.procedures.named(&row.key.procedure);
+    let own = own.and_then(|own| own.output_grace);
     let grace = own.unwrap_or(config.output_grace);
     let at = since.checked_add_signed(chrono::Duration::from_std(grace).ok()?)?;
     Some((at, grace))
@@ -258,9 +257,7 @@ pub fn remedy(config: &Config, row: &TaskRow) -> Option<String> {
     if row.status != TaskStatus::Failed {
         return None;
     }
-    let procedure = config
-        .procedures
-        .get(config.procedures.find(&row.key.procedure)?);
+    let procedure = config.procedures.named(&row.key.procedure)?;
     let resources = &procedure.resources;
     let (key, factor, asked, configured, text): (_, _, _, _, fn(u64) -> String) = match row.reason?
     {

@@ -5,18 +5,18 @@ use chrono::{DateTime, Utc};
 use serde::{Serialize, Serializer};
 
 use super::{Explanation, View, advice};
+use crate::act::clean::{Labels, OrphanCause};
 use crate::act::pass::AttemptNumbers;
 use crate::base::shell;
 use crate::decide::manifest::{Decision, Due, Outlook, Planned, Skip, retry};
-use crate::decide::request::{self, Prepared, RequestContext};
+use crate::decide::request::Prepared;
 use crate::executor::JobRequest;
 use crate::executor::script::header_of;
 use crate::gather::completion::Completion;
 use crate::gather::completion::explain::Findings;
 use crate::gather::logs;
-use crate::model::bids::Session;
 use crate::model::procedure::options::Arguments;
-use crate::model::procedure::{ProcedureId, Resources, Scope};
+use crate::model::procedure::{ProcedureId, Resources};
 use crate::model::state::{TaskKey, TaskRow, TaskStatus};
 use crate::show::failures::patterns::Patterns;
 use crate::show::failures::{excerpt, silence};
@@ -55,6 +55,9 @@ pub struct Retry {
     pub infrastructure_used: u32,
     pub infrastructure_allowed: Option<u32>,
 }
+
+/// Replaces the decision word of a task.
+const GONE: &str = "gone";
 
 impl View<'_> {
     /// All attempts on record, the row's last.
@@ -113,12 +116,7 @@ impl View<'_> {
             infrastructure_allowed: rules.map(|rules| rules.max_infrastructure),
         })
     }
-}
 
-/// Replaces the decision word of a task.
-const GONE: &str = "gone";
-
-impl View<'_> {
     /// The subject's rows whose task no longer exists.
     pub fn rows_without_task(&self) -> Vec<&TaskRow> {
         let has_task = |row: &TaskRow| self.tasks.iter().any(|task| task.key == row.key);
@@ -135,25 +133,66 @@ impl View<'_> {
             false => advice,
         };
         let job = row.job_id.as_ref().filter(|_| row.is_in_flight());
+        // The location of the outputs of a removed procedure is unknown.
+        let task = self
+            .config
+            .procedures
+            .find(&key.procedure)
+            .zip(key.labels());
+        let outputs = task.map(|(id, (_, session))| self.outputs.findings(id, &session));
         Explanation {
             key: key.clone(),
-            decision: None,
             headline: GONE.into(),
             text,
-            because: Vec::new(),
             todo,
-            dicom: None,
-            dependencies: Vec::new(),
-            outputs: self.outputs_of(key),
+            outputs: outputs.unwrap_or_default(),
             row: Some(self.attempt(row)),
             silence: logs::files_of(self.config, self.store, row)
                 .and_then(|files| silence(row, &files)),
             job: job.and_then(|id| self.job(id, Some(row))),
             attempts: self.attempts_of(key),
-            retry: None,
-            next: None,
-            held_by: Vec::new(),
+            ..Explanation::default()
         }
+    }
+
+    /// The safety stops, the pause and the exhausted limits, whether the task is due or not.
+    pub(super) fn held_by(&self, planned: &Planned) -> Vec<String> {
+        if is_over(&planned.decision) {
+            return Vec::new();
+        }
+        let stops = self.stops.iter();
+        let mut held: Vec<String> = stops
+            .map(|stop| format!("safety stop: {}", stop.message))
+            .collect();
+        let procedure = self.config.procedures.get(planned.procedure);
+        let control = &self.decided.pauses.control;
+        if let Some(pause) = control.pause_of(&procedure.name) {
+            let what = match &control.study.paused {
+                Some(_) => "study",
+                None => "procedure",
+            };
+            held.push(format!("the {what} is {}", pause_text(pause)));
+        }
+        if let Decision::Skip(Skip::OverLimit(_)) = &planned.decision {
+            held.push(decision_text(&planned.decision));
+        }
+        let flying = |of: Option<&str>| {
+            let rows = self.state.rows().iter().filter(|row| row.is_in_flight());
+            rows.filter(|row| of.is_none_or(|name| *row.key.procedure == *name))
+                .count()
+        };
+        let own = procedure.rules.max_in_flight;
+        for (limit, of, name) in [
+            (self.config.max_in_flight, None, "max_in_flight"),
+            (own, Some(&*procedure.name), "the procedure's max_in_flight"),
+        ] {
+            if let Some(limit) = limit
+                && flying(of) >= limit
+            {
+                held.push(format!("{name}: {} of {limit} are in flight", flying(of)));
+            }
+        }
+        held
     }
 
     /// What is missing, and the remedy.
@@ -163,21 +202,17 @@ impl View<'_> {
             true => "is missing from the data (renamed or moved?)",
             false => "was not found in the data, parts of which cannot be read",
         };
-        let is_there = |it: &Session| it.session.as_str() == &*key.session;
-        let is_gone = |id| {
-            let scope = self.config.procedures.get(id).scope;
-            scope == Scope::Session && !self.sessions.iter().any(is_there)
-        };
-        let (what, todo) = match self.config.procedures.find(&key.procedure) {
-            None => (
+        let cause = Labels::of(self.sessions).cause(key, &self.config.procedures);
+        let (what, todo) = match cause {
+            Some(OrphanCause::Procedure) => (
                 format!("{} is not in the configuration", key.procedure),
                 format!("add the procedure to the configuration again if you need it; {archive}"),
             ),
-            Some(id) if self.sessions.is_empty() || is_gone(id) => (
+            Some(OrphanCause::Session) => (
                 format!("{} {here}", key.labels_text()),
                 format!("restore the directory's name if it was renamed; {archive}"),
             ),
-            Some(_) => (
+            Some(OrphanCause::Scope) | None => (
                 format!(
                     "{} no longer has such a task (was its scope changed?)",
                     key.procedure
@@ -186,20 +221,6 @@ impl View<'_> {
             ),
         };
         (format!("{what}, but the state has a row for it"), todo)
-    }
-
-    fn outputs_of(&self, key: &TaskKey) -> Findings {
-        let procedure = self.config.procedures.find(&key.procedure);
-        match (procedure, key.labels()) {
-            (Some(procedure), Some((_, session))) => self.outputs.findings(procedure, &session),
-            // Their location is unknown.
-            _ => Findings {
-                verdict: Completion::NotApplicable,
-                directory: String::new(),
-                required: Vec::new(),
-                forbidden: Vec::new(),
-            },
-        }
     }
 }
 
@@ -240,28 +261,16 @@ pub(super) fn next_submission(
         ..planned.clone()
     };
     let procedure = view.config.procedures.get(planned.procedure);
-    let script = view.executor.find_script(&procedure.script);
+    let script = view.pass.executor.find_script(&procedure.script);
     let is_retry = matches!(planned.decision, Decision::Submit(Due::Retry { .. }));
     let header = match &script {
         Ok(path) if is_retry => header_of(path),
         _ => Arguments::default(),
     };
-    let (attempt, last_reason) = AttemptNumbers::new(view.attempts, view.state).next(&planned.key);
-    let prepared = request::prepare(
-        view.config,
-        &planned,
-        &RequestContext {
-            project: view.project,
-            attempt,
-            last_reason,
-            row,
-            script: &header,
-            now: view.now,
-            run_id: view.run_id,
-        },
-    );
+    let history = AttemptNumbers::new(view.attempts, view.state);
+    let prepared = (view.pass).request(&planned, &history, view.state, &header, view.now);
     let is_own = |task: &Prepared| task.request.key == prepared.request.key;
-    let mut batches = view.batches.iter();
+    let mut batches = view.decided.batches.iter();
     let own = batches.find(|batch| batch.tasks.iter().any(is_own));
     let array = own.and_then(|own| Some((own.array.as_ref()?, &own.tasks)));
     let requests: Vec<&JobRequest> = match array {
@@ -269,10 +278,11 @@ pub(super) fn next_submission(
         None => vec![&prepared.request],
     };
     let line = view
+        .pass
         .executor
         .command_line(&requests, array.map(|(array, _)| array));
     Some(Next {
-        attempt,
+        attempt: prepared.intent.attempt,
         array_tasks: array.map(|(_, tasks)| tasks.len()),
         asks: match view.config.executor.has_cluster() {
             true => asks(&prepared.request.resources),
@@ -325,45 +335,4 @@ pub fn asks(resources: &Resources) -> Vec<String> {
     let requeue = resources.no_requeue.then(|| "--no-requeue".to_owned());
     let further = resources.sbatch_args.words().cloned();
     named.chain(requeue).chain(further).collect()
-}
-
-impl View<'_> {
-    /// The safety stops, the pause and the exhausted limits, whether the task is due or not.
-    pub(super) fn held_by(&self, procedure: &str, planned: &Planned) -> Vec<String> {
-        if is_over(&planned.decision) {
-            return Vec::new();
-        }
-        let stops = self.stops.iter();
-        let mut held: Vec<String> = stops
-            .map(|stop| format!("safety stop: {}", stop.message))
-            .collect();
-        if let Some(pause) = self.control.pause_of(procedure) {
-            let what = match &self.control.study.paused {
-                Some(_) => "study",
-                None => "procedure",
-            };
-            held.push(format!("the {what} is {}", pause_text(pause)));
-        }
-        if let Decision::Skip(Skip::OverLimit(_)) = &planned.decision {
-            held.push(decision_text(&planned.decision));
-        }
-        let flying = |of: Option<&str>| {
-            let rows = self.state.rows().iter().filter(|row| row.is_in_flight());
-            rows.filter(|row| of.is_none_or(|name| *row.key.procedure == *name))
-                .count()
-        };
-        let rules = self.config.procedures.find(procedure);
-        let own = rules.and_then(|id| self.config.procedures.get(id).rules.max_in_flight);
-        for (limit, of, name) in [
-            (self.config.max_in_flight, None, "max_in_flight"),
-            (own, Some(procedure), "the procedure's max_in_flight"),
-        ] {
-            if let Some(limit) = limit
-                && flying(of) >= limit
-            {
-                held.push(format!("{name}: {} of {limit} are in flight", flying(of)));
-            }
-        }
-        held
-    }
 }

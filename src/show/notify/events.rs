@@ -1,9 +1,10 @@
 //! The events that a digest reports, and its text. Each event has a name, so that it is reported only once. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use itertools::Itertools as _;
 use sha2::{Digest as _, Sha256};
 
 use super::{Invocation, Study};
@@ -100,10 +101,8 @@ fn is_checked(study: &Study<'_>, call: &Invocation, name: &str) -> bool {
 
 /// The event of the invocation's own result.
 fn result(study: &Study<'_>, call: &Invocation) -> Option<Event> {
-    let (locked, silent) = (
-        study.memory.locked_in_a_row,
-        study.memory.unreachable_in_a_row,
-    );
+    let locked = study.memory.locked_in_a_row;
+    let silent = study.memory.unreachable_in_a_row;
     let (command, code) = (call.command, call.exit.code());
     let error = call.error.clone();
     let error =
@@ -212,9 +211,8 @@ fn row_event(
 
 /// True for failures that are retried automatically.
 pub fn is_retried(config: &Config, owner: Option<u32>, row: &TaskRow, now: DateTime<Utc>) -> bool {
-    let procedures = &config.procedures;
-    let id = procedures.find(&row.key.procedure);
-    let rules = id.and_then(|id| procedures.get(id).rules.retry.as_ref());
+    let own = config.procedures.named(&row.key.procedure);
+    let rules = own.and_then(|own| own.rules.retry.as_ref());
     retry::outlook(rules, row, owner, now).is_retry()
 }
 
@@ -291,17 +289,14 @@ pub fn message(study: &Study<'_>, call: &Invocation, fresh: &[&Event], ongoing: 
 /// Adds the events of one procedure.
 fn add_group(lines: &mut Vec<String>, group: &[&Event]) {
     let mut indent = "  ";
-    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-    for event in group {
-        if let Some(reason) = event.reason {
-            *reasons.entry(reason).or_default() += 1;
-        }
-    }
+    let reasons = group.iter().filter_map(|event| event.reason).counts();
     if let Some(first) = group.first()
         && !reasons.is_empty()
     {
-        let reasons = reasons.iter().map(|(reason, n)| format!("{n} {reason}"));
-        let why = reasons.collect::<Vec<_>>().join(", ");
+        let reasons = reasons.iter().sorted();
+        let why = reasons
+            .map(|(reason, n)| format!("{n} {reason}"))
+            .join(", ");
         let procedure = one_line(&first.procedure);
         lines.push(format!("  {procedure}: {} ({why})", group.len()));
         indent = "    ";
@@ -343,14 +338,10 @@ fn remedies(config: Option<&Path>, fresh: &[&Event]) -> Vec<String> {
         Occasion::Error => &["state verify"],
         Occasion::Unreachable => &[],
     });
-    let mut lines: Vec<String> = Vec::new();
-    for command in commands {
-        let line = format!("{program} {command}");
-        if !lines.contains(&line) {
-            lines.push(line);
-        }
-    }
-    lines
+    let commands = commands.unique();
+    commands
+        .map(|command| format!("{program} {command}"))
+        .collect()
 }
 
 /// Texts come from servers and programs; a line of theirs must not look like one of ours.

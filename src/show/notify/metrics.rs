@@ -57,13 +57,14 @@ pub fn heartbeat(study: &Study<'_>, call: &Invocation) -> Vec<u8> {
 
 /// The metrics. `has_runs` is false if runs are not recorded, so that their totals are unknown.
 pub fn render(study: &Study<'_>, has_runs: bool) -> String {
-    let mut text = Text::new(name_of_study(study.project));
+    let (out, project) = (String::new(), escaped(name_of_study(study.project)));
+    let mut text = Text { out, project };
     let help = "Version of the program that wrote these metrics; the value is always 1";
     let version = [([env!("CARGO_PKG_VERSION")], 1.0)];
     text.family("build_info", help, ["version"], version);
     let is_readable = study.state.is_some() && study.control.is_some();
     let help = "1 if the state files could be read";
-    text.one("state_readable", help, flag(is_readable));
+    text.one("state_readable", help, f64::from(is_readable));
     let dag = &study.config.procedures;
     if let Some(state) = study.state {
         of_rows(&mut text, dag, state);
@@ -78,12 +79,10 @@ pub fn render(study: &Study<'_>, has_runs: bool) -> String {
 }
 
 fn of_rows(text: &mut Text, dag: &ProcedureDag, state: &State) {
-    let mut counts: BTreeMap<[&str; 2], f64> = BTreeMap::new();
-    for (_, procedure) in dag.iter() {
-        for status in TaskStatus::ALL {
-            counts.insert([&procedure.name, status.as_str()], 0.0);
-        }
-    }
+    let none = dag.iter().flat_map(|(_, procedure)| {
+        TaskStatus::ALL.map(|status| ([&*procedure.name, status.as_str()], 0.0))
+    });
+    let mut counts: BTreeMap<[&str; 2], f64> = none.collect();
     let mut reasons: BTreeMap<[&str; 2], f64> = BTreeMap::new();
     let mut oldest: BTreeMap<[&str; 1], f64> = BTreeMap::new();
     let (mut held, mut doubted) = (0.0, 0.0);
@@ -99,8 +98,8 @@ fn of_rows(text: &mut Text, dag: &ProcedureDag, state: &State) {
             let first = oldest.entry([name]).or_insert(at);
             *first = at.min(*first);
         }
-        held += flag(row.is_in_flight() && row.reason == Some(Reason::Held));
-        doubted += flag(row.is_in_doubt());
+        held += f64::from(row.is_in_flight() && row.reason == Some(Reason::Held));
+        doubted += f64::from(row.is_in_doubt());
     }
     let help = "Tasks on record, by procedure and status";
     text.family("tasks", help, ["procedure", "status"], counts);
@@ -110,14 +109,12 @@ fn of_rows(text: &mut Text, dag: &ProcedureDag, state: &State) {
     text.one("tasks_held", help, held);
     let help = "Tasks of which it is not known whether Slurm accepted the job";
     text.one("tasks_in_doubt", help, doubted);
-    let (name, help) = (
-        "oldest_pending_timestamp_seconds",
-        "Submission time of the oldest pending task, by procedure",
-    );
+    let name = "oldest_pending_timestamp_seconds";
+    let help = "Submission time of the oldest pending task, by procedure";
     text.family(name, help, ["procedure"], oldest);
     let is_stopped = !safety::stopped_by(&state.meta.baselines).is_empty();
     let help = "1 if a safety stop kept the last run from submitting";
-    text.one("safety_stop", help, flag(is_stopped));
+    text.one("safety_stop", help, f64::from(is_stopped));
 }
 
 fn of_pauses(text: &mut Text, dag: &ProcedureDag, control: &Control) {
@@ -128,7 +125,7 @@ fn of_pauses(text: &mut Text, dag: &ProcedureDag, control: &Control) {
             .pauses()
             .filter_map(|(name, _)| Some(([&**name?], 1.0))),
     );
-    let is_paused = flag(control.study.paused.is_some());
+    let is_paused = f64::from(control.study.paused.is_some());
     text.one("study_paused", "1 if the whole study is paused", is_paused);
     let help = "1 if a procedure is paused, by a user or by the circuit breaker";
     text.family("procedure_paused", help, ["procedure"], paused);
@@ -183,10 +180,6 @@ fn seconds(at: DateTime<Utc>) -> f64 {
     at.timestamp_millis() as f64 / 1000.0
 }
 
-fn flag(is_set: bool) -> f64 {
-    f64::from(u8::from(is_set))
-}
-
 const PREFIX: &str = "snbb_scheduler_";
 
 /// A metrics file in the making: families of samples with labels. Each family's name is written once.
@@ -198,13 +191,6 @@ struct Text {
 }
 
 impl Text {
-    fn new(project: &str) -> Self {
-        Self {
-            out: String::new(),
-            project: escaped(project),
-        }
-    }
-
     /// Adds a family, unless it has no samples. Writing to a `String` cannot fail.
     fn family<const N: usize, T: ToString>(
         &mut self,

@@ -1,15 +1,16 @@
 //! Tables of the state's rows, and of decisions: one row per session, one column per procedure.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
 use chrono::{DateTime, SecondsFormat, Utc};
+use itertools::Itertools as _;
 use polars::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::words::{decision_cell, decision_text, job_of, reason_of};
 use super::{TableError, TaskState, counts, failure_text, frame, json_array, numbers, texts};
-use crate::decide::manifest::{Decision, Manifest, Planned, Selection};
+use crate::decide::manifest::{Manifest, Planned, Selection};
 use crate::gather::logs::log_path;
 use crate::model::bids::{Session, SessionLabel, SubjectLabel};
 use crate::model::job::JobId;
@@ -47,12 +48,13 @@ pub fn rows_frame_of(
     let log_dir = log_dir.map(Path::to_string_lossy);
     let columns = names
         .iter()
-        .map(|name| column(name, rows, log_dir.as_deref(), time))
+        .map(|name| row_column(name, rows, log_dir.as_deref(), time))
         .collect::<PolarsResult<_>>()?;
     frame(columns)
 }
 
-fn column(
+/// One of these columns.
+pub(crate) fn row_column(
     name: &str,
     rows: &[&TaskRow],
     log_dir: Option<&str>,
@@ -129,20 +131,17 @@ pub fn session_status(
     manifest: &Manifest,
     dag: &ProcedureDag,
 ) -> Result<DataFrame, TableError> {
-    let titles = column_titles(dag);
-    let mut columns = vec![vec![None; sessions.len()]; titles.len()];
-    for (session, task) in places(sessions, manifest, dag) {
-        let column = columns.get_mut(task.procedure.index());
-        if let Some(cell) = column.and_then(|column| column.get_mut(session)) {
-            cell.get_or_insert_with(|| decision_cell(&task.decision));
-        }
-    }
+    let rows = by_session(sessions, &manifest.tasks, dag);
     let mut table = vec![
         texts("subject", sessions.iter().map(|s| Some(s.subject.as_str()))),
         texts("session", sessions.iter().map(|s| Some(s.session.as_str()))),
     ];
-    for (title, cells) in titles.iter().zip(columns) {
-        table.push(texts(title, cells.into_iter()));
+    for ((id, _), title) in dag.iter().zip(column_titles(dag)) {
+        let cells = rows.iter().map(|(_, tasks)| {
+            let task = tasks.iter().find(|task| task.procedure == id)?;
+            Some(decision_cell(&task.decision))
+        });
+        table.push(texts(&title, cells));
     }
     frame(table)
 }
@@ -154,17 +153,17 @@ pub fn session_status_json(
     manifest: &Manifest,
     dag: &ProcedureDag,
 ) -> Result<Vec<u8>, TableError> {
-    let mut cells: Vec<Vec<&Planned>> = vec![Vec::new(); sessions.len()];
-    for (session, task) in places(sessions, manifest, dag) {
-        if let Some(tasks) = cells.get_mut(session) {
-            tasks.push(task);
-        }
-    }
     let mut lines = Vec::with_capacity(sessions.len());
-    for (session, tasks) in sessions.iter().zip(cells) {
+    for (session, tasks) in by_session(sessions, &manifest.tasks, dag) {
         let procedures = tasks.into_iter().map(|task| {
             let name = dag.get(task.procedure).name.to_string();
-            (name, decision_json(&task.decision))
+            let decision = json!({
+                "decision": TaskState::of(&task.decision),
+                "reason": reason_of(&task.decision).map(Reason::as_str),
+                "job_id": job_of(&task.decision).map(JobId::as_str),
+                "text": decision_text(&task.decision),
+            });
+            (name, decision)
         });
         let procedures: Map<String, Value> = procedures.collect();
         lines.push(serde_json::to_vec(&json!({
@@ -225,32 +224,34 @@ pub fn with_words(
     dag: &ProcedureDag,
     words: &[TaskState],
 ) -> Vec<Session> {
-    let places = places(sessions, manifest, dag);
-    let chosen = places.filter(|(_, task)| words.contains(&TaskState::of(&task.decision)));
-    let chosen: HashSet<usize> = chosen.map(|(at, _)| at).collect();
-    let sessions = sessions.iter().enumerate();
-    let sessions = sessions.filter(|(at, _)| chosen.contains(at));
-    sessions.map(|(_, session)| session.clone()).collect()
+    let rows = by_session(sessions, &manifest.tasks, dag).into_iter();
+    let has_word = |task: &&Planned| words.contains(&TaskState::of(&task.decision));
+    let chosen = rows.filter(|(_, tasks)| tasks.iter().any(has_word));
+    chosen.map(|(session, _)| session.clone()).collect()
 }
 
-/// Pairs each task with the sessions (by index) in whose rows it appears.
-pub(super) fn places<'a>(
-    sessions: &'a [Session],
-    manifest: &'a Manifest,
-    dag: &'a ProcedureDag,
-) -> impl Iterator<Item = (usize, &'a Planned)> {
-    let mut by_subject: HashMap<&SubjectLabel, Vec<usize>> = HashMap::new();
-    for (at, session) in sessions.iter().enumerate() {
-        by_subject.entry(&session.subject).or_default().push(at);
-    }
-    manifest.tasks.iter().flat_map(move |task| {
+/// Each session with the tasks in its row, in their order.
+pub(crate) fn by_session<'a>(
+    sessions: impl IntoIterator<Item = &'a Session>,
+    tasks: impl IntoIterator<Item = &'a Planned>,
+    dag: &ProcedureDag,
+) -> Vec<(&'a Session, Vec<&'a Planned>)> {
+    let sessions = sessions.into_iter();
+    let mut rows: Vec<_> = sessions.map(|session| (session, Vec::new())).collect();
+    let subjects = rows.iter().enumerate();
+    let subjects = subjects.map(|(at, (session, _))| (&session.subject, at));
+    let by_subject = subjects.into_group_map();
+    for task in tasks {
         let per_subject = dag.get(task.procedure).scope == Scope::Subject;
-        let session_of = |at: &usize| sessions.get(*at).map(|session| &session.session);
-        let is_own = |at: &usize| per_subject || session_of(at) == Some(&task.session);
-        let all = by_subject.get(&task.subject).into_iter().flatten();
-        let own: Vec<usize> = all.copied().filter(is_own).collect();
-        own.into_iter().map(move |at| (at, task))
-    })
+        for at in by_subject.get(&task.subject).into_iter().flatten() {
+            if let Some((session, tasks)) = rows.get_mut(*at)
+                && (per_subject || session.session == task.session)
+            {
+                tasks.push(task);
+            }
+        }
+    }
+    rows
 }
 
 /// The procedures' names. A name that is also a fixed column gets a suffix.
@@ -261,13 +262,4 @@ fn column_titles(dag: &ProcedureDag) -> Vec<String> {
         name => name.to_owned(),
     });
     titles.collect()
-}
-
-fn decision_json(decision: &Decision) -> Value {
-    json!({
-        "decision": TaskState::of(decision),
-        "reason": reason_of(decision).map(Reason::as_str),
-        "job_id": job_of(decision).map(JobId::as_str),
-        "text": decision_text(decision),
-    })
 }

@@ -158,7 +158,7 @@ pub fn short_cell(cell: &str) -> &str {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tally {
     pub procedure: Arc<str>,
-    counts: BTreeMap<TaskState, usize>,
+    pub counts: BTreeMap<TaskState, usize>,
 }
 
 impl Tally {
@@ -203,27 +203,27 @@ pub fn tallies(manifest: &Manifest, rows: &State, dag: &ProcedureDag) -> Vec<Tal
         (task.procedure, state)
     });
     let states = states.filter(|(_, state)| state.style().group != Group::Out);
-    let counts = dag.iter().zip(count_states(states, dag));
-    let counts = counts.filter(|(_, counts)| !counts.is_empty());
-    let tallies = counts.map(|((_, procedure), counts)| Tally {
-        procedure: Arc::clone(&procedure.name),
-        counts,
-    });
-    tallies.collect()
+    let mut tallies = count_states(states, dag);
+    tallies.retain(|tally| tally.all() > 0);
+    tallies
 }
 
-/// Task counts by state, for each procedure of the configuration.
+/// Counts tasks by state, for each procedure of the configuration.
 pub fn count_states(
     tasks: impl Iterator<Item = (ProcedureId, TaskState)>,
     dag: &ProcedureDag,
-) -> Vec<BTreeMap<TaskState, usize>> {
-    let mut all = vec![BTreeMap::new(); dag.iter().count()];
+) -> Vec<Tally> {
+    let tallies = dag.iter().map(|(_, procedure)| Tally {
+        procedure: Arc::clone(&procedure.name),
+        counts: BTreeMap::new(),
+    });
+    let mut tallies: Vec<Tally> = tallies.collect();
     for (procedure, state) in tasks {
-        if let Some(counts) = all.get_mut(procedure.index()) {
-            *counts.entry(state).or_default() += 1;
+        if let Some(tally) = tallies.get_mut(procedure.index()) {
+            *tally.counts.entry(state).or_default() += 1;
         }
     }
-    all
+    tallies
 }
 
 #[cfg(test)]

@@ -176,12 +176,9 @@ fn group(decision: &Decision) -> String {
 }
 
 fn due_text(due: Due) -> String {
-    let replaced = |complete| {
-        if complete {
-            "; its outputs will be replaced"
-        } else {
-            ""
-        }
+    let replaced = |complete| match complete {
+        true => "; its outputs will be replaced",
+        false => "",
     };
     match due {
         Due::New => "due".to_owned(),

@@ -9,11 +9,11 @@ use polars_io::SerReader;
 use polars_io::csv::read::CsvReadOptions;
 use proptest::prelude::*;
 use serde_json::Value;
-use snbb_scheduler::cli::run::RunSummary;
 use snbb_scheduler::cli::views::{RowsView, print_status};
 use snbb_scheduler::decide::manifest::{Blocked, Decision, Due, Limit, Manifest, Planned, Skip};
 use snbb_scheduler::model::procedure::{ProcedureDag, Scope};
 use snbb_scheduler::model::state::{Reason, TaskRow, TaskStatus};
+use snbb_scheduler::show::notify::Figures;
 use snbb_scheduler::show::tables;
 use snbb_scheduler::show::tables::{
     RowOrder, SessionOrder, TableError, sort_rows, to_csv, to_json,
@@ -318,10 +318,10 @@ proptest! {
         }
 
         // The figures of a run add up to the tasks.
-        let summary = RunSummary::of(sessions.len(), &manifest);
-        let held_back: usize = summary.held_back.iter().map(|(_, n)| n).sum();
+        let figures = Figures::from_manifest(true, sessions.len(), &manifest, &dag);
+        let held_back: usize = figures.held_back.iter().map(|(_, n)| n).sum();
         let submit = tables::manifest_frame(&manifest, &dag).unwrap().height();
-        prop_assert_eq!(summary.complete + submit + held_back, manifest.tasks.len());
+        prop_assert_eq!(figures.count(tables::TaskState::Complete) + submit + held_back, manifest.tasks.len());
         let counts = tables::decision_counts(&manifest, &dag).unwrap();
         let total: usize = (0..counts.height())
             .map(|at| cell(&counts, "total", at).unwrap().parse::<usize>().unwrap())

@@ -1,14 +1,16 @@
 //! What goes to stderr, and what happens if nobody reads on.
 
+use snbb_scheduler::show::notify::Figures;
+
 use super::*;
 
 #[test]
 fn a_run_ends_with_its_figures_on_stderr() {
     let (sessions, manifest) = study();
-    let mut summary = RunSummary::of(sessions.len(), &manifest);
-    summary.submitted = 1;
-    summary.refused = vec![("freesurfer: Invalid account 'x'".to_owned(), 1)];
-    let (out, err) = shown(PIPED, |printer| print_run_summary(printer, &summary));
+    let mut figures = Figures::from_manifest(true, sessions.len(), &manifest, &pipeline());
+    figures.submitted = 1;
+    figures.refused = vec![("freesurfer: Invalid account 'x'".to_owned(), 1)];
+    let (out, err) = shown(PIPED, |printer| print_run_summary(printer, &figures, false));
     assert_eq!(out, "");
     insta::assert_snapshot!("run_summary", err);
 
@@ -16,13 +18,12 @@ fn a_run_ends_with_its_figures_on_stderr() {
         verbosity: Verbosity::Quiet,
         ..PIPED
     };
-    let (_, err) = shown(quiet, |printer| print_run_summary(printer, &summary));
+    let (_, err) = shown(quiet, |printer| print_run_summary(printer, &figures, false));
     insta::assert_snapshot!("run_summary_quiet", err);
-    summary.refused.clear();
-    summary.dry_run = true;
-    let (_, err) = shown(quiet, |printer| print_run_summary(printer, &summary));
+    figures.refused.clear();
+    let (_, err) = shown(quiet, |printer| print_run_summary(printer, &figures, true));
     assert_eq!(err, "");
-    let (_, err) = shown(PIPED, |printer| print_run_summary(printer, &summary));
+    let (_, err) = shown(PIPED, |printer| print_run_summary(printer, &figures, true));
     assert!(err.starts_with("4 sessions, 11 tasks: 2 complete, 2 due, 1 would be submitted\n"));
 }
 

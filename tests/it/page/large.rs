@@ -5,6 +5,7 @@ mod figures;
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use snbb_scheduler::act::clean::OrphanCause;
 use snbb_scheduler::gather::completion::explain::FindingState;
 use snbb_scheduler::model::job::{ExecutorKind, JobId};
 use snbb_scheduler::model::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};

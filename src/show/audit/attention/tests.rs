@@ -3,6 +3,7 @@ use crate::executor::Phase;
 use crate::gather::disk::Unreadable;
 use crate::model::bids::{Dicom, Session, SessionLabel, SubjectLabel};
 use crate::model::job::{JobId, JobTag};
+use crate::model::procedure::Scope;
 use crate::model::procedure::testing::procedure;
 use crate::model::state::Reason;
 use crate::model::state::testing::{at, row};

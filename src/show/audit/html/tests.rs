@@ -69,6 +69,7 @@ fn all_numbers_match_the_report() {
         "needed more memory than requested",
         "#SBATCH --mem=64G",
         "3 files, at least 10 expected",
+        "Per day, last 60 days",
     ] {
         assert!(page.contains(text), "{text}");
     }

@@ -132,7 +132,7 @@ proptest! {
         let selection = Selection::new(&one(subject), &one(session), &one(name), &known).unwrap();
         let selected = Selected::new(&dag, &selection, &sessions, &tasks, &rows);
         let (totals, counts) = (totals(&selected), procedures(&selected));
-        let matrix = matrix(&selected, &|_| None, &|_| None);
+        let matrix = matrix(&selected, &[], &State::default());
 
         // Totals are the sums of the procedures.
         prop_assert_eq!(totals.tasks, sum(&totals.decisions));

@@ -54,7 +54,8 @@ fn an_empty_study_has_zeros() {
 
 #[test]
 fn labels_are_escaped_and_empty_families_left_out() {
-    let mut text = Text::new("p");
+    let (out, project) = (String::new(), "p".to_owned());
+    let mut text = Text { out, project };
     text.family::<0, &str>("none", "Nothing", [], []);
     text.family("some", "Something", ["a", "b"], [(["x\\y\"z\n", "é"], 0.5)]);
     text.one("runs_total", "Runs", 3.0);

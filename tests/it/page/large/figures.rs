@@ -8,8 +8,9 @@ use snbb_scheduler::show::audit::logs::{LogFinding, PatternCount};
 use snbb_scheduler::show::audit::summary::ProcedureCounts;
 use snbb_scheduler::show::audit::trend::{FigureTrend, ProcedureTrend, Trend};
 use snbb_scheduler::show::efficiency::{CpuUse, Efficiency, Percentiles, Usage, Verdict};
-use snbb_scheduler::show::graph::{Edge, Graph, Node};
+use snbb_scheduler::show::graph::{Edge, Graph};
 use snbb_scheduler::show::progress::{Backlog, Day, ProcedureProgress, Progress, Rate};
+use snbb_scheduler::show::tables::Tally;
 
 use super::{Dice, PROCEDURES, REASONS, count, now};
 
@@ -82,8 +83,8 @@ pub fn patterns(findings: &[LogFinding]) -> Vec<PatternCount> {
 }
 
 pub fn pipeline(procedures: &[ProcedureCounts]) -> Graph {
-    let nodes = procedures.iter().map(|procedure| Node {
-        name: procedure.name.clone(),
+    let nodes = procedures.iter().map(|procedure| Tally {
+        procedure: procedure.name.clone(),
         counts: procedure
             .decisions
             .iter()
