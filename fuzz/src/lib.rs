@@ -16,7 +16,6 @@ use snbb_scheduler::executor::slurm::parse::{Parsed, SEPARATOR};
 use snbb_scheduler::executor::slurm::sbatch_answer::judge;
 use snbb_scheduler::executor::{JobReport, Phase, Submission};
 use snbb_scheduler::gather::sessions::discover::csv;
-use snbb_scheduler::model::bids::{Search, SessionSource};
 use snbb_scheduler::model::job::JobId;
 use snbb_scheduler::model::procedure::marker::{Component, Pattern};
 use snbb_scheduler::model::procedure::{MemSize, TimeLimit};
@@ -283,15 +282,10 @@ pub fn audit_log(data: &[u8]) {
 pub fn sessions_csv(data: &[u8]) {
     let file = scratch("sessions.csv");
     std::fs::write(&file, data).expect("it can be written");
-    let search = Search {
-        source: &SessionSource::Dicom,
-        dicom_root: Path::new("/dicom"),
-        bids_root: Path::new("/bids"),
-        sessionless: false,
-        pad_ids: true,
-        threads: 1,
-    };
-    match csv::read(&search, &file, "UID", "ScanID") {
+    let (text, none) = (b"dicom_root: /dicom\n", Overrides::default());
+    let config = load::interpret(text, None, false, &|_| None, &none, Path::new("/"));
+    let config = config.expect("it is valid");
+    match csv::read(&config, &file, "UID", "ScanID") {
         Ok(found) => {
             let keys: Vec<_> = found
                 .sessions
@@ -313,7 +307,7 @@ pub fn sessions_csv(data: &[u8]) {
                 false => "participant_id,age,dicom_path",
             };
             std::fs::write(&file, format!("{header}\n{again}")).expect("it can be written");
-            let again = csv::read(&search, &file, "UID", "ScanID").expect("labels are ids");
+            let again = csv::read(&config, &file, "UID", "ScanID").expect("labels are ids");
             let found: Vec<_> = again
                 .sessions
                 .iter()

@@ -231,7 +231,7 @@ impl Context {
     }
 
     pub fn find_sessions(&self) -> Result<Discovery, DiscoverError> {
-        discover_by(&self.reader, &self.config.search())
+        discover_by(&self.reader, &self.config)
     }
 
     /// Finds the sessions and warns of unreadable directories.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::args::{Global, InitArgs};
 use super::{Config, Exit, Failure, Printer, Result, sys};
+use crate::base::regular::FileError;
 use crate::base::{durable, regular, shell};
 use crate::config::load::interpret;
 use crate::config::{Overrides, Source, paths};
@@ -39,7 +40,7 @@ pub(super) fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Re
             format!("name the directory: `snbb-scheduler init DIR` creates DIR/{config}"),
         ));
     }
-    let cwd = std::env::current_dir().map_err(Failure::read(Path::new(".")))?;
+    let cwd = std::env::current_dir().map_err(FileError::of("read", Path::new(".")))?;
     let dir = absolute("DIR", &args.dir, &cwd)?;
     if let Some(names) = &args.add {
         return add((global, args), names, (&dir, &cwd), printer);
@@ -193,7 +194,7 @@ fn add(
     };
     // A link to the configuration stays a link.
     let file = std::fs::canonicalize(&named).unwrap_or(named.clone());
-    let Some(before) = durable::read(&file).map_err(Failure::read(&file))? else {
+    let Some(before) = durable::read(&file).map_err(FileError::of("read", &file))? else {
         return Err(Failure::usage(
             format!("no configuration {} to add to", file.display()),
             "name it: snbb-scheduler --config FILE init --add APP; `init` writes a new one",
@@ -227,7 +228,7 @@ fn add(
         wanted.push(name.to_owned());
     }
     // Without sessions, the entries are the catalogue's.
-    let sessions = match discover(&config.search()) {
+    let sessions = match discover(&config) {
         Ok(found) => found.sessions,
         Err(error) => {
             printer.note(&format!("existing results were not checked: {error}"));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::base::words::words;
 use crate::model::annex::Annex;
-use crate::model::bids::{CohortSource, Gate, Search, SessionSource};
+use crate::model::bids::{CohortSource, Gate, SessionSource};
 use crate::model::job::ExecutorKind;
 use crate::model::procedure::{MemSize, OutputRoots, ProcedureDag, TimeLimit};
 
@@ -194,18 +194,6 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Config {
-    /// Parameters for the discovery of sessions.
-    pub fn search(&self) -> Search<'_> {
-        Search {
-            source: &self.sessions,
-            dicom_root: &self.dicom_root,
-            bids_root: &self.bids_root,
-            sessionless: self.sessionless,
-            pad_ids: self.pad_ids,
-            threads: self.scan_threads,
-        }
-    }
-
     pub fn output_roots(&self) -> OutputRoots<'_> {
         OutputRoots {
             bids: &self.bids_root,

@@ -33,7 +33,7 @@ fn discover_bids(tree: &Tree) -> Discovery {
     let mut config = config(tree.root());
     config.bids_root = tree.root().to_owned();
     config.sessions = SessionSource::Bids;
-    discover(&config.search()).unwrap()
+    discover(&config).unwrap()
 }
 
 fn discover_dicom(tree: &Tree, sessionless: bool, threads: usize) -> Discovery {
@@ -41,7 +41,7 @@ fn discover_dicom(tree: &Tree, sessionless: bool, threads: usize) -> Discovery {
     config.dicom_root = tree.root().to_owned();
     config.sessionless = sessionless;
     config.scan_threads = threads;
-    discover(&config.search()).unwrap()
+    discover(&config).unwrap()
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn a_root_that_cannot_be_read_is_an_error_that_names_it() {
     let error = |name: &str| {
         let mut config = config(tree.root());
         config.dicom_root = tree.root().join(name);
-        as_nobody(|| discover(&config.search())).unwrap_err()
+        as_nobody(|| discover(&config)).unwrap_err()
     };
     let root = tree.root().display();
     let missing = error("nowhere");
@@ -208,7 +208,7 @@ fn a_root_that_cannot_be_read_is_an_error_that_names_it() {
     );
     let mut config = config(tree.root());
     config.dicom_root = tree.root().join("empty");
-    assert!(discover(&config.search()).unwrap().sessions.is_empty());
+    assert!(discover(&config).unwrap().sessions.is_empty());
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn a_sessions_file_takes_the_place_of_the_directories() {
         subject_col: "Code".to_owned(),
         session_col: "Scan".to_owned(),
     };
-    let found = discover(&config.search()).unwrap();
+    let found = discover(&config).unwrap();
     assert_eq!(
         shown(&found),
         ["sub-0001 ses-000000000001", "sub-0002 ses-000020240711"]
@@ -238,7 +238,7 @@ fn a_sessions_file_takes_the_place_of_the_directories() {
     );
 
     fs::write(&file, "Code;Scan;dicom_path\n").unwrap();
-    let error = discover(&config.search()).unwrap_err();
+    let error = discover(&config).unwrap_err();
     assert!(
         error
             .to_string()

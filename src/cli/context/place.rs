@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::Context;
 use crate::base::durable;
+use crate::base::regular::FileError;
 use crate::base::shell::quote;
 use crate::cli::{Config, Failure, Printer, Result, State, sys};
 use crate::config::{file_of_study, root_above};
@@ -200,5 +201,5 @@ pub fn refuse_foreign(path: &Path, mark: &str) -> Result<()> {
         }
         checked => checked.map(drop),
     };
-    checked.map_err(Failure::write(path))
+    Ok(checked.map_err(FileError::of("write", path))?)
 }

@@ -15,7 +15,8 @@ use crate::gather::disk::reader::Reader;
 use crate::gather::disk::{Listing, Unreadable};
 use crate::gather::sessions::discover::csv::CsvError;
 use crate::model::bids::LONGEST;
-use crate::model::bids::{Search, Session, SessionLabel, SessionSource, SubjectLabel};
+use crate::model::bids::{Session, SessionLabel, SessionSource, SubjectLabel};
+use crate::model::config::Config;
 
 /// The sessions that were found, sorted by subject and session, without duplicates.
 #[derive(Debug, Clone, Default)]
@@ -70,23 +71,23 @@ impl DiscoverError {
 
 /// # Errors
 /// A root that is missing or cannot be read; an invalid sessions file.
-pub fn discover(search: &Search<'_>) -> Result<Discovery, DiscoverError> {
-    discover_by(&Reader::default(), search)
+pub fn discover(config: &Config) -> Result<Discovery, DiscoverError> {
+    discover_by(&Reader::default(), config)
 }
 
 /// [`discover`] with a reader that keeps what it has read.
 ///
 /// # Errors
 /// As [`discover`].
-pub fn discover_by(reader: &Reader, search: &Search<'_>) -> Result<Discovery, DiscoverError> {
-    match search.source {
-        SessionSource::Dicom => tree::scan(reader, search, "dicom_root", search.dicom_root),
-        SessionSource::Bids => tree::scan(reader, search, "bids_root", search.bids_root),
+pub fn discover_by(reader: &Reader, config: &Config) -> Result<Discovery, DiscoverError> {
+    match &config.sessions {
+        SessionSource::Dicom => tree::scan(reader, config, "dicom_root", &config.dicom_root),
+        SessionSource::Bids => tree::scan(reader, config, "bids_root", &config.bids_root),
         SessionSource::Csv {
             file,
             subject_col,
             session_col,
-        } => Ok(csv::read(search, file, subject_col, session_col)?),
+        } => Ok(csv::read(config, file, subject_col, session_col)?),
     }
 }
 

@@ -143,20 +143,6 @@ pub enum SessionSource {
     },
 }
 
-/// Parameters for the discovery of a study's sessions.
-#[derive(Debug, Clone, Copy)]
-pub struct Search<'a> {
-    pub source: &'a SessionSource,
-    pub dicom_root: &'a Path,
-    pub bids_root: &'a Path,
-    /// In `dicom_root`, a subject without `ses-*` is one session with the empty label.
-    pub sessionless: bool,
-    /// Pads ids of a sessions file to the label widths of the Python program.
-    pub pad_ids: bool,
-    /// Number of threads that read the file system in parallel.
-    pub threads: usize,
-}
-
 /// The conditions for holding a session back although its DICOM directory exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Gate {

@@ -137,7 +137,7 @@ const DICOM_SAMPLE: usize = 200;
 
 /// Discovers the sessions; [`sessions`] reports the result.
 pub(super) fn discover(site: &Site, _: &mut Findings) {
-    let found = discover_by(&site.reader, &site.config.search());
+    let found = discover_by(&site.reader, &site.config);
     let _ = site.found.set(found);
 }
 

@@ -146,8 +146,8 @@ pub fn list(file: &Path, subject_col: &str, session_col: &str) -> Result<Data, I
 fn sessions(set: impl FnOnce(&mut Config)) -> Result<Data, InitError> {
     let mut config = built_in("")?;
     set(&mut config);
-    let found = discover(&config.search())
-        .map_err(|error| InitError::wrong("", error.to_string(), error.hint()))?;
+    let found =
+        discover(&config).map_err(|error| InitError::wrong("", error.to_string(), error.hint()))?;
     let unreadable = found.unreadable.iter();
     let unreadable =
         unreadable.map(|what| format!("cannot read {}: {}", what.path.display(), what.error));

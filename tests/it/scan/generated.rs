@@ -59,7 +59,7 @@ fn the_decisions_are_the_same_for_any_number_of_threads() {
             let mut config = config(study.path());
             config.procedures = pipeline();
             config.scan_threads = threads;
-            let found = discover(&config.search()).unwrap();
+            let found = discover(&config).unwrap();
             let probe = Probe::new(&config).unwrap();
             let world = World {
                 sessions: &found.sessions,
@@ -101,7 +101,7 @@ fn the_generated_study_has_the_expected_tasks() {
 
     let mut config = config(tmp.path());
     config.procedures = pipeline();
-    let discovery = discover(&config.search()).unwrap();
+    let discovery = discover(&config).unwrap();
     let mut counts = Counts::default();
     let probe = Probe::new(&config).unwrap();
     for sessions in discovery.sessions.chunk_by(|a, b| a.subject == b.subject) {

@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use crate::base::regular::{error_text, read_regular};
 use crate::base::text::{few, plural};
 use crate::gather::sessions::discover::Discovery;
-use crate::model::bids::{Dicom, LONGEST, Search, Session, have_room};
+use crate::model::bids::{Dicom, LONGEST, Session, have_room};
 use crate::model::bids::{SessionLabel, SubjectLabel};
+use crate::model::config::Config;
 use lines::{Problem, table};
 
 /// Column of the DICOM directories.
@@ -51,7 +52,7 @@ pub struct CsvError {
 /// # Errors
 /// A file that cannot be read, is not a table, lacks a column, or contains invalid labels.
 pub fn read(
-    search: &Search<'_>,
+    config: &Config,
     file: &Path,
     subject_col: &str,
     session_col: &str,
@@ -61,11 +62,11 @@ pub fn read(
         problem: format!(" cannot be read: {}", error_text(&error)),
         hint: "correct 'sessions_file' in the configuration".to_owned(),
     })?;
-    from_bytes(search, file, &bytes, [subject_col, session_col])
+    from_bytes(config, file, &bytes, [subject_col, session_col])
 }
 
 fn from_bytes(
-    search: &Search<'_>,
+    config: &Config,
     file: &Path,
     bytes: &[u8],
     cols: [&str; 2],
@@ -87,7 +88,7 @@ fn from_bytes(
     let padding = |width, column: Option<usize>| {
         let mut ids = (0..records.len()).filter_map(|record| value(value_at(record, column)));
         let is_number = ids.all(|id| whole_number(id).is_some());
-        search.pad_ids.then_some((width, is_number))
+        config.pad_ids.then_some((width, is_number))
     };
     let mut rows = Rows {
         subject_padding: padding(SUBJECT_WIDTH, Some(columns.subject)),
@@ -100,7 +101,7 @@ fn from_bytes(
         let session = columns.session.map(|_| value_at(record, columns.session));
         rows.add(*line, subject, session, value_at(record, columns.dicom));
     }
-    let root = columns.dicom.is_none().then_some(search.dicom_root);
+    let root = columns.dicom.is_none().then_some(&*config.dicom_root);
     rows.finish(file, root)
 }
 

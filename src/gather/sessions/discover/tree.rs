@@ -14,9 +14,9 @@ use crate::base::regular::error_text;
 use crate::gather::disk::reader::{Reader, is_directory};
 use crate::gather::disk::{Dir, EntryKind, Unreadable};
 use crate::model::bids::{
-    Dicom, LabelError, Search, Session, SessionLabel, SessionSource, SubjectLabel, have_room,
-    suggest,
+    Dicom, LabelError, Session, SessionLabel, SessionSource, SubjectLabel, have_room, suggest,
 };
+use crate::model::config::Config;
 
 /// Directories of a subject that hold data of one kind (BIDS specification 1.10, "Datatypes").
 const DATATYPES: [&str; 14] = [
@@ -37,7 +37,7 @@ struct Tree<'a> {
 /// Scans the root, then the subjects in parallel. `key` is the root's key in the configuration, for messages.
 pub(super) fn scan(
     reader: &Reader,
-    search: &Search<'_>,
+    config: &Config,
     key: &'static str,
     root: &Path,
 ) -> Result<Discovery, DiscoverError> {
@@ -66,12 +66,12 @@ pub(super) fn scan(
     let tree = Tree {
         reader,
         root,
-        is_source: *search.source == SessionSource::Dicom,
-        sessionless: search.sessionless,
+        is_source: config.sessions == SessionSource::Dicom,
+        sessionless: config.sessionless,
     };
     let mut session_problems = Problems::default();
     let mut without_sessions = Vec::new();
-    let found = parallel::map(&subjects, search.threads, |subject| {
+    let found = parallel::map(&subjects, config.scan_threads, |subject| {
         sessions(&tree, subject)
     });
     for found in found {

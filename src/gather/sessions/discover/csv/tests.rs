@@ -1,26 +1,22 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::bids::SessionSource;
+use crate::config::Overrides;
+use crate::config::load::interpret;
 
 mod bids;
 
 const FILE: &str = "s.csv";
 
-fn search(pad_ids: bool) -> Search<'static> {
-    Search {
-        source: &SessionSource::Dicom,
-        dicom_root: Path::new("/dicom"),
-        bids_root: Path::new("/bids"),
-        sessionless: false,
-        pad_ids,
-        threads: 1,
-    }
+fn config(pad_ids: bool) -> Config {
+    let text = format!("dicom_root: /dicom\npad_ids: {pad_ids}\n");
+    let (none, root) = (Overrides::default(), Path::new("/"));
+    interpret(text.as_bytes(), None, false, &|_| None, &none, root).unwrap()
 }
 
 fn parse(text: impl AsRef<[u8]>) -> Result<Discovery, CsvError> {
     from_bytes(
-        &search(true),
+        &config(true),
         Path::new(FILE),
         text.as_ref(),
         ["UID", "ScanID"],
@@ -281,7 +277,7 @@ fn invalid_files_are_clear_errors() {
     }
     assert_eq!(
         read(
-            &search(true),
+            &config(true),
             Path::new("/nonexistent/s.csv"),
             "UID",
             "ScanID"

@@ -4,7 +4,7 @@ use super::*;
 
 fn parse_as(file: &str, pad_ids: bool, text: &str) -> Result<Discovery, CsvError> {
     let cols = ["UID", "ScanID"];
-    from_bytes(&search(pad_ids), Path::new(file), text.as_bytes(), cols)
+    from_bytes(&config(pad_ids), Path::new(file), text.as_bytes(), cols)
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn nipoppys_manifest_lists_sessions() {
 #[test]
 fn columns_of_bids_replace_only_the_defaults() {
     let find = |header: &str, cols| {
-        from_bytes(&search(true), Path::new(FILE), header.as_bytes(), cols)
+        from_bytes(&config(true), Path::new(FILE), header.as_bytes(), cols)
             .map_err(|error| error.to_string())
             .map(|_| ())
     };
