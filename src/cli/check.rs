@@ -13,7 +13,7 @@ use crate::setup::check::{self, Finding, Findings, Level, Site, checks_frame, se
 pub(super) fn run(global: &Global, args: &CheckArgs, printer: &mut Printer) -> Result<Exit> {
     let mut findings = Findings::default();
     let worst = match read_config(global) {
-        Ok(loaded) => {
+        Ok((loaded, _)) => {
             settings::usable(&loaded, &mut findings);
             let file = loaded.file.clone();
             let progress = printer.progress(None, "checking");

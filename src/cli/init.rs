@@ -11,8 +11,8 @@ use super::args::{Global, InitArgs};
 use super::{Config, Exit, Failure, Printer, Result, sys};
 use crate::base::regular::FileError;
 use crate::base::{durable, regular, shell};
-use crate::config::load::interpret;
-use crate::config::{Overrides, Source, paths};
+use crate::config::load::{choose, interpret};
+use crate::config::{Overrides, paths};
 use crate::gather::sessions::discover::discover;
 use crate::setup::catalogue::App;
 use crate::setup::init::existing::Existing;
@@ -188,10 +188,8 @@ fn add(
 ) -> Result<Exit> {
     // A named directory takes precedence; without one, the same configuration as for every other command.
     let env = |name: &str| sys::env(name).filter(|_| dir == cwd);
-    let named = match Source::choose(global.config.clone(), &env) {
-        Source::File(file) => cwd.join(file),
-        Source::Defaults => dir.join(init::CONFIG),
-    };
+    let named = choose(global.config.clone(), &env);
+    let named = named.map_or_else(|| dir.join(init::CONFIG), |file| cwd.join(file));
     // A link to the configuration stays a link.
     let file = std::fs::canonicalize(&named).unwrap_or(named.clone());
     let Some(before) = durable::read(&file).map_err(FileError::of("read", &file))? else {

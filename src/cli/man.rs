@@ -88,7 +88,7 @@ fn write(global: &Global, dir: &Path) -> Result<usize> {
     let config = read_config(global).ok();
     for (name, _) in &pages {
         let path = dir.join(name);
-        if let Some(config) = &config {
+        if let Some((config, _)) = &config {
             refuse_data(config, &path, "")?;
         }
         refuse_foreign(&path, MARK)?;
