@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 use super::args::SelectArgs;
 use super::{Context, Failure, Printer, Result, Selection, State, few, maybe};
-use crate::gather::sessions::discover::{Discovery, invalid_names};
-use crate::model::bids::{SessionLabel, SessionSource, SubjectLabel, suggest};
+use crate::gather::sessions::discover::Discovery;
+use crate::model::bids::{SessionLabel, SubjectLabel, suggest};
 use crate::model::procedure::Scope;
 use crate::model::state::TaskKey;
 
@@ -113,20 +113,10 @@ pub(super) struct Known<'a> {
 impl Context {
     /// Notes unusual names in the data, for commands that show or process all sessions.
     pub fn report_unusual_names(&self, found: &Discovery, printer: &mut Printer) {
-        let root = match &self.config.sessions {
-            SessionSource::Bids => &self.config.bids_root,
-            SessionSource::Dicom | SessionSource::Csv { .. } => &self.config.dicom_root,
-        };
-        for note in &found.notes {
+        let (_, place) = self.config.sessions_place();
+        let ignored = found.ignored(&format!(" below {}", place.display()));
+        for note in found.notes.iter().chain(&ignored) {
             printer.note(note);
-        }
-        let names = found.misspelt.iter();
-        let names: Vec<String> = names
-            .map(|(name, meant)| format!("{name} (did you mean {meant}?)"))
-            .collect();
-        if !names.is_empty() {
-            let what = invalid_names(names.len(), &format!(" below {}", root.display()));
-            printer.note(&format!("ignored {what}: {}", few(&names, SHOWN)));
         }
     }
 

@@ -35,14 +35,11 @@ impl Context {
                 "mount its file system; if the state has moved, correct the link",
             ));
         }
-        let (key, root) = match config.sessions {
-            SessionSource::Dicom => ("dicom_root", &config.dicom_root),
-            SessionSource::Bids => ("bids_root", &config.bids_root),
-            SessionSource::Csv { .. } => return Ok(()),
-        };
+        let (key, root) = config.sessions_place();
+        let is_list = matches!(config.sessions, SessionSource::Csv { .. });
         match root.symlink_metadata() {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let path = root.clone();
+            Err(error) if !is_list && error.kind() == std::io::ErrorKind::NotFound => {
+                let path = root.to_owned();
                 Err(self.no_sessions(DiscoverError::RootMissing { key, path }))
             }
             _ => Ok(()),
