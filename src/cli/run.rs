@@ -111,7 +111,7 @@ pub(super) fn run(
     note_abandoned_rows(context, &state, &found, printer);
     guard.before_submission(&pass, &mut state, (&looked, &mut decided), printer)?;
 
-    let mut summary = RunSummary::of(found.sessions.len(), &decided.manifest);
+    let mut summary = RunSummary::of(&decided.manifest);
     summary.dry_run = args.dry_run;
     let figures = figures.insert(Figures::from_manifest(
         is_everything,
@@ -122,7 +122,7 @@ pub(super) fn run(
     let manifest = &decided.manifest;
     report_pauses(context, &decided.pauses, Some(manifest), printer);
     let mut exit = warn_unreadable(unreadable(manifest), &found, printer);
-    if warn_missing_scripts(&decided.missing_scripts, &mut summary, printer) {
+    if warn_missing_scripts(&decided.missing_scripts, figures, printer) {
         exit = Exit::Refused;
     }
     note_reduced_requests(decided.tasks(), printer);
@@ -132,18 +132,20 @@ pub(super) fn run(
         let submitted = pass.carry_out(locked, &mut state, &decided, started, &tick);
         progress.finish_and_clear();
         // Nothing was submitted if this is an error.
-        exit = report(&submitted?, &decided, &mut summary, printer, exit);
+        exit = report(
+            &submitted?,
+            &decided,
+            (&mut summary, figures),
+            printer,
+            exit,
+        );
         let arrays = &locked.store.paths.arrays;
         clean_arrays(arrays, &state, &looked.observation, started);
     } else {
-        let refused: usize = summary.refused.iter().map(|(_, count)| count).sum();
-        summary.submitted = decided.tasks().count() - refused;
+        figures.submitted = decided.tasks().count() - figures.refused();
         let executor = (&*pass.executor, context.config.executor);
         print_preview(&decided.batches, executor, args.format, printer)?;
     }
-    figures.submitted = summary.submitted;
-    figures.in_doubt = summary.in_doubt;
-    figures.refused.clone_from(&summary.refused);
     // Slurm would refuse refused tasks again.
     figures.moving = moving(&decided.manifest, &state).saturating_sub(figures.refused());
     if exit == Exit::Done {
@@ -153,7 +155,7 @@ pub(super) fn run(
     printer.show_progress(|| tallies(&decided.manifest, &state, &context.config.procedures));
     let is_last = args.watch.is_none() || !continues(exit, figures.moving);
     if is_last || printer.verbosity() > Verbosity::Normal {
-        print_run_summary(printer, &summary);
+        print_run_summary(printer, &summary, figures);
         hint_at_failures(&state, context, printer);
     }
     Ok(exit)

@@ -21,6 +21,7 @@ use snbb_scheduler::decide::manifest::{
 use snbb_scheduler::model::job::JobId;
 use snbb_scheduler::model::procedure::Scope;
 use snbb_scheduler::model::state::{Reason, TaskRow, TaskStatus};
+use snbb_scheduler::show::notify::Figures;
 use snbb_scheduler::show::tables;
 use snbb_scheduler::show::tables::RowOrder;
 use snbb_scheduler::store::control::{Pause, PauseCause};

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::report::RunSummary;
 use crate::act::pass::MissingScripts;
 use crate::base::shell;
 use crate::cli::{Context, Format, Printer, Result, State, Verbosity, few, maybe, plural};
@@ -14,6 +13,7 @@ use crate::gather::sessions::discover::Discovery;
 use crate::model::job::ExecutorKind;
 use crate::setup::check::state::removed_procedures;
 use crate::show::explain::asks;
+use crate::show::notify::Figures;
 use crate::show::tables::{frame, numbers, texts};
 
 pub(crate) fn report_strays(
@@ -139,7 +139,7 @@ pub(super) fn note_reduced_requests<'a>(
 /// Warns of missing or unsuitable scripts. True if a due task needs one of them.
 pub(super) fn warn_missing_scripts(
     missing: &MissingScripts,
-    summary: &mut RunSummary,
+    figures: &mut Figures,
     printer: &mut Printer,
 ) -> bool {
     let mut hints = BTreeSet::new();
@@ -148,10 +148,10 @@ pub(super) fn warn_missing_scripts(
         printer.hints(error.hint().filter(|hint| hints.insert(hint.clone())));
         if *count > 0 {
             let cause = format!("{procedure}: script missing or unsuitable");
-            summary.refused.push((cause, *count));
+            figures.refused.push((cause, *count));
         }
     }
-    !summary.refused.is_empty()
+    !figures.refused.is_empty()
 }
 
 /// The preview of a dry run: a table, with `-v` the exact commands, rows for scripts.

@@ -9,35 +9,28 @@ use crate::cli::{Exit, Printer, few, plural};
 use crate::decide::manifest::{Decision, Due, Manifest, Skip};
 use crate::model::state::TaskKey;
 use crate::setup::check::slurm::remedy;
+use crate::show::notify::Figures;
 use crate::show::tables;
 use crate::store::state_file::StateError;
 
-/// The numbers of a `run`.
+/// The numbers of a `run`, beside its [`Figures`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunSummary {
-    pub sessions: usize,
     pub tasks: usize,
     pub complete: usize,
     /// Complete tasks with newer sessions or input files.
     pub stale: usize,
     /// Includes tasks held back by limits and pauses.
     pub due: usize,
-    /// With `dry_run`, the number that would be.
-    pub submitted: usize,
-    /// Submissions that were certainly not accepted, by cause.
-    pub refused: Vec<(String, usize)>,
-    /// Submissions that may have been accepted; the next pass looks for them.
-    pub in_doubt: usize,
     /// Tasks neither complete nor submitted, by reason.
     pub held_back: Vec<(String, usize)>,
     pub dry_run: bool,
 }
 
 impl RunSummary {
-    /// The numbers of a manifest; submissions are added later.
-    pub fn of(sessions: usize, manifest: &Manifest) -> Self {
+    /// The numbers of a manifest.
+    pub fn of(manifest: &Manifest) -> Self {
         let mut numbers = Self {
-            sessions,
             held_back: tables::reason_summary(manifest),
             ..Self::default()
         };
@@ -70,27 +63,27 @@ impl RunSummary {
 }
 
 /// Prints the numbers of a run. With `-q`, only if there were problems.
-pub fn print_run_summary(printer: &mut Printer, summary: &RunSummary) {
+pub fn print_run_summary(printer: &mut Printer, summary: &RunSummary, figures: &Figures) {
     let total = |counts: &[(String, usize)]| counts.iter().map(|(_, count)| count).sum::<usize>();
-    let refused = total(&summary.refused);
+    let refused = figures.refused();
     let mut head = format!(
         "{}, {}: {} complete, {} due, {} {}",
-        plural(summary.sessions, "session"),
+        plural(figures.sessions, "session"),
         plural(summary.tasks, "task"),
         summary.complete,
         summary.due,
-        summary.submitted,
+        figures.submitted,
         match summary.dry_run {
             true => "would be submitted",
             false => "submitted",
         },
     );
-    for (count, what) in [(refused, "refused"), (summary.in_doubt, "in doubt")] {
+    for (count, what) in [(refused, "refused"), (figures.in_doubt, "in doubt")] {
         if count > 0 {
             head.push_str(&format!(", {count} {what}"));
         }
     }
-    if printer.is_quiet() && refused + summary.in_doubt > 0 {
+    if printer.is_quiet() && refused + figures.in_doubt > 0 {
         printer.warning(&head);
     }
     printer.info(&head);
@@ -102,7 +95,7 @@ pub fn print_run_summary(printer: &mut Printer, summary: &RunSummary) {
         ));
     }
     for (name, counts) in [
-        ("refused", &summary.refused),
+        ("refused", &figures.refused),
         ("not submitted", &summary.held_back),
     ] {
         if !counts.is_empty() {
@@ -117,12 +110,12 @@ pub fn print_run_summary(printer: &mut Printer, summary: &RunSummary) {
 pub(super) fn report(
     submitted: &Submitted,
     decided: &Decided,
-    summary: &mut RunSummary,
+    (summary, figures): (&mut RunSummary, &mut Figures),
     printer: &mut Printer,
     mut exit: Exit,
 ) -> Exit {
-    summary.submitted = submitted.accepted.len();
-    summary.in_doubt = submitted.in_doubt.len();
+    figures.submitted = submitted.accepted.len();
+    figures.in_doubt = submitted.in_doubt.len();
     for task in decided.tasks() {
         if let Some(text) = task.notes.retry_text(task.intent.attempt) {
             printer.detail(&format!("{}: {text}", task.intent.key));
@@ -173,7 +166,7 @@ pub(super) fn report(
                 if let Some(remedy) = remedy(message) {
                     printer.hint(remedy);
                 }
-                summary
+                figures
                     .refused
                     .push((format!("{procedure}: {message}"), count));
             }
@@ -186,7 +179,7 @@ pub(super) fn report(
                 ));
                 printer
                     .hint("the retry rules set its resources; `retry` starts again without them");
-                summary
+                figures
                     .refused
                     .push((format!("{procedure}, next attempt: {message}"), count));
             }

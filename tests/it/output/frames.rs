@@ -318,7 +318,7 @@ proptest! {
         }
 
         // The figures of a run add up to the tasks.
-        let summary = RunSummary::of(sessions.len(), &manifest);
+        let summary = RunSummary::of(&manifest);
         let held_back: usize = summary.held_back.iter().map(|(_, n)| n).sum();
         let submit = tables::manifest_frame(&manifest, &dag).unwrap().height();
         prop_assert_eq!(summary.complete + submit + held_back, manifest.tasks.len());

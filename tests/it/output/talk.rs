@@ -5,10 +5,16 @@ use super::*;
 #[test]
 fn a_run_ends_with_its_figures_on_stderr() {
     let (sessions, manifest) = study();
-    let mut summary = RunSummary::of(sessions.len(), &manifest);
-    summary.submitted = 1;
-    summary.refused = vec![("freesurfer: Invalid account 'x'".to_owned(), 1)];
-    let (out, err) = shown(PIPED, |printer| print_run_summary(printer, &summary));
+    let mut summary = RunSummary::of(&manifest);
+    let mut figures = Figures {
+        sessions: sessions.len(),
+        submitted: 1,
+        refused: vec![("freesurfer: Invalid account 'x'".to_owned(), 1)],
+        ..Figures::default()
+    };
+    let (out, err) = shown(PIPED, |printer| {
+        print_run_summary(printer, &summary, &figures)
+    });
     assert_eq!(out, "");
     insta::assert_snapshot!("run_summary", err);
 
@@ -16,13 +22,19 @@ fn a_run_ends_with_its_figures_on_stderr() {
         verbosity: Verbosity::Quiet,
         ..PIPED
     };
-    let (_, err) = shown(quiet, |printer| print_run_summary(printer, &summary));
+    let (_, err) = shown(quiet, |printer| {
+        print_run_summary(printer, &summary, &figures)
+    });
     insta::assert_snapshot!("run_summary_quiet", err);
-    summary.refused.clear();
+    figures.refused.clear();
     summary.dry_run = true;
-    let (_, err) = shown(quiet, |printer| print_run_summary(printer, &summary));
+    let (_, err) = shown(quiet, |printer| {
+        print_run_summary(printer, &summary, &figures)
+    });
     assert_eq!(err, "");
-    let (_, err) = shown(PIPED, |printer| print_run_summary(printer, &summary));
+    let (_, err) = shown(PIPED, |printer| {
+        print_run_summary(printer, &summary, &figures)
+    });
     assert!(err.starts_with("4 sessions, 11 tasks: 2 complete, 2 due, 1 would be submitted\n"));
 }
 
