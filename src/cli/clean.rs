@@ -49,7 +49,7 @@ pub(super) fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) ->
             detail: Some("its session or procedure no longer exists".to_owned()),
             ..Event::of(row, now, EventKind::Pruned)
         });
-        append(context, &events.collect::<Vec<_>>())?;
+        context.open_audit()?.append(&events.collect::<Vec<_>>())?;
         for row in &rows {
             state.clear(&row.key);
         }
@@ -81,7 +81,7 @@ pub(super) fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) ->
         }
         if !extra.is_empty() {
             let event = Event::new(now, EventKind::Pruned);
-            append(context, &[Event { extra, ..event }])?;
+            context.open_audit()?.append(&[Event { extra, ..event }])?;
         }
     }
     report(context, args, (&rows, &logs, &archives), printer);
@@ -127,13 +127,6 @@ fn unremoved(error: LogsError) -> Failure {
             "`--rows --events` cleans the rest; delete logs in the data directories yourself",
         ),
         LogsError::Io(error) => Failure::State(error.into()),
-    }
-}
-
-fn append(context: &Context, events: &[Event]) -> Result<()> {
-    match events.is_empty() {
-        true => Ok(()),
-        false => Ok(context.open_audit()?.append(events)?),
     }
 }
 
@@ -261,7 +254,7 @@ fn purge(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<E
             ],
             ..Event::new(sys::now(), EventKind::Pruned)
         };
-        append(context, &[event])?;
+        context.open_audit()?.append(&[event])?;
     }
     let verb = if args.dry_run {
         "would remove"

@@ -238,9 +238,7 @@ impl Context {
         let found = self.find_sessions();
         let found = found.map_err(|error| self.no_sessions(error))?;
         for what in &found.unreadable {
-            let (path, error) = (what.path.display(), &what.error);
-            let text = format!("cannot read {path}: {error}; its sessions stay as they are");
-            printer.warning(&text);
+            printer.warning(&format!("{what}; its sessions stay as they are"));
         }
         Ok(found)
     }

@@ -258,11 +258,6 @@ impl Printer {
         let _ = self.bar.suspend(|| err.write_all(message.as_bytes()));
     }
 
-    /// Clears the terminal (ECMA-48: erase the display, cursor home).
-    pub fn clear_screen(&mut self) {
-        self.data(b"\x1b[2J\x1b[H");
-    }
-
     /// True if stdout is closed: a command that only prints may stop.
     pub fn is_closed(&self) -> bool {
         self.failure.is_some()

@@ -146,9 +146,7 @@ pub(super) fn unreadable(manifest: &Manifest) -> BTreeSet<String> {
         Decision::Skip(Skip::Unreadable(what)) => Some(what),
         _ => None,
     });
-    paths
-        .map(|what| format!("cannot read {}: {}", what.path.display(), what.error))
-        .collect()
+    paths.map(ToString::to_string).collect()
 }
 
 /// Warns of unreadable paths, and returns the exit code for them.

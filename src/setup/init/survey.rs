@@ -148,11 +148,9 @@ fn sessions(set: impl FnOnce(&mut Config)) -> Result<Data, InitError> {
     set(&mut config);
     let found =
         discover(&config).map_err(|error| InitError::wrong("", error.to_string(), error.hint()))?;
-    let unreadable = found.unreadable.iter();
-    let unreadable =
-        unreadable.map(|what| format!("cannot read {}: {}", what.path.display(), what.error));
+    let unreadable = found.unreadable.iter().map(ToString::to_string);
     Ok(Data {
-        notes: found.notes.iter().cloned().chain(unreadable).collect(),
+        notes: found.notes.into_iter().chain(unreadable).collect(),
         is_sessionless: false,
         sessions: found.sessions,
     })
