@@ -6,7 +6,7 @@
 use chrono::{DateTime, Utc};
 
 use super::args::CleanArgs;
-use super::{Context, Exit, Failure, Printer, Result, State, TaskRow, maybe, plural, sys};
+use super::{Context, Exit, Failure, Printer, Result, State, TaskRow, maybe, naming, plural, sys};
 use crate::act::clean::{LogsError, OldLogs, find_logs, log_names, obsolete_rows};
 use crate::base::text::size;
 use crate::config::duration;
@@ -279,11 +279,7 @@ fn purge(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<E
 
 /// One complete label: a pattern could remove more than intended.
 fn label(text: &str) -> Result<SubjectLabel> {
-    let label = match text.starts_with(SubjectLabel::PREFIX) {
-        true => text.to_owned(),
-        false => format!("{}{text}", SubjectLabel::PREFIX),
-    };
-    SubjectLabel::new(&label).map_err(|error| {
+    SubjectLabel::new(&naming::label(text, SubjectLabel::PREFIX)).map_err(|error| {
         Failure::usage(
             format!("--subject '{text}': {error}"),
             "--purge requires the complete label of one subject",

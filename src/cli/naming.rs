@@ -259,7 +259,7 @@ fn selection(subjects: &[String], sessions: &[String]) -> Selection {
 }
 
 /// The label for a value; globs stay as they are.
-fn label(value: &str, prefix: &str) -> String {
+pub(super) fn label(value: &str, prefix: &str) -> String {
     match value.starts_with(prefix) || value.starts_with('*') {
         true => value.to_owned(),
         false => format!("{prefix}{value}"),

@@ -156,7 +156,7 @@ pub(super) fn warn_unreadable(
     printer: &mut Printer,
 ) -> Exit {
     let texts = Vec::from_iter(unreadable);
-    printer.warnings_of(&texts, "more path");
+    printer.warn_unreadable(&texts);
     let is_partial = !texts.is_empty() || !found.unreadable.is_empty();
     Exit::Done.unless(is_partial, Exit::Unreadable)
 }

@@ -172,12 +172,12 @@ fn list(key: &'static str, value: &Value<'_>) -> Option<ListSource> {
         return value.path().map(ListSource::File);
     }
     let entries = value.one_or_more();
+    let wanted = "a subject such as sub-0001, or a session such as sub-0001/ses-01";
     let read = entries.iter().filter_map(|entry| {
-        let text = entry.raw("a subject such as sub-0001, or a session such as sub-0001/ses-01")?;
-        match Entry::parse(key, text, String::new()) {
-            Ok(_) => Some((text.to_owned(), entry.at.line)),
-            Err(error) => entry.fail(format!("{error} ({ENTRY_HINT})")),
-        }
+        let place = format!("line {} of the configuration", entry.at.line);
+        entry.parse(wanted, |text| {
+            Entry::parse(key, text, place).map_err(|error| format!("{error} ({ENTRY_HINT})"))
+        })
     });
     let read: Vec<_> = read.collect();
     // Invalid entries have been reported.

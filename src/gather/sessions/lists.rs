@@ -28,14 +28,7 @@ pub fn load(source: &CohortSource) -> Result<Cohort, CohortError> {
 
 fn read(key: &'static str, list: &ListSource) -> Result<Vec<Entry>, CohortError> {
     match list {
-        // The configuration has already checked these.
-        ListSource::Entries(entries) => Ok(entries
-            .iter()
-            .filter_map(|(text, line)| {
-                let place = format!("line {line} of the configuration");
-                Entry::parse(key, text, place).ok()
-            })
-            .collect()),
+        ListSource::Entries(entries) => Ok(entries.clone()),
         ListSource::File(file) => read_file(key, file),
     }
 }

@@ -20,8 +20,8 @@ pub struct CohortSource {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListSource {
-    /// Entries in the configuration, with their lines.
-    Entries(Vec<(String, u32)>),
+    /// Entries in the configuration.
+    Entries(Vec<Entry>),
     /// A file with one entry per line.
     File(PathBuf),
 }
@@ -42,7 +42,7 @@ struct List {
 }
 
 /// One entry of a list: a subject or a session.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     text: String,
     /// `include` or `exclude`.

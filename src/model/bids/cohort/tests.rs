@@ -16,7 +16,8 @@ fn session(subject: &str, session: &str) -> Session {
 }
 
 fn list(entries: &[&str]) -> Option<ListSource> {
-    let entries = entries.iter().map(|text| ((*text).to_owned(), 7));
+    let entries = entries.iter();
+    let entries = entries.map(|text| Entry::parse("exclude", text, String::new()).unwrap());
     Some(ListSource::Entries(entries.collect()))
 }
 

@@ -10,13 +10,11 @@ fn two_steps(change: impl FnOnce(&mut crate::model::procedure::Procedure)) -> Pr
 }
 
 pub(super) fn cohort(exclude: &[&str]) -> Policy {
-    let entries = exclude.iter().map(|text| ((*text).to_owned(), 1)).collect();
-    let source = crate::model::bids::CohortSource {
-        include: None,
-        exclude: Some(crate::model::bids::cohort::ListSource::Entries(entries)),
-    };
+    use crate::model::bids::cohort::{Cohort, Entry};
+    let entries = exclude.iter();
+    let entries = entries.map(|text| Entry::parse("exclude", text, String::new()).unwrap());
     Policy {
-        cohort: crate::gather::sessions::lists::load(&source).unwrap(),
+        cohort: Cohort::new(None, entries.collect()).unwrap(),
         ..Policy::default()
     }
 }
