@@ -8,8 +8,7 @@ use std::time::Duration;
 use super::args::{Command, MetricsArgs};
 use super::context::{refuse_data, refuse_foreign};
 use super::{Config, Context, Exit, Failure, Printer, Result, sys};
-use crate::base::durable;
-use crate::base::durable::ReplaceError;
+use crate::base::durable::{self, ReplaceError};
 use crate::base::regular::FileError;
 use crate::show::mail::Message;
 use crate::show::notify::events::{Event, events, message, ongoing};
@@ -76,7 +75,6 @@ pub(super) fn after(
     }
     let config = &context.config;
     if records_runs(config) {
-        let config = &context.config;
         let memory = remember(context, printer, |memory| memory.add(call));
         let state = context.store.read().ok();
         let control = context.store.read_control().ok();

@@ -13,9 +13,8 @@ use super::absolute;
 use crate::cli::args::{Global, InitArgs};
 use crate::cli::{Failure, Printer, Result, plural};
 use crate::model::bids::SessionSource;
-use crate::setup::init;
 use crate::setup::init::survey::Data;
-use crate::setup::init::{Answers, InitError, shown, survey};
+use crate::setup::init::{self, Answers, InitError, shown, survey};
 use crate::setup::place::{self, Place};
 
 /// Questions at a terminal, on stderr; exists only if there is one.
@@ -217,10 +216,8 @@ impl Gatherer<'_> {
             let is_bids = has_bids && dicom.is_none();
             let default = if is_bids { "bids" } else { "dicom" };
             asker.one_of("Sessions", &["dicom", "bids", "list"], default)?
-        } else if let Some(root) = &dicom {
+        } else if dicom.is_some() {
             // The data is beside the configuration.
-            let note = format!("using the sessions below {}", root.display());
-            self.printer.note(&note);
             "dicom"
         } else if has_bids {
             "bids"
