@@ -6,13 +6,13 @@
 use chrono::{DateTime, Utc};
 
 use super::args::CleanArgs;
-use super::{Context, Exit, Failure, Printer, Result, State, TaskRow, maybe, naming, plural, sys};
+use super::{Context, Exit, Failure, Printer, Result, State, TaskRow, maybe, plural, sys};
 use crate::act::clean::{LogsError, OldLogs, find_logs, log_names, obsolete_rows};
 use crate::base::text::size;
 use crate::config::duration;
 use crate::decide::safety::{self, Counts, drop, roots};
 use crate::gather::sessions::lists;
-use crate::model::bids::SubjectLabel;
+use crate::model::bids::{SubjectLabel, with_prefix};
 use crate::store::audit_log::archive::{Archived, OldEvents};
 use crate::store::audit_log::{Event, EventKind};
 use crate::store::purge::Purge;
@@ -279,7 +279,7 @@ fn purge(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<E
 
 /// One complete label: a pattern could remove more than intended.
 fn label(text: &str) -> Result<SubjectLabel> {
-    SubjectLabel::new(&naming::label(text, SubjectLabel::PREFIX)).map_err(|error| {
+    SubjectLabel::new(&with_prefix(text, SubjectLabel::PREFIX)).map_err(|error| {
         Failure::usage(
             format!("--subject '{text}': {error}"),
             "--purge requires the complete label of one subject",

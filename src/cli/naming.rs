@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use super::args::SelectArgs;
 use super::{Context, Failure, Printer, Result, Selection, State, few, maybe};
 use crate::gather::sessions::discover::Discovery;
-use crate::model::bids::{SessionLabel, SubjectLabel, suggest};
+use crate::model::bids::{SessionLabel, SubjectLabel, suggest, with_prefix};
 use crate::model::procedure::Scope;
 use crate::model::state::TaskKey;
 
@@ -208,7 +208,7 @@ impl<'a> Known<'a> {
         for value in subjects {
             let selected = selection(std::slice::from_ref(value), &[]);
             if !all.clone().any(|label| selected.contains_subject(label)) {
-                let label = label(value, SubjectLabel::PREFIX);
+                let label = with_prefix(value, SubjectLabel::PREFIX);
                 return Err(self.nothing("subject", "", &label, all));
             }
         }
@@ -220,11 +220,11 @@ impl<'a> Known<'a> {
             let selected = selection(&[], std::slice::from_ref(value));
             if !all.iter().any(|label| selected.contains_session(label)) {
                 let subject = match subjects {
-                    [subject] => Some(label(subject, SubjectLabel::PREFIX)),
+                    [subject] => Some(with_prefix(subject, SubjectLabel::PREFIX)),
                     _ => None,
                 };
                 let of = maybe(" of ", subject, "");
-                let label = label(value, SessionLabel::PREFIX);
+                let label = with_prefix(value, SessionLabel::PREFIX);
                 return Err(self.nothing("session", &of, &label, all.into_iter()));
             }
         }
@@ -256,14 +256,6 @@ impl<'a> Known<'a> {
 
 fn selection(subjects: &[String], sessions: &[String]) -> Selection {
     Selection::new(subjects, sessions, &[], &[]).unwrap_or_default()
-}
-
-/// The label for a value; globs stay as they are.
-pub(super) fn label(value: &str, prefix: &str) -> String {
-    match value.starts_with(prefix) || value.starts_with('*') {
-        true => value.to_owned(),
-        false => format!("{prefix}{value}"),
-    }
 }
 
 #[cfg(test)]
