@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use super::{
     Config, Findings, Level, Site, State, Store, Study, TaskRow, few, maybe, plural, sys, verify,
 };
+use crate::base::text::and_more;
 use crate::decide::{request, safety};
 use crate::executor::OtherExecutor;
 use crate::model::state::{Reason, TaskStatus};
@@ -78,8 +79,7 @@ fn judge(config: &Config, study: &Study, sessions: Option<&Sessions<'_>>, findin
     let rows = study.state.rows().iter();
     let mut others = rows.filter_map(|row| OtherExecutor::of(row, config.executor));
     if let Some(first) = others.next() {
-        let more = Some(others.count()).filter(|count| *count > 0);
-        let about = format!("{}{}", first.name(), maybe(" and ", more, " more"));
+        let about = first.name() + &and_more(others.count(), 0);
         let (text, remedy) = (first.to_string(), first.remedy());
         findings.about(TOPIC, about).warning(text, remedy);
     }
