@@ -23,8 +23,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Result<Exit> {
     printer.suppress_repeats();
-    let state = context.read_state(printer)?;
-    let selection = context.selection_among(&args.select, Some(&state))?;
+    let (state, selection) = context.select_rows(&args.select, printer)?;
     if selection.is_everything() && !args.all {
         return Err(Failure::usage(
             "cancel requires a selection",
@@ -51,7 +50,6 @@ pub(super) fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -
         }
         exit = Exit::Error;
     }
-    context.refuse_off_record(&state, &args.select)?;
     if jobs.is_empty() && exit == Exit::Done {
         printer.info("no selected task has a job in flight: nothing to cancel");
     }

@@ -132,13 +132,9 @@ impl Context {
     }
 
     /// The same for commands about tasks: subject-scoped ones have no session that could be selected.
-    pub fn refuse_no_task(
-        &self,
-        found: &Discovery,
-        args: &SelectArgs,
-        selection: &Selection,
-    ) -> Result<()> {
+    pub fn refuse_no_task(&self, found: &Discovery, args: &SelectArgs) -> Result<()> {
         self.refuse_unknown_in(found, args)?;
+        let selection = self.selection(args)?;
         let procedures = || self.config.procedures.iter();
         let any_task = found.sessions.iter().any(|session| {
             procedures().any(|(_, procedure)| {
