@@ -74,7 +74,7 @@ fn interpret_settings(
     let base = file.and_then(Path::parent).unwrap_or(cwd).to_path_buf();
     let tree = Tree::parse(bytes);
     let root = tree.as_ref().ok().and_then(|tree| tree.root.clone());
-    let context = Context::new(file.map(Arc::from), base, env, root.as_deref());
+    let context = Context::new(file.map(Arc::from), base, env, overrides, root.as_deref());
     let config = match tree {
         Ok(tree) => {
             for warning in tree.warnings {
@@ -88,7 +88,7 @@ fn interpret_settings(
                      `snbb-scheduler init`, or write `{}` to use the built-in defaults)",
                 ));
             }
-            site::read(&context, overrides, cwd, readable_by_all)
+            site::read(&context, cwd, readable_by_all)
         }
         Err(problem) => {
             context.problem(problem);
@@ -96,7 +96,7 @@ fn interpret_settings(
         }
     };
     let list = match &config {
-        Some(config) if context.is_valid() => settings(&context, config, overrides),
+        Some(config) if context.is_valid() => settings(&context, config),
         _ => Vec::new(),
     };
     let (problems, warnings) = context.finish();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::keys::Section;
 use super::problem::quote;
 use super::reader::{Fields, Value};
-use super::{Overrides, paths, rules};
+use super::{paths, rules};
 use crate::model::procedure::options::{self, Argument, Arguments, Class};
 use crate::model::procedure::{
     Check, Dependency, Procedure, Resources, Scope, SessionsRule, Variable, template,
@@ -24,7 +24,7 @@ pub(super) struct Step<'a> {
 
 /// Reads one entry and reports all problems. Returns valid parts of an invalid entry,
 /// so that other entries can depend on it without an error of their own.
-pub(super) fn read<'a>(value: &Value<'a>, overrides: &Overrides) -> Option<Step<'a>> {
+pub(super) fn read<'a>(value: &Value<'a>) -> Option<Step<'a>> {
     let fields = value.fields(Section::Procedure)?;
     let hint = "add a name, such as 'qsiprep'";
     let name = fields.required("name", hint, procedure_name);
@@ -42,7 +42,7 @@ pub(super) fn read<'a>(value: &Value<'a>, overrides: &Overrides) -> Option<Step<
     let (depends_on, dependencies) = depends_on(&fields, known_scope);
     let completion = rules::completion(&fields);
     let env = fields.get("env").map(|value| environment(&value));
-    let mut resources = resources(&fields, overrides);
+    let mut resources = resources(&fields);
     let output_grace = fields.maybe("output_grace", Value::duration);
     let rules = rules::submission(&fields);
     // If both Slurm and the scheduler restarted a job, it would run twice.
@@ -233,7 +233,8 @@ fn check(
 }
 
 /// The resources that a procedure's jobs request. Options of the command line apply to every procedure.
-fn resources(fields: &Fields<'_>, overrides: &Overrides) -> Resources {
+fn resources(fields: &Fields<'_>) -> Resources {
+    let overrides = fields.context.overrides;
     let mem = fields.maybe("mem", Value::memory);
     let cpus = fields.maybe("cpus_per_task", Value::whole);
     let resources = Resources {
