@@ -71,10 +71,6 @@ impl Site {
         }
     }
 
-    pub fn is_slurm(&self) -> bool {
-        self.config.executor == ExecutorKind::Slurm
-    }
-
     pub fn procedures(&self) -> impl Iterator<Item = &Procedure> {
         let all = self.config.procedures.iter();
         all.map(|(_, procedure)| procedure)

@@ -69,7 +69,7 @@ pub(super) fn check(site: &Site, findings: &mut Findings) {
             FEWER_LOGS,
             findings,
         );
-    } else if site.is_slurm() {
+    } else if config.executor.has_cluster() {
         findings.about("log_dir", "").warning(
             "slurm_log_dir is not set: jobs write their logs to the directory that `run` was started in, and `logs` cannot find them",
             "set slurm_log_dir to a directory that all nodes can access",

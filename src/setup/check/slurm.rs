@@ -41,7 +41,7 @@ struct Wanted {
 
 /// Queries Slurm about the requests that a run would submit, within a time limit for all its answers.
 pub fn check(site: &Site, limit: Duration, findings: &mut Findings) {
-    if !site.is_slurm() {
+    if !site.config.executor.has_cluster() {
         return;
     }
     let (config, study, found) = (&site.config, site.study.get(), site.discovery());

@@ -181,11 +181,9 @@ pub fn first_missing(path: &Path) -> &Path {
 
 /// The names of directories that are not hidden, sorted; empty if they cannot be read.
 fn names_of_directories(dir: &Path) -> Vec<String> {
-    let paths = place::entries(dir).unwrap_or_default().into_iter();
-    let directories = paths.filter(|path| place::inspect(path) == Place::Directory);
-    let names =
-        directories.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
-    names.filter(|name| !name.starts_with('.')).collect()
+    let mut names = place::names(dir);
+    names.retain(|name| place::inspect(&dir.join(name)) == Place::Directory);
+    names
 }
 
 /// The error for a missing path, with a name beside it that is similar.
