@@ -36,15 +36,16 @@ impl Discovery {
     pub fn ignored(&self, place: &str) -> Option<String> {
         let (directories, names) = match self.misspelt.len() {
             0 => return None,
-            1 => ("1 directory".to_owned(), "whose name is"),
-            count => (format!("{count} directories"), "whose names are"),
+            1 => ("1 directory".to_owned(), "whose name is not valid BIDS"),
+            count => (
+                format!("{count} directories"),
+                "whose names are not valid BIDS",
+            ),
         };
         let similar = self.misspelt.iter();
         let similar = similar.map(|(name, meant)| format!("{name} (did you mean {meant}?)"));
         let similar = few(&similar.collect::<Vec<_>>(), SHOWN);
-        Some(format!(
-            "ignored {directories}{place} {names} not valid BIDS: {similar}"
-        ))
+        Some(format!("ignored {directories}{place} {names}: {similar}"))
     }
 }
 
