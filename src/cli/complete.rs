@@ -251,7 +251,7 @@ impl Study {
                     .collect()
             };
             let in_data = |config: &Config| -> Vec<Labels> {
-                let found = discover(&config).unwrap_or_default();
+                let found = discover(config).unwrap_or_default();
                 let found = found.sessions.iter();
                 found
                     .map(|one| (one.subject.to_string(), one.session.to_string()))
