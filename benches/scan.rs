@@ -33,7 +33,7 @@ mod walk;
 
 /// Judges every task of the study; the number of complete ones.
 fn judge_all(config: &Config) -> usize {
-    let discovery = discover(&config.search()).expect("a generated study");
+    let discovery = discover(config).expect("a generated study");
     let probe = Probe::new(config).expect("no spec");
     let none = [SessionLabel::none()];
     let mut complete = 0;
@@ -79,7 +79,7 @@ fn scan(criterion: &mut Criterion) {
             b.iter(|| walk::walk(tmp.path(), config.scan_threads))
         });
         group.bench_function(BenchmarkId::new("discover", sessions), |b| {
-            b.iter(|| discover(&config.search()))
+            b.iter(|| discover(&config))
         });
         group.bench_function(BenchmarkId::new("all tasks", sessions), |b| {
             b.iter(|| judge_all(&config))
