@@ -1,4 +1,4 @@
-//! Text for people: counts, lists, optional parts.
+//! Text for people: counts, lists, optional parts. Numbers from text.
 
 use std::fmt::Display;
 
@@ -40,6 +40,11 @@ pub fn capital(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|c| c.to_ascii_uppercase());
     first.into_iter().chain(letters).collect()
+}
+
+/// Parses a number that is written in digits only, without a sign.
+pub fn number(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|_| !text.starts_with('+'))
 }
 
 /// A number of bytes: `17 bytes`, `4.2 MB` (powers of 1000, as `ls -h --si` and disk makers count).

@@ -74,7 +74,7 @@ pub(super) fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) ->
     }
     let unreadable = report.unreadable.iter();
     let unreadable = unreadable.map(|what| format!("cannot read {}: {}", what.path, what.error));
-    printer.warnings_of(&unreadable.collect_vec(), "more path");
+    printer.warn_unreadable(&unreadable.collect_vec());
     saved?;
     Ok(Exit::Done.unless(report.is_partial(), Exit::Unreadable))
 }

@@ -3,6 +3,7 @@
 use anstyle::Style;
 
 use super::TaskState;
+use super::output::PrinterOptions;
 use crate::base::printable::printable;
 use crate::show::tables::first_word;
 
@@ -17,19 +18,13 @@ const NARROWEST: usize = 30;
 #[derive(Debug, Default)]
 pub(super) struct Block {
     text: String,
-    /// `None` without wrapping.
-    width: Option<usize>,
-    is_colored: bool,
+    options: PrinterOptions,
 }
 
 impl Block {
-    /// `width`: width of the terminal, if there is one.
-    pub(super) fn new(width: Option<u16>, is_colored: bool) -> Self {
-        Self {
-            text: String::new(),
-            width: width.map(|width| usize::from(width).max(NARROWEST)),
-            is_colored,
-        }
+    pub(super) fn new(options: PrinterOptions) -> Self {
+        let text = String::new();
+        Self { text, options }
     }
 
     /// Adds a title, followed by a text that begins with a status or decision word.
@@ -37,7 +32,7 @@ impl Block {
         let (title, text) = (printable(title), printable(text));
         let word = first_word(&text);
         let (mut bold, mut style) = (Style::new(), Style::new());
-        if self.is_colored {
+        if self.options.out_color {
             bold = bold.bold();
             if let Some(state) = TaskState::of_cell(word) {
                 style = bold.fg_color(Some(state.style().color.into()));
@@ -46,7 +41,7 @@ impl Block {
         // Coloured after wrapping, because colour codes have no width.
         let plain = format!("{title}: {word}");
         let colored = format!("{bold}{title}{bold:#}: {style}{word}{style:#}");
-        let lines = self.wrapped(&format!("{title}: {text}"), 0, 2);
+        let lines = wrap(&format!("{title}: {text}"), self.options.width, 0);
         for (at, line) in lines.iter().enumerate() {
             match line.strip_prefix(&plain).filter(|_| at == 0) {
                 Some(rest) => self.push(&format!("{colored}{rest}")),
@@ -57,7 +52,8 @@ impl Block {
 
     /// Adds a line with a label. Later lines of the same label have an empty one.
     pub(super) fn entry(&mut self, label: &str, text: &str) {
-        for (at, line) in self.wrapped(&printable(text), INDENT, 2).iter().enumerate() {
+        let lines = wrap(&printable(text), self.options.width, INDENT);
+        for (at, line) in lines.iter().enumerate() {
             let label = if at == 0 { label } else { "" };
             self.push(&format!("  {label:<width$}{line}", width = INDENT - 2));
         }
@@ -92,20 +88,15 @@ impl Block {
         self.text.push_str(&line.trim_end().replace(NO_BREAK, " "));
         self.text.push('\n');
     }
-
-    /// Breaks a text at spaces; lines after the first are indented by `hang`. Words that are too long stay whole, so that
-    /// paths can be copied.
-    fn wrapped(&self, text: &str, indent: usize, hang: usize) -> Vec<String> {
-        match self.width {
-            Some(width) => wrap(text, width.saturating_sub(indent), hang),
-            None => vec![text.to_owned()],
-        }
-    }
 }
 
-/// Breaks a text at spaces into lines of at most `room` columns; those after the first are indented by `hang` more.
-/// Words that are too long stay whole.
-pub(super) fn wrap(text: &str, room: usize, hang: usize) -> Vec<String> {
+/// Breaks a text at spaces into lines that fit into the terminal's width, if there is one, beside `indent` columns. Lines
+/// after the first are indented by two more. Words that are too long stay whole, so that paths can be copied.
+pub(super) fn wrap(text: &str, width: Option<u16>, indent: usize) -> Vec<String> {
+    let Some(width) = width else {
+        return vec![text.to_owned()];
+    };
+    let room = usize::from(width).max(NARROWEST).saturating_sub(indent);
     let own_indent = text.len() - text.trim_start().len();
     let mut lines = Vec::new();
     let mut line = " ".repeat(own_indent);
@@ -113,7 +104,7 @@ pub(super) fn wrap(text: &str, room: usize, hang: usize) -> Vec<String> {
     for word in text.trim_start().split(' ') {
         let needed = line.chars().count() + word.chars().count() + usize::from(!is_empty);
         if needed > room && !is_empty {
-            let next = " ".repeat(own_indent + hang);
+            let next = " ".repeat(own_indent + 2);
             lines.push(std::mem::replace(&mut line, next));
             is_empty = true;
         }
@@ -133,7 +124,10 @@ mod tests {
 
     #[test]
     fn text_is_wrapped_and_hangs_below_its_label() {
-        let mut block = Block::new(Some(36), false);
+        let mut block = Block::new(PrinterOptions {
+            width: Some(36),
+            ..PrinterOptions::default()
+        });
         block.title(
             "bids sub-01",
             "failed (timeout), a long story that continues",
@@ -156,7 +150,10 @@ bids sub-01: failed (timeout), a
 
     #[test]
     fn colour_follows_wrapping_and_control_characters_are_escaped() {
-        let mut block = Block::new(None, true);
+        let mut block = Block::new(PrinterOptions {
+            out_color: true,
+            ..PrinterOptions::default()
+        });
         block.title("a", "failed (x)");
         block.entry("b", "c\x1b[31m");
         assert_eq!(

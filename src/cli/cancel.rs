@@ -14,7 +14,6 @@ use crate::act::pass::queue_question;
 use crate::decide::reconcile::{complete_tags, jobs_to_end};
 use crate::executor::{Answer, OtherExecutor};
 use crate::model::job::JobRef;
-use crate::model::state::JobFacts;
 use crate::model::state::transition::{Cause, Change};
 use crate::store::audit_log::{Event, EventKind};
 
@@ -24,8 +23,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Result<Exit> {
     printer.suppress_repeats();
-    let state = context.read_state(printer)?;
-    let selection = context.selection_among(&args.select, Some(&state))?;
+    let (state, selection) = context.select_rows(&args.select, printer)?;
     if selection.is_everything() && !args.all {
         return Err(Failure::usage(
             "cancel requires a selection",
@@ -52,7 +50,6 @@ pub(super) fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -
         }
         exit = Exit::Error;
     }
-    context.refuse_off_record(&state, &args.select)?;
     if jobs.is_empty() && exit == Exit::Done {
         printer.info("no selected task has a job in flight: nothing to cancel");
     }
@@ -127,20 +124,12 @@ pub(super) fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -
             update_or_read(context, "cancel", &args.write, printer, |state, looked| {
                 // Nothing will ever confirm the end of jobs that Slurm has forgotten.
                 let now = sys::now();
-                let rows: Vec<TaskRow> = in_flight(state, &selection).cloned().collect();
-                for row in rows {
-                    if looked.has_forgotten(&row, &context.config, now) {
-                        let change = Change {
-                            key: row.key,
-                            about: row.job_id,
-                            cause: Cause::Verdict,
-                            to: TaskStatus::Failed,
-                            reason: Reason::Cancelled,
-                            facts: JobFacts::default(),
-                            missing_since: None,
-                        };
-                        looked.apply(state, change, now);
-                    }
+                let forgotten = in_flight(state, &selection)
+                    .filter(|row| looked.has_forgotten(row, &context.config, now));
+                let (failed, why) = (TaskStatus::Failed, Reason::Cancelled);
+                let changes = forgotten.map(|row| Change::of(row, Cause::Verdict, failed, why));
+                for change in changes.collect::<Vec<_>>() {
+                    looked.apply(state, change, now);
                 }
             })?;
         let own = in_flight(&state, &selection).filter(|row| row.job_id.is_some());
@@ -165,6 +154,7 @@ pub(super) fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -
 
 /// The selected rows in flight.
 fn in_flight<'a>(state: &'a State, selection: &'a Selection) -> impl Iterator<Item = &'a TaskRow> {
-    let rows = state.rows().iter().filter(|row| row.is_in_flight());
-    rows.filter(|row| selection.contains_key(&row.key))
+    state
+        .in_flight()
+        .filter(|row| selection.contains_key(&row.key))
 }

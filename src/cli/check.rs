@@ -13,7 +13,7 @@ use crate::setup::check::{self, Finding, Findings, Level, Site, checks_frame, se
 pub(super) fn run(global: &Global, args: &CheckArgs, printer: &mut Printer) -> Result<Exit> {
     let mut findings = Findings::default();
     let worst = match read_config(global) {
-        Ok(loaded) => {
+        Ok((loaded, _)) => {
             settings::usable(&loaded, &mut findings);
             let file = loaded.file.clone();
             let progress = printer.progress(None, "checking");
@@ -54,8 +54,6 @@ pub(super) fn run(global: &Global, args: &CheckArgs, printer: &mut Printer) -> R
 
 /// Width of the level.
 const INDENT: usize = "warning".len() + 2;
-/// Text is never wrapped to fewer columns: one word per line is unreadable.
-const NARROWEST: usize = 40;
 
 /// Findings as lines: the level, the subject and, below it, the remedy.
 fn list<'a>(findings: impl Iterator<Item = &'a Finding>, options: PrinterOptions) -> String {
@@ -65,10 +63,11 @@ fn list<'a>(findings: impl Iterator<Item = &'a Finding>, options: PrinterOptions
         let label = finding.level.as_str();
         let style = style(finding.level, options);
         let gap = if about.is_empty() { "" } else { " " };
-        let lines = lines(&format!("{topic}{gap}{about}: {}", finding.text), options);
+        let lines = |text: String| wrap(&printable(&text), options.width, INDENT);
         let remedy = finding.remedy.iter();
-        let remedy = remedy.flat_map(|remedy| self::lines(&format!("to do: {remedy}"), options));
-        for (at, line) in lines.into_iter().chain(remedy).enumerate() {
+        let remedy = remedy.flat_map(|remedy| lines(format!("to do: {remedy}")));
+        let first = lines(format!("{topic}{gap}{about}: {}", finding.text));
+        for (at, line) in first.into_iter().chain(remedy).enumerate() {
             let (label, style) = match at {
                 0 => (label, style),
                 _ => ("", Style::new()),
@@ -85,14 +84,6 @@ fn verdict(verdict: &str, findings: &[Finding], options: PrinterOptions) -> Stri
     let worst = findings.iter().map(|finding| finding.level).max();
     let style = style(worst.unwrap_or(Level::Ok), options);
     format!("{style}{verdict}{style:#}\n")
-}
-
-fn lines(text: &str, options: PrinterOptions) -> Vec<String> {
-    let text = printable(text);
-    let Some(width) = options.width.map(usize::from) else {
-        return vec![text.into_owned()];
-    };
-    wrap(&text, width.max(NARROWEST).saturating_sub(INDENT), 2)
 }
 
 fn style(level: Level, options: PrinterOptions) -> Style {

@@ -12,7 +12,7 @@ use crate::base::text::size;
 use crate::config::duration;
 use crate::decide::safety::{self, Counts, drop, roots};
 use crate::gather::sessions::lists;
-use crate::model::bids::SubjectLabel;
+use crate::model::bids::{SubjectLabel, with_prefix};
 use crate::store::audit_log::archive::{Archived, OldEvents};
 use crate::store::audit_log::{Event, EventKind};
 use crate::store::purge::SubjectData;
@@ -49,7 +49,7 @@ pub(super) fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) ->
             detail: Some("its session or procedure no longer exists".to_owned()),
             ..Event::of(row, now, EventKind::Pruned)
         });
-        append(context, &events.collect::<Vec<_>>())?;
+        context.open_audit()?.append(&events.collect::<Vec<_>>())?;
         for row in &rows {
             state.clear(&row.key);
         }
@@ -81,7 +81,7 @@ pub(super) fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) ->
         }
         if !extra.is_empty() {
             let event = Event::new(now, EventKind::Pruned);
-            append(context, &[Event { extra, ..event }])?;
+            context.open_audit()?.append(&[Event { extra, ..event }])?;
         }
     }
     report(context, args, (&rows, &logs, &archives), printer);
@@ -127,13 +127,6 @@ fn unremoved(error: LogsError) -> Failure {
             "`--rows --events` cleans the rest; delete logs in the data directories yourself",
         ),
         LogsError::Io(error) => Failure::State(error.into()),
-    }
-}
-
-fn append(context: &Context, events: &[Event]) -> Result<()> {
-    match events.is_empty() {
-        true => Ok(()),
-        false => Ok(context.open_audit()?.append(events)?),
     }
 }
 
@@ -257,7 +250,7 @@ fn purge(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<E
             ],
             ..Event::new(sys::now(), EventKind::Pruned)
         };
-        append(context, &[event])?;
+        context.open_audit()?.append(&[event])?;
     }
     let verb = if args.dry_run {
         "would remove"
@@ -282,11 +275,7 @@ fn purge(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<E
 
 /// One complete label: a pattern could remove more than intended.
 fn label(text: &str) -> Result<SubjectLabel> {
-    let label = match text.starts_with(SubjectLabel::PREFIX) {
-        true => text.to_owned(),
-        false => format!("{}{text}", SubjectLabel::PREFIX),
-    };
-    SubjectLabel::new(&label).map_err(|error| {
+    SubjectLabel::new(&with_prefix(text, SubjectLabel::PREFIX)).map_err(|error| {
         Failure::usage(
             format!("--subject '{text}': {error}"),
             "--purge requires the complete label of one subject",

@@ -15,7 +15,8 @@ use clap_complete::env::{CompleteEnv, Shells};
 
 use super::args::{Cli, CompletionsArgs};
 use super::{Config, Exit, Printer, Result, sys};
-use crate::config::{self, Overrides, Source, paths};
+use crate::config::load::choose;
+use crate::config::{self, Overrides, paths};
 use crate::gather::sessions::discover::discover;
 use crate::model::bids::{SessionLabel, SubjectLabel};
 use crate::setup::catalogue;
@@ -227,10 +228,11 @@ impl Study {
             // The shell has not expanded `~` yet.
             let file = self.config_file();
             let file = file.and_then(|file| paths::expand(file, &sys::env).ok());
-            let source = Source::choose(file.map(PathBuf::from), &sys::env);
+            let file = choose(file.map(PathBuf::from), &sys::env);
             let dir = std::env::current_dir().unwrap_or_else(|_| "/".into());
-            let load = move || config::load(&source, &sys::env, &Overrides::default(), &dir);
-            Some(Arc::new(self.in_time(load)?.ok()?))
+            let load =
+                move || config::load(file.as_deref(), &sys::env, &Overrides::default(), &dir);
+            Some(Arc::new(self.in_time(load)?.ok()?.0))
         };
         self.config.get_or_init(load).as_ref()
     }

@@ -5,17 +5,16 @@ use std::path::Path;
 use serde_json::{Value as Json, json};
 
 use super::args::{ConfigCommand, Global, TextFormat};
-use super::context::config_source;
-use super::{Exit, Format, Printer, Result, Selection, TableError, maybe, sys};
+use super::context::read_config;
+use super::{Exit, Format, Printer, Result, Selection, TableError, maybe};
 use crate::config::keys::Fallback;
 use crate::config::load::FILE_VARIABLE;
-use crate::config::{Origin, Setting, load_settings};
+use crate::config::{Origin, Setting};
 use crate::show::tables::{frame, texts};
 
 pub(super) fn run(global: &Global, command: &ConfigCommand, printer: &mut Printer) -> Result<Exit> {
     let ConfigCommand::Show(args) = command;
-    let (source, overrides, working_dir) = config_source(global);
-    let (config, mut settings) = load_settings(&source, &sys::env, &overrides, &working_dir)?;
+    let (config, mut settings) = read_config(global)?;
     for warning in &config.warnings {
         printer.warning(warning);
     }

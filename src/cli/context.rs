@@ -2,8 +2,6 @@
 
 mod place;
 
-use std::path::PathBuf;
-
 use place::{print_warnings, refuse_ambiguous_link};
 pub use place::{refuse_data, refuse_foreign, warn_stops};
 
@@ -12,7 +10,8 @@ use super::{Config, Exit, Failure, Printer, Result, Selection, State, TaskRow, s
 use crate::act::pass::{Looked, Pass, newest_submission};
 use crate::base::regular::FileError;
 use crate::config;
-use crate::config::{ConfigError, Overrides, Source};
+use crate::config::load::choose;
+use crate::config::{ConfigError, Overrides, Setting};
 use crate::decide::safety::{Blind, roots};
 use crate::decide::{request, safety};
 use crate::executor::local::{LocalExecutor, LocalSettings};
@@ -47,7 +46,7 @@ pub enum Access {
 
 impl Context {
     pub fn load(global: &Global) -> Result<Self> {
-        let config = read_config(global)?;
+        let (config, _) = read_config(global)?;
         refuse_ambiguous_link(&config)?;
         let store = Store::at(&config.state_file)?;
         let reader = Reader::default().with_annex(config.annex);
@@ -242,9 +241,7 @@ impl Context {
         let found = self.find_sessions();
         let found = found.map_err(|error| self.no_sessions(error))?;
         for what in &found.unreadable {
-            let (path, error) = (what.path.display(), &what.error);
-            let text = format!("cannot read {path}: {error}; its sessions stay as they are");
-            printer.warning(&text);
+            printer.warning(&format!("{what}; its sessions stay as they are"));
         }
         Ok(found)
     }
@@ -326,20 +323,14 @@ pub(super) fn warn_silence(looked: &Looked, printer: &mut Printer) {
     }
 }
 
-/// Reads the configuration that the command line and the environment name.
-pub fn read_config(global: &Global) -> Result<Config, ConfigError> {
-    let (source, overrides, working_dir) = config_source(global);
-    config::load(&source, &sys::env, &overrides, &working_dir)
-}
-
-/// What the command line and the environment say about the configuration, and the base of relative paths.
-pub fn config_source(global: &Global) -> (Source, Overrides, PathBuf) {
+/// Reads the configuration that the command line and the environment name, with its settings.
+pub fn read_config(global: &Global) -> Result<(Config, Vec<Setting>), ConfigError> {
     let overrides = Overrides {
         slurm_mem: global.slurm_mem.clone(),
         slurm_cpus: global.slurm_cpus,
         slurm_log_dir: global.slurm_log_dir.clone(),
     };
     let working_dir = std::env::current_dir().unwrap_or_else(|_| "/".into());
-    let source = Source::choose(global.config.clone(), &sys::env);
-    (source, overrides, working_dir)
+    let file = choose(global.config.clone(), &sys::env);
+    config::load(file.as_deref(), &sys::env, &overrides, &working_dir)
 }

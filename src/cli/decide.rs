@@ -37,9 +37,8 @@ impl Context {
         recheck: bool,
         printer: &mut Printer,
     ) -> Result<(Discovery, Manifest)> {
-        let selection = self.selection(args)?;
-        let (found, manifest) = self.plan(selection.clone(), recheck, printer)?;
-        self.refuse_no_task(&found, args, &selection)?;
+        let (found, manifest) = self.plan(self.selection(args)?, recheck, printer)?;
+        self.refuse_no_task(&found, args)?;
         Ok((found, manifest))
     }
 

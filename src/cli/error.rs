@@ -1,7 +1,6 @@
 //! The error of a command, with its hint and exit code.
 
-use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
 
 use super::output::without_error_numbers;
 use super::{Exit, Printer, TableError, sys};
@@ -28,8 +27,6 @@ pub enum Failure {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Selection(#[from] SelectionError),
-    #[error("cannot read {}: {source}", .path.display())]
-    Read { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Discover(#[from] DiscoverError),
     #[error(transparent)]
@@ -48,8 +45,8 @@ pub enum Failure {
     Table(#[from] TableError),
     #[error("the mail was not sent: {0}")]
     Mail(#[from] MailError),
-    #[error("cannot write {}: {source}", .path.display())]
-    Write { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    File(#[from] FileError),
     #[error("{message}")]
     Other {
         message: String,
@@ -78,12 +75,6 @@ impl From<PassError> for Failure {
                 Exit::Error,
             ),
         }
-    }
-}
-
-impl From<FileError> for Failure {
-    fn from(FileError { path, source, .. }: FileError) -> Self {
-        Self::Write { path, source }
     }
 }
 
@@ -116,18 +107,6 @@ impl Failure {
             "running jobs cannot be seen now, so nothing is submitted, to avoid duplicates; the next run tries again",
             Exit::Unreachable,
         )
-    }
-
-    /// For `map_err`: the failure to read a path.
-    pub fn read(path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
-        let path = path.to_owned();
-        |source| Self::Read { path, source }
-    }
-
-    /// For `map_err`: the failure to write a path.
-    pub fn write(path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
-        let path = path.to_owned();
-        |source| Self::Write { path, source }
     }
 
     pub fn exit(&self) -> Exit {
@@ -175,8 +154,8 @@ impl Failure {
             Self::Spec(error) => error.hint().to_owned(),
             Self::Lock(error) => error.hint().to_owned(),
             Self::Mail(error) => error.hint.to_owned(),
-            Self::Read { .. } => "make it readable for the user of this command".to_owned(),
-            Self::Write { source, .. } => match source.kind() {
+            Self::File(FileError { action: "read", .. }) => "make it readable for the user of this command".to_owned(),
+            Self::File(error) => match error.source.kind() {
                 ErrorKind::FileTooLarge => "a limit on file sizes is in effect: run `ulimit -f unlimited` before the program",
                 _ => "make the directory writable and check that the disk has free space, then run the command again",
             }

@@ -127,7 +127,7 @@ pub(super) fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) 
         printer.line(&text);
     } else {
         for (at, task) in explanations.iter().enumerate() {
-            let mut block = Block::new(printer.options().width, printer.options().out_color);
+            let mut block = Block::new(printer.options());
             if is_detailed {
                 if at > 0 {
                     block.gap();

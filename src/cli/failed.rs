@@ -93,7 +93,7 @@ pub(super) fn print(
             group.first().map(|(row, _)| missing(context, &probe, row))
         });
         for (group, missing) in groups.iter().zip(missing) {
-            let mut block = Block::new(printer.options().width, printer.options().out_color);
+            let mut block = Block::new(printer.options());
             block.gap();
             describe(&mut block, group, &missing.unwrap_or_default());
             printer.data(block.finish().as_bytes());

@@ -7,10 +7,9 @@ use serde_json::{Map, Value};
 use super::args::HistoryArgs;
 use super::context::all_attempts;
 use super::{
-    Context, Exit, Failure, Format, Printer, Reason, Result, TableError, TaskRow, TaskStatus,
-    maybe, plural, sys,
+    Context, Exit, Format, Printer, Result, TableError, TaskRow, TaskStatus, maybe, plural, sys,
 };
-use crate::model::job::JobId;
+use crate::base::regular::FileError;
 use crate::model::state::TaskKey;
 use crate::show::tables::{failure_text, frame, numbers, texts, used_text, utc_time};
 use crate::store::audit_log::{self, EventKind, Record, fill};
@@ -23,7 +22,7 @@ pub(super) fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) 
     let named = context.named(args.task.words(), &state)?;
     let earlier = context.store.read_attempts()?;
     let log = &context.config.log_file;
-    let contents = audit_log::read(log).map_err(Failure::read(log))?;
+    let contents = audit_log::read(log).map_err(FileError::of("read", log))?;
     let mut contents = contents.unwrap_or_default();
     contents.remove_other_studies(&context.project(&state));
     if !contents.bad_lines.is_empty() {
@@ -52,17 +51,18 @@ pub(super) fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) 
     let text = |name: &str, get: fn(&Entry) -> Option<&str>| {
         texts(name, entries.iter().map(|entry| get(entry)))
     };
+    let attempts = entries.iter().map(|e| e.row.attempt.map(i64::from));
     let frame = frame(vec![
         texts("time", entries.iter().map(|entry| entry.at.map(time))),
-        text("subject", |e| Some(&e.key.subject)),
-        text("session", |e| Some(&e.key.session)),
-        text("procedure", |e| Some(&e.key.procedure)),
+        text("subject", |e| Some(&e.row.key.subject)),
+        text("session", |e| Some(&e.row.key.session)),
+        text("procedure", |e| Some(&e.row.key.procedure)),
         text("event", |e| Some(e.event.as_str())),
-        numbers("attempt", entries.iter().map(|e| e.attempt.map(i64::from))),
-        text("job_id", |e| e.job_id.as_ref().map(|id| id.as_str())),
+        numbers("attempt", attempts),
+        text("job_id", |e| e.row.job_id.as_ref().map(|id| id.as_str())),
         text("old_status", |e| e.old_status.map(|status| status.as_str())),
         text("new_status", |e| e.new_status.map(|status| status.as_str())),
-        text("reason", |e| e.reason.map(|reason| reason.as_str())),
+        text("reason", |e| e.row.reason.map(|reason| reason.as_str())),
         text("by", |e| e.by.as_deref()),
         text("detail", |e| e.detail.as_deref()),
         text("source", |e| Some(if e.from_row { "state" } else { "log" })),
@@ -78,7 +78,7 @@ pub(super) fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) 
         ));
         return Ok(Exit::Done);
     }
-    let keys = entries.iter().map(|entry| &entry.key);
+    let keys = entries.iter().map(|entry| &entry.row.key);
     let hidden = [
         (
             "procedure",
@@ -99,13 +99,11 @@ pub(super) fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) 
 #[derive(Debug, Clone, PartialEq)]
 struct Entry {
     at: Option<DateTime<Utc>>,
-    key: TaskKey,
     event: EventKind,
-    attempt: Option<i32>,
-    job_id: Option<JobId>,
+    /// The attempt, as far as the event describes it.
+    row: TaskRow,
     old_status: Option<TaskStatus>,
     new_status: Option<TaskStatus>,
-    reason: Option<Reason>,
     /// The user who requested it, if any.
     by: Option<String>,
     /// A text for people, not stable.
@@ -139,8 +137,10 @@ fn entry_of(record: &Record, attempts: &[&TaskRow]) -> Entry {
     let mut row = TaskRow::new(record.key.clone(), TaskStatus::Pending);
     row.status = record.new_status.unwrap_or(row.status);
     row.reason = text("reason").and_then(|word| word.parse().ok());
+    row.job_id.clone_from(&record.job_id);
     fill(&mut row, &record.fields);
     let known = attempts.iter().find(|attempt| is_of(record, attempt));
+    row.attempt = row.attempt.or(known.and_then(|row| row.attempt));
     let detail = text("detail").map(str::to_owned);
     // Older logs have the user only in the detail.
     let by = text("by").map(str::to_owned).or_else(|| {
@@ -159,13 +159,10 @@ fn entry_of(record: &Record, attempts: &[&TaskRow]) -> Entry {
     let detail = [facts, detail].into_iter().flatten().join("; ");
     Entry {
         at: Some(record.at),
-        key: record.key.clone(),
         event: record.kind,
-        attempt: row.attempt.or(known.and_then(|row| row.attempt)),
-        job_id: record.job_id.clone(),
+        row,
         old_status: record.old_status,
         new_status: record.new_status,
-        reason: row.reason,
         by,
         detail: Some(detail).filter(|detail| !detail.is_empty()),
         from_row: false,
@@ -198,13 +195,13 @@ fn is_of(record: &Record, row: &TaskRow) -> bool {
 fn begin_of(row: &TaskRow) -> Entry {
     Entry {
         at: row.submitted_at,
-        key: row.key.clone(),
         event: EventKind::Submitted,
-        attempt: row.attempt,
-        job_id: row.job_id.clone(),
+        row: TaskRow {
+            reason: None,
+            ..row.clone()
+        },
         old_status: None,
         new_status: Some(TaskStatus::Pending),
-        reason: None,
         by: None,
         detail: None,
         from_row: true,
@@ -216,8 +213,8 @@ fn end_of(row: &TaskRow) -> Entry {
         // Slurm rounds times to seconds, so a job could seem to end before its submission.
         at: row.facts.ended_at.or(row.updated_at).max(row.submitted_at),
         event: EventKind::StatusChange,
+        row: row.clone(),
         new_status: Some(row.status),
-        reason: row.reason,
         detail: failure_and_use(row),
         ..begin_of(row)
     }
@@ -239,6 +236,8 @@ fn failure_and_use(row: &TaskRow) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Reason;
+    use crate::model::job::JobId;
     use crate::model::state::JobFacts;
     use crate::model::state::testing::row;
     use crate::store::audit_log::parse;
@@ -251,7 +250,7 @@ mod tests {
                     .at
                     .map_or("-".to_owned(), |at| at.format("%H:%M").to_string()),
                 entry.event.as_str(),
-                entry.attempt,
+                entry.row.attempt,
                 entry.by,
                 entry.detail.as_deref().unwrap_or("-"),
             )

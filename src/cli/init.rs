@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 
 use super::args::{Global, InitArgs};
 use super::{Config, Exit, Failure, Printer, Result, sys};
+use crate::base::regular::FileError;
 use crate::base::{durable, regular, shell};
-use crate::config::load::interpret;
-use crate::config::{Overrides, Source, paths};
+use crate::config::load::{choose, interpret};
+use crate::config::{Overrides, paths};
 use crate::gather::sessions::discover::discover;
 use crate::setup::catalogue::App;
 use crate::setup::init::existing::Existing;
@@ -39,7 +40,7 @@ pub(super) fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Re
             format!("name the directory: `snbb-scheduler init DIR` creates DIR/{config}"),
         ));
     }
-    let cwd = std::env::current_dir().map_err(Failure::read(Path::new(".")))?;
+    let cwd = std::env::current_dir().map_err(FileError::of("read", Path::new(".")))?;
     let dir = absolute("DIR", &args.dir, &cwd)?;
     if let Some(names) = &args.add {
         return add((global, args), names, (&dir, &cwd), printer);
@@ -187,13 +188,11 @@ fn add(
 ) -> Result<Exit> {
     // A named directory takes precedence; without one, the same configuration as for every other command.
     let env = |name: &str| sys::env(name).filter(|_| dir == cwd);
-    let named = match Source::choose(global.config.clone(), &env) {
-        Source::File(file) => cwd.join(file),
-        Source::Defaults => dir.join(init::CONFIG),
-    };
+    let named = choose(global.config.clone(), &env);
+    let named = named.map_or_else(|| dir.join(init::CONFIG), |file| cwd.join(file));
     // A link to the configuration stays a link.
     let file = std::fs::canonicalize(&named).unwrap_or(named.clone());
-    let Some(before) = durable::read(&file).map_err(Failure::read(&file))? else {
+    let Some(before) = durable::read(&file).map_err(FileError::of("read", &file))? else {
         return Err(Failure::usage(
             format!("no configuration {} to add to", file.display()),
             "name it: snbb-scheduler --config FILE init --add APP; `init` writes a new one",

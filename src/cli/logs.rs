@@ -12,6 +12,7 @@ use super::{
     Verbosity, failed, few, maybe, plural,
 };
 use crate::act::pass::queue_question;
+use crate::base::regular::FileError;
 use crate::base::text::size;
 use crate::executor::Answer;
 use crate::gather::logs::{self, Follower, LogFiles};
@@ -177,7 +178,7 @@ fn show_one(
         }
         for (at, follower) in followers.iter_mut().enumerate() {
             let lines = follower.next_lines();
-            let mut lines = lines.map_err(Failure::read(follower.path()))?;
+            let mut lines = lines.map_err(FileError::of("read", follower.path()))?;
             if !is_live {
                 lines.extend(follower.finish());
             }
@@ -208,7 +209,7 @@ fn number(row: &TaskRow) -> i32 {
 fn show(files: &LogFiles, args: &LogsArgs, printer: &mut Printer) -> Result<Vec<Follower>> {
     let mut followers = Vec::new();
     for (what, path) in files.iter() {
-        let end = logs::tail(path, args.lines).map_err(Failure::read(path))?;
+        let end = logs::tail(path, args.lines).map_err(FileError::of("read", path))?;
         followers.push(Follower::new(path, end.as_ref().map_or(0, |end| end.size)));
         let Some(end) = end else {
             printer.warning(&format!(

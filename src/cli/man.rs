@@ -14,6 +14,7 @@ use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 use super::args::{Cli, Global, ManArgs, with_own_help};
 use super::context::{read_config, refuse_data, refuse_foreign};
 use super::{Exit, Failure, Printer, Result};
+use crate::base::regular::FileError;
 use crate::config::keys::{Key, Section};
 use crate::model::bids::suggest;
 
@@ -87,15 +88,15 @@ fn write(global: &Global, dir: &Path) -> Result<usize> {
     let config = read_config(global).ok();
     for (name, _) in &pages {
         let path = dir.join(name);
-        if let Some(config) = &config {
+        if let Some((config, _)) = &config {
             refuse_data(config, &path, "")?;
         }
         refuse_foreign(&path, MARK)?;
     }
-    std::fs::create_dir_all(dir).map_err(Failure::write(dir))?;
+    std::fs::create_dir_all(dir).map_err(FileError::of("write", dir))?;
     for (name, page) in &pages {
         let path = dir.join(name);
-        std::fs::write(&path, page).map_err(Failure::write(&path))?;
+        std::fs::write(&path, page).map_err(FileError::of("write", &path))?;
     }
     Ok(pages.len())
 }

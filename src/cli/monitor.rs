@@ -23,7 +23,7 @@ use crate::show::notify::events::is_retried;
 use crate::show::tables::{failure_text, row_text};
 
 pub(super) fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Result<Exit> {
-    let Some(seconds) = args.watch else {
+    let Some(pause) = args.watch else {
         let (looked, state) = update(context, "monitor", &args.write, printer, |_, _| {})?;
         report(&looked, &state, context, printer)?;
         return Ok(exit_of(&looked));
@@ -39,7 +39,8 @@ pub(super) fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) 
         let looked = update(context, "monitor", &args.write, printer, |_, _| {});
         // Cleared only now, so that the old table stays visible while Slurm is queried.
         if redraws {
-            printer.clear_screen();
+            // ECMA-48: erase the display, cursor home.
+            printer.data(b"\x1b[2J\x1b[H");
         }
         printer.line(&sys::local_time(sys::now()));
         match looked {
@@ -52,9 +53,7 @@ pub(super) fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) 
             }
             Err(failure) => return Err(failure),
         }
-        Ok(ControlFlow::Continue(Duration::from_secs(
-            seconds.get().into(),
-        )))
+        Ok(ControlFlow::Continue(pause))
     };
     repeat(watch, || {})
 }

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 use super::args::SelectArgs;
 use super::{Context, Failure, Printer, Result, Selection, State, few, maybe};
-use crate::gather::sessions::discover::{Discovery, invalid_names};
-use crate::model::bids::{SessionLabel, SessionSource, SubjectLabel, suggest};
+use crate::gather::sessions::discover::Discovery;
+use crate::model::bids::{SessionLabel, SubjectLabel, suggest, with_prefix};
 use crate::model::procedure::Scope;
 use crate::model::state::TaskKey;
 
@@ -113,20 +113,10 @@ pub(super) struct Known<'a> {
 impl Context {
     /// Notes unusual names in the data, for commands that show or process all sessions.
     pub fn report_unusual_names(&self, found: &Discovery, printer: &mut Printer) {
-        let root = match &self.config.sessions {
-            SessionSource::Bids => &self.config.bids_root,
-            SessionSource::Dicom | SessionSource::Csv { .. } => &self.config.dicom_root,
-        };
-        for note in &found.notes {
+        let (_, place) = self.config.sessions_place();
+        let ignored = found.ignored(&format!(" below {}", place.display()));
+        for note in found.notes.iter().chain(&ignored) {
             printer.note(note);
-        }
-        let names = found.misspelt.iter();
-        let names: Vec<String> = names
-            .map(|(name, meant)| format!("{name} (did you mean {meant}?)"))
-            .collect();
-        if !names.is_empty() {
-            let what = invalid_names(names.len(), &format!(" below {}", root.display()));
-            printer.note(&format!("ignored {what}: {}", few(&names, SHOWN)));
         }
     }
 
@@ -142,13 +132,9 @@ impl Context {
     }
 
     /// The same for commands about tasks: subject-scoped ones have no session that could be selected.
-    pub fn refuse_no_task(
-        &self,
-        found: &Discovery,
-        args: &SelectArgs,
-        selection: &Selection,
-    ) -> Result<()> {
+    pub fn refuse_no_task(&self, found: &Discovery, args: &SelectArgs) -> Result<()> {
         self.refuse_unknown_in(found, args)?;
+        let selection = self.selection(args)?;
         let procedures = || self.config.procedures.iter();
         let any_task = found.sessions.iter().any(|session| {
             procedures().any(|(_, procedure)| {
@@ -218,7 +204,7 @@ impl<'a> Known<'a> {
         for value in subjects {
             let selected = selection(std::slice::from_ref(value), &[]);
             if !all.clone().any(|label| selected.contains_subject(label)) {
-                let label = label(value, SubjectLabel::PREFIX);
+                let label = with_prefix(value, SubjectLabel::PREFIX);
                 return Err(self.nothing("subject", "", &label, all));
             }
         }
@@ -230,11 +216,11 @@ impl<'a> Known<'a> {
             let selected = selection(&[], std::slice::from_ref(value));
             if !all.iter().any(|label| selected.contains_session(label)) {
                 let subject = match subjects {
-                    [subject] => Some(label(subject, SubjectLabel::PREFIX)),
+                    [subject] => Some(with_prefix(subject, SubjectLabel::PREFIX)),
                     _ => None,
                 };
                 let of = maybe(" of ", subject, "");
-                let label = label(value, SessionLabel::PREFIX);
+                let label = with_prefix(value, SessionLabel::PREFIX);
                 return Err(self.nothing("session", &of, &label, all.into_iter()));
             }
         }
@@ -266,14 +252,6 @@ impl<'a> Known<'a> {
 
 fn selection(subjects: &[String], sessions: &[String]) -> Selection {
     Selection::new(subjects, sessions, &[], &[]).unwrap_or_default()
-}
-
-/// The label for a value; globs stay as they are.
-fn label(value: &str, prefix: &str) -> String {
-    match value.starts_with(prefix) || value.starts_with('*') {
-        true => value.to_owned(),
-        false => format!("{prefix}{value}"),
-    }
 }
 
 #[cfg(test)]

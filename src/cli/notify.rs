@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::args::{Command, MetricsArgs};
 use super::context::{refuse_data, refuse_foreign};
 use super::{Config, Context, Exit, Failure, Printer, Result, sys};
-use crate::base::durable;
-use crate::base::durable::ReplaceError;
+use crate::base::durable::{self, ReplaceError};
+use crate::base::regular::FileError;
 use crate::show::mail::Message;
 use crate::show::notify::events::{Event, events, message, ongoing};
 use crate::show::notify::{Invocation, Memory, Study, metrics};
@@ -260,7 +260,7 @@ pub(super) fn print_metrics(
     match &args.output {
         None => printer.data(text.as_bytes()),
         Some(path) => durable::overwrite(path, text.as_bytes(), metrics::MARK)
-            .map_err(|error| Failure::write(path)(error.source))?,
+            .map_err(|error| FileError::of("write", path)(error.source))?,
     }
     Ok(Exit::Done)
 }

@@ -182,14 +182,14 @@ impl Printer {
         }
     }
 
-    /// Warns of the first of several problems, with the number of the others.
-    pub fn warnings_of(&mut self, texts: &[String], what: &str) {
+    /// Warns of the first of several unreadable paths, with the number of the others.
+    pub fn warn_unreadable(&mut self, texts: &[String]) {
         const SHOWN: usize = 10;
         for text in texts.iter().take(SHOWN) {
             self.warning(text);
         }
         if let more @ 1.. = texts.len().saturating_sub(SHOWN) {
-            self.warning(&format!("and {}", plural(more, what)));
+            self.warning(&format!("and {}", plural(more, "more path")));
         }
     }
 
@@ -256,11 +256,6 @@ impl Printer {
         let err = &mut self.err;
         // An error of stderr cannot be reported anywhere.
         let _ = self.bar.suspend(|| err.write_all(message.as_bytes()));
-    }
-
-    /// Clears the terminal (ECMA-48: erase the display, cursor home).
-    pub fn clear_screen(&mut self) {
-        self.data(b"\x1b[2J\x1b[H");
     }
 
     /// True if stdout is closed: a command that only prints may stop.

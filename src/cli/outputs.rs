@@ -28,8 +28,8 @@ type Listed<'a> = (&'a Planned, PathBuf);
 
 pub(super) fn run(context: &Context, args: &OutputsArgs, printer: &mut Printer) -> Result<Exit> {
     let selection = context.selection(&args.select)?;
-    let (found, manifest, _) = context.decide(selection.clone(), true, printer)?;
-    context.refuse_no_task(&found, &args.select, &selection)?;
+    let (found, manifest, _) = context.decide(selection, true, printer)?;
+    context.refuse_no_task(&found, &args.select)?;
     let is_complete = |task: &&Planned| TaskState::of(&task.decision) == TaskState::Complete;
     let tasks: Vec<&Planned> = manifest.tasks.iter().filter(is_complete).collect();
     let mut exit = warn_unreadable(unreadable(&manifest), &found, printer);

@@ -15,8 +15,7 @@ use crate::act::pass::{Disk, Looked};
 use crate::decide::manifest::newest::proves_nothing;
 use crate::decide::reconcile::{OutputSource as _, Outputs};
 use crate::executor::{OtherExecutor, may_live_again};
-use crate::model::state::transition::{Cause, Change, Outcome};
-use crate::model::state::{JobFacts, transition};
+use crate::model::state::transition::{self, Cause, Change, Outcome};
 use crate::show::explain::options;
 use crate::store::audit_log::{self, Event, EventKind};
 
@@ -232,15 +231,7 @@ fn report(outcome: &Cleared, args: &RetryArgs, printer: &mut Printer) {
 }
 
 fn accept(state: &mut State, row: &TaskRow, events: &mut Vec<Event>) -> bool {
-    let change = Change {
-        key: row.key.clone(),
-        about: row.job_id.clone(),
-        cause: Cause::Accepted,
-        to: TaskStatus::Complete,
-        reason: Reason::Verified,
-        facts: JobFacts::default(),
-        missing_since: None,
-    };
+    let change = Change::of(row, Cause::Accepted, TaskStatus::Complete, Reason::Verified);
     let now = sys::now();
     let Outcome::Changed { row: accepted, .. } = transition::apply(state, change, now) else {
         return false;

@@ -36,19 +36,19 @@ pub(super) fn run(
     printer: &mut Printer,
 ) -> Result<Exit> {
     let selection = context.selection(&args.select)?;
-    if args.force && selection.is_everything() {
+    let is_everything = selection.is_everything();
+    if args.force && is_everything {
         // A forgotten option must not rerun the whole study.
         return Err(Failure::usage(
             "--force requires a selection",
             "select the tasks to run again, for example --procedure qsiprep --subject 0001",
         ));
     }
-    let is_everything = selection.is_everything();
     let recheck = args.check.recheck || args.accept_drop;
     let policy = Policy {
         force: args.force,
         reports_late_input: false,
-        ..context.policy(selection.clone(), recheck)?
+        ..context.policy(selection, recheck)?
     };
     let started = sys::now();
     let (locked, mut state) =
@@ -74,7 +74,7 @@ pub(super) fn run(
     guard.before_scan(executor.as_mut(), &mut state, printer)?;
     let found = context.discover(printer)?;
     context.report_unusual_names(&found, printer);
-    context.refuse_no_task(&found, &args.select, &selection)?;
+    context.refuse_no_task(&found, &args.select)?;
     context.warn_unmatched(&policy, &found, printer);
     let probe = context.probe()?;
     let project = context.project(&state);

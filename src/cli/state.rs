@@ -17,7 +17,7 @@ use super::{Access, Context, Exit, Format, Printer, Result, TableError, TaskRow,
 use crate::act::pass::{self, AttemptNumbers, Looked};
 use crate::decide::safety;
 use crate::model::state::TaskKey;
-use crate::show::tables::{frame, numbers, texts};
+use crate::show::tables::{frame, rows_frame_of, texts, utc_time};
 use crate::store::audit_log::{Event, EventKind};
 use crate::store::repair::{Origin, Rebuilt};
 use crate::store::sources::Sources;
@@ -255,21 +255,15 @@ fn path_of(context: &Context, file: StateFile) -> &Path {
     }
 }
 
-/// One row per task: `change, procedure, subject, session, status, reason, attempt, job_id, from`.
+const REPAIR_COLUMNS: &str = "procedure subject session status reason attempt job_id";
+
+/// One row per task, with `change` before its columns and `from` after them.
 fn repair_frame(rows: &[Repaired<'_>]) -> Result<DataFrame, TableError> {
-    let text = |name: &str, get: fn(&TaskRow) -> Option<&str>| {
-        texts(name, rows.iter().map(|(_, row, _)| get(row)))
-    };
-    let attempts = rows.iter().map(|(_, row, _)| row.attempt.map(i64::from));
-    frame(vec![
-        texts("change", rows.iter().map(|(sign, ..)| Some(sign))),
-        text("procedure", |row| Some(&row.key.procedure)),
-        text("subject", |row| Some(&row.key.subject)),
-        text("session", |row| Some(&row.key.session)),
-        text("status", |row| Some(row.status.as_str())),
-        text("reason", |row| row.reason.map(|reason| reason.as_str())),
-        numbers("attempt", attempts),
-        text("job_id", |row| row.job_id.as_ref().map(|id| id.as_str())),
-        texts("from", rows.iter().map(|(.., origin)| Some(origin))),
-    ])
+    let own: Vec<&TaskRow> = rows.iter().map(|(_, row, _)| *row).collect();
+    let columns: Vec<&str> = REPAIR_COLUMNS.split(' ').collect();
+    let own = rows_frame_of(&own, None, &columns, utc_time)?;
+    let mut columns = vec![texts("change", rows.iter().map(|(sign, ..)| Some(sign)))];
+    columns.extend(own.into_columns());
+    columns.push(texts("from", rows.iter().map(|(.., origin)| Some(origin))));
+    frame(columns)
 }

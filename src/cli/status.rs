@@ -146,9 +146,7 @@ pub(super) fn unreadable(manifest: &Manifest) -> BTreeSet<String> {
         Decision::Skip(Skip::Unreadable(what)) => Some(what),
         _ => None,
     });
-    paths
-        .map(|what| format!("cannot read {}: {}", what.path.display(), what.error))
-        .collect()
+    paths.map(ToString::to_string).collect()
 }
 
 /// Warns of unreadable paths, and returns the exit code for them.
@@ -158,7 +156,7 @@ pub(super) fn warn_unreadable(
     printer: &mut Printer,
 ) -> Exit {
     let texts = Vec::from_iter(unreadable);
-    printer.warnings_of(&texts, "more path");
+    printer.warn_unreadable(&texts);
     let is_partial = !texts.is_empty() || !found.unreadable.is_empty();
     Exit::Done.unless(is_partial, Exit::Unreadable)
 }

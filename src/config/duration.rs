@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::problem::quote;
+use crate::base::text::number;
 
 const UNITS: [(&str, u32); 4] = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
 
@@ -38,10 +39,6 @@ pub fn format(duration: Duration) -> String {
 
 /// Parses bytes, or a number with `K`, `M`, `G` or `T` (powers of 1024).
 pub(super) fn size(text: &str) -> Result<u64, String> {
-    let error = || {
-        let quoted = quote(text);
-        format!("{quoted} is not a size: write a whole number of bytes, or one with K, M, G or T")
-    };
     let upper = text.to_ascii_uppercase();
     let bare = upper
         .strip_suffix("IB")
@@ -52,11 +49,11 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
         .iter()
         .find_map(|(unit, shift)| Some((bare.strip_suffix(*unit)?, *shift)))
         .unwrap_or((&upper, 0));
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(error());
-    }
-    let number: u64 = digits.parse().map_err(|_| error())?;
-    number.checked_mul(1 << shift).ok_or_else(error)
+    let bytes = number(digits).and_then(|number| number.checked_mul(1 << shift));
+    bytes.ok_or_else(|| {
+        let quoted = quote(text);
+        format!("{quoted} is not a size: write a whole number of bytes, or one with K, M, G or T")
+    })
 }
 
 #[cfg(test)]

@@ -20,51 +20,27 @@ use crate::model::config::Config;
 /// The environment variable for the file, used without `--config`.
 pub const FILE_VARIABLE: &str = "SNBB_CONFIG";
 
-/// Where the configuration comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
-    /// A relative path is relative to the working directory.
-    File(PathBuf),
-    /// The built-in defaults, without a file.
-    Defaults,
-}
-
 /// A configuration is a few kilobytes; a file larger than this is something else.
 const LARGEST: u64 = 1 << 20;
 
-impl Source {
-    /// Chooses `--config`, else `SNBB_CONFIG`, else the defaults.
-    pub fn choose(flag: Option<PathBuf>, env: &dyn Fn(&str) -> Option<OsString>) -> Self {
-        let named = || env(FILE_VARIABLE).filter(|file| !file.is_empty());
-        let file = flag.or_else(|| named().map(PathBuf::from));
-        file.map_or(Self::Defaults, Self::File)
-    }
+/// The file that `--config` names, else `SNBB_CONFIG`. `None` for the built-in defaults.
+pub fn choose(flag: Option<PathBuf>, env: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let named = || env(FILE_VARIABLE).filter(|file| !file.is_empty());
+    flag.or_else(|| named().map(PathBuf::from))
 }
 
-/// Loads a configuration. `cwd` is the absolute working directory.
+/// Loads a configuration, or the built-in defaults, and lists every effective setting with its origin. A relative path
+/// of the file is relative to `cwd`, the absolute working directory.
 ///
 /// # Errors
 /// All problems of the file at once, or why it cannot be read.
 pub fn load(
-    source: &Source,
-    env: &dyn Fn(&str) -> Option<OsString>,
-    overrides: &Overrides,
-    cwd: &Path,
-) -> Result<Config, ConfigError> {
-    Ok(load_settings(source, env, overrides, cwd)?.0)
-}
-
-/// Loads a configuration and lists every effective setting with its origin.
-///
-/// # Errors
-/// As [`load`].
-pub fn load_settings(
-    source: &Source,
+    file: Option<&Path>,
     env: &dyn Fn(&str) -> Option<OsString>,
     overrides: &Overrides,
     cwd: &Path,
 ) -> Result<(Config, Vec<Setting>), ConfigError> {
-    let Source::File(file) = source else {
+    let Some(file) = file else {
         return interpret_settings(&[], None, false, env, overrides, cwd);
     };
     let file = paths::absolute(cwd, file.as_os_str());
@@ -98,7 +74,7 @@ fn interpret_settings(
     let base = file.and_then(Path::parent).unwrap_or(cwd).to_path_buf();
     let tree = Tree::parse(bytes);
     let root = tree.as_ref().ok().and_then(|tree| tree.root.clone());
-    let context = Context::new(file.map(Arc::from), base, env, root.as_deref());
+    let context = Context::new(file.map(Arc::from), base, env, overrides, root.as_deref());
     let config = match tree {
         Ok(tree) => {
             for warning in tree.warnings {
@@ -112,7 +88,7 @@ fn interpret_settings(
                      `snbb-scheduler init`, or write `{}` to use the built-in defaults)",
                 ));
             }
-            site::read(&context, overrides, cwd, readable_by_all)
+            site::read(&context, cwd, readable_by_all)
         }
         Err(problem) => {
             context.problem(problem);
@@ -120,7 +96,7 @@ fn interpret_settings(
         }
     };
     let list = match &config {
-        Some(config) if context.is_valid() => settings(&context, config, overrides),
+        Some(config) if context.is_valid() => settings(&context, config),
         _ => Vec::new(),
     };
     let (problems, warnings) = context.finish();

@@ -19,7 +19,7 @@ mod validate;
 
 use std::path::PathBuf;
 
-pub use load::{Source, load, load_settings};
+pub use load::load;
 pub use problem::{ConfigError, Problem};
 pub use settings::{Origin, Setting};
 pub(crate) use site::compile_patterns;

@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::Overrides;
 use super::keys::{Fallback, KEYS, Key, Kind, Section};
 use super::problem::{Position, Problem};
 use super::tree::{Entry, Node, NodeValue, Tree};
@@ -22,6 +23,7 @@ pub(super) struct Context<'a> {
     /// Relative paths are relative to this directory.
     pub(super) base: PathBuf,
     pub(super) env: &'a dyn Fn(&str) -> Option<OsString>,
+    pub(super) overrides: &'a Overrides,
     /// `None` if the file has no content.
     root: Option<&'a Node>,
     /// The defaults of keys, in the form of values from the file.
@@ -43,7 +45,7 @@ pub(super) struct Value<'a> {
 
 /// A mapping whose keys are all known ones.
 pub(super) struct Fields<'a> {
-    context: &'a Context<'a>,
+    pub(super) context: &'a Context<'a>,
     pub(super) section: Section,
     at: Position,
     /// Empty at the top level.
@@ -67,6 +69,7 @@ impl<'a> Context<'a> {
         file: Option<Arc<Path>>,
         base: PathBuf,
         env: &'a dyn Fn(&str) -> Option<OsString>,
+        overrides: &'a Overrides,
         root: Option<&'a Node>,
     ) -> Self {
         let default = |key: &Key| {
@@ -81,6 +84,7 @@ impl<'a> Context<'a> {
             file,
             base,
             env,
+            overrides,
             root: root.filter(|node| !node.is_null()),
             defaults: KEYS.iter().filter_map(default).collect(),
             is_lenient: Cell::new(false),

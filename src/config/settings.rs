@@ -54,14 +54,10 @@ struct Walk<'a> {
 
 /// The settings of a valid file, with the values of the command line and the environment, and defaults that the
 /// program determines.
-pub(super) fn settings(
-    context: &Context<'_>,
-    config: &Config,
-    overrides: &Overrides,
-) -> Vec<Setting> {
+pub(super) fn settings(context: &Context<'_>, config: &Config) -> Vec<Setting> {
     let mut walk = Walk {
         config,
-        overrides,
+        overrides: context.overrides,
         settings: Vec::new(),
         procedure: None,
         is_builtin: false,

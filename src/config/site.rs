@@ -9,7 +9,7 @@ use regex::bytes::{RegexSet, RegexSetBuilder};
 use super::keys::Section;
 use super::problem::quote;
 use super::reader::{Context, Fields, Value};
-use super::{Overrides, paths, steps, validate};
+use super::{paths, steps, validate};
 use crate::model::bids::cohort::{ENTRY_HINT, Entry, ListSource};
 use crate::model::bids::{CohortSource, SessionSource, SubjectLabel};
 use crate::model::config::{
@@ -22,13 +22,9 @@ use crate::model::procedure::ProcedureDag;
 const MOST_PROCEDURES: usize = 1000;
 
 /// Reads everything despite problems. The result is only meaningful if no problem was reported.
-pub(super) fn read(
-    context: &Context<'_>,
-    overrides: &Overrides,
-    cwd: &Path,
-    readable_by_all: bool,
-) -> Option<Config> {
+pub(super) fn read(context: &Context<'_>, cwd: &Path, readable_by_all: bool) -> Option<Config> {
     let top = Fields::top(context);
+    let overrides = context.overrides;
     // An empty value must not select the default, which is another study's data.
     let path = |name: &str| match top.get(name) {
         Some(value) => value.path().unwrap_or_default(),
@@ -99,11 +95,11 @@ pub(super) fn read(
         absence_grace: top.or("absence_grace", Value::duration),
         deadline: top.or("deadline", deadline),
         lock_timeout: top.or("lock_timeout", Value::duration),
-        audit: audit(&top, context, readable_by_all),
+        audit: audit(&top, readable_by_all),
         notify: notifications(&top),
         heartbeat_file: top.maybe("heartbeat_file", Value::path),
         metrics_file: top.maybe("metrics_file", metrics_file),
-        procedures: pipeline(&top, overrides)?,
+        procedures: pipeline(&top)?,
         warnings: Vec::new(),
     };
     if config.notify.email && config.audit.email_recipients.is_empty() {
@@ -172,13 +168,12 @@ fn list(key: &'static str, value: &Value<'_>) -> Option<ListSource> {
         return value.path().map(ListSource::File);
     }
     let entries = value.one_or_more();
+    let wanted = "a subject such as sub-0001, or a session such as sub-0001/ses-01";
     let read = entries.iter().filter_map(|entry| {
-        let text = entry.raw("a subject such as sub-0001, or a session such as sub-0001/ses-01")?;
         let place = format!("line {} of the configuration", entry.at.line);
-        match Entry::parse(key, text, place) {
-            Ok(parsed) => Some(parsed),
-            Err(error) => entry.fail(format!("{error} ({ENTRY_HINT})")),
-        }
+        entry.parse(wanted, |text| {
+            Entry::parse(key, text, place).map_err(|error| format!("{error} ({ENTRY_HINT})"))
+        })
     });
     let read: Vec<_> = read.collect();
     // Invalid entries have been reported.
@@ -206,7 +201,7 @@ fn deadline(value: &Value<'_>) -> Option<Duration> {
     }
 }
 
-fn pipeline(top: &Fields<'_>, overrides: &Overrides) -> Option<ProcedureDag> {
+fn pipeline(top: &Fields<'_>) -> Option<ProcedureDag> {
     let value = top.effective("procedures").value?;
     let items = value.items()?;
     if items.is_empty() {
@@ -217,11 +212,10 @@ fn pipeline(top: &Fields<'_>, overrides: &Overrides) -> Option<ProcedureDag> {
     if items.len() > MOST_PROCEDURES {
         return value.fail(format!("has more than {MOST_PROCEDURES} procedures"));
     }
-    let steps = items.iter().filter_map(|item| steps::read(item, overrides));
-    validate::pipeline(steps.collect())
+    validate::pipeline(items.iter().filter_map(steps::read).collect())
 }
 
-fn audit(top: &Fields<'_>, context: &Context<'_>, readable_by_all: bool) -> AuditConfig {
+fn audit(top: &Fields<'_>, readable_by_all: bool) -> AuditConfig {
     let fields = top.below("audit");
     let dicom_min_files = fields.or("dicom_min_files", Value::whole);
     let stale_job_threshold = fields.or("stale_job_threshold_hours", Value::hours);
@@ -230,7 +224,7 @@ fn audit(top: &Fields<'_>, context: &Context<'_>, readable_by_all: bool) -> Audi
     let log_patterns = log_patterns.unwrap_or_default();
     let log_patterns = log_patterns.iter().filter_map(log_pattern).collect();
     // A mistake in the mail settings must not stop `run`; it is reported when mail is sent.
-    context.leniently(|| AuditConfig {
+    top.context.leniently(|| AuditConfig {
         dicom_min_files,
         stale_job_threshold,
         report_dir,
@@ -240,7 +234,7 @@ fn audit(top: &Fields<'_>, context: &Context<'_>, readable_by_all: bool) -> Audi
         smtp_port: fields.or("smtp_port", Value::whole),
         smtp_tls: fields.or("smtp_tls", Value::flag),
         smtp_username: fields.maybe("smtp_username", Value::text),
-        smtp_password: password(&fields, context, readable_by_all),
+        smtp_password: password(&fields, readable_by_all),
         log_patterns,
     })
 }
@@ -283,7 +277,7 @@ pub(crate) fn compile_patterns(expressions: &[&str]) -> Result<RegexSet, String>
 }
 
 /// Reads the password without quoting it in any message.
-fn password(fields: &Fields<'_>, context: &Context<'_>, readable_by_all: bool) -> Option<Secret> {
+fn password(fields: &Fields<'_>, readable_by_all: bool) -> Option<Secret> {
     let written = fields.maybe("smtp_password", |value| {
         if readable_by_all {
             value.warn(
@@ -303,7 +297,7 @@ fn password(fields: &Fields<'_>, context: &Context<'_>, readable_by_all: bool) -
         if written.is_some() {
             return value.fail("cannot be combined with 'smtp_password'");
         }
-        let password = (context.env)(name).and_then(|password| password.into_string().ok());
+        let password = (value.context.env)(name).and_then(|password| password.into_string().ok());
         if password.is_none() {
             value.warn(format!(
                 "the environment variable {name} is not set, or not UTF-8, so no password is used"

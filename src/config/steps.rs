@@ -7,9 +7,11 @@ use std::sync::Arc;
 use super::keys::Section;
 use super::problem::quote;
 use super::reader::{Fields, Value};
-use super::{Overrides, paths, rules};
+use super::{paths, rules};
 use crate::model::procedure::options::{self, Argument, Arguments, Class};
-use crate::model::procedure::{Check, Dependency, Procedure, Resources, Scope, Variable, template};
+use crate::model::procedure::{
+    Check, Dependency, Procedure, Resources, Scope, SessionsRule, Variable, template,
+};
 use crate::model::state::Reason;
 
 /// A procedure with its entry in the file.
@@ -22,7 +24,7 @@ pub(super) struct Step<'a> {
 
 /// Reads one entry and reports all problems. Returns valid parts of an invalid entry,
 /// so that other entries can depend on it without an error of their own.
-pub(super) fn read<'a>(value: &Value<'a>, overrides: &Overrides) -> Option<Step<'a>> {
+pub(super) fn read<'a>(value: &Value<'a>) -> Option<Step<'a>> {
     let fields = value.fields(Section::Procedure)?;
     let hint = "add a name, such as 'qsiprep'";
     let name = fields.required("name", hint, procedure_name);
@@ -37,10 +39,10 @@ pub(super) fn read<'a>(value: &Value<'a>, overrides: &Overrides) -> Option<Step<
     let script = fields.required("script", hint, script);
     // `None` after an error.
     let known_scope = fields.or("scope", |value| Some(value.choice::<Scope>()));
-    let (depends_on, dependencies) = depends_on(&fields);
+    let (depends_on, dependencies) = depends_on(&fields, known_scope);
     let completion = rules::completion(&fields);
     let env = fields.get("env").map(|value| environment(&value));
-    let mut resources = resources(&fields, overrides);
+    let mut resources = resources(&fields);
     let output_grace = fields.maybe("output_grace", Value::duration);
     let rules = rules::submission(&fields);
     // If both Slurm and the scheduler restarted a job, it would run twice.
@@ -146,11 +148,11 @@ fn script(value: &Value<'_>) -> Option<String> {
 }
 
 /// The dependencies, and their entries.
-fn depends_on<'a>(fields: &Fields<'a>) -> (Vec<Dependency>, Vec<Value<'a>>) {
+fn depends_on<'a>(fields: &Fields<'a>, scope: Option<Scope>) -> (Vec<Dependency>, Vec<Value<'a>>) {
     let mut dependencies: Vec<Dependency> = Vec::new();
     let mut places = Vec::new();
     for entry in fields.list("depends_on", |entry| Some(entry.clone())) {
-        let Some(dependency) = dependency(&entry) else {
+        let Some(dependency) = dependency(&entry, scope) else {
             continue;
         };
         let mut earlier = dependencies.iter();
@@ -169,7 +171,7 @@ fn depends_on<'a>(fields: &Fields<'a>) -> (Vec<Dependency>, Vec<Value<'a>>) {
     (dependencies, places)
 }
 
-fn dependency(entry: &Value<'_>) -> Option<Dependency> {
+fn dependency(entry: &Value<'_>, scope: Option<Scope>) -> Option<Dependency> {
     let name = |value: &Value<'_>| value.raw("the name of a procedure").map(Arc::from);
     let fields = match entry.is_mapping() {
         true => Some(entry.fields(Section::Dependency)?),
@@ -182,9 +184,16 @@ fn dependency(entry: &Value<'_>) -> Option<Dependency> {
         ),
         None => (name(entry), None),
     };
+    let sessions = sessions.unwrap_or_default();
+    if (scope, sessions) == (Some(Scope::Subject), SessionsRule::Same) {
+        entry.problem(
+            "'same' requires 'scope: session', because a subject's task has no session of its own (write 'all' to wait \
+             for all sessions of the subject, or 'any' to wait for one)",
+        );
+    }
     Some(Dependency {
         procedure: procedure?,
-        sessions: sessions.unwrap_or_default(),
+        sessions,
     })
 }
 
@@ -224,7 +233,8 @@ fn check(
 }
 
 /// The resources that a procedure's jobs request. Options of the command line apply to every procedure.
-fn resources(fields: &Fields<'_>, overrides: &Overrides) -> Resources {
+fn resources(fields: &Fields<'_>) -> Resources {
+    let overrides = fields.context.overrides;
     let mem = fields.maybe("mem", Value::memory);
     let cpus = fields.maybe("cpus_per_task", Value::whole);
     let resources = Resources {

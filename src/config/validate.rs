@@ -16,14 +16,11 @@ use crate::model::bids::SessionSource;
 use crate::model::bids::cohort::ListSource;
 use crate::model::config::Config;
 use crate::model::procedure::marker::Required;
-use crate::model::procedure::{
-    Check, DagError, Procedure, ProcedureDag, ProcedureId, Scope, SessionsRule,
-};
+use crate::model::procedure::{Check, DagError, Procedure, ProcedureDag, ProcedureId, Scope};
 use crate::store::state_file::{StateError, StatePaths, resolve};
 
 /// Builds the pipeline. Returns `None` after reporting why that is impossible.
 pub(super) fn pipeline(steps: Vec<Step<'_>>) -> Option<ProcedureDag> {
-    check_session_rules(&steps);
     let procedures = steps.iter().map(|step| step.procedure.clone()).collect();
     match ProcedureDag::new(procedures) {
         Ok(dag) => {
@@ -72,19 +69,6 @@ fn report(error: &DagError, steps: &[Step<'_>]) -> Option<()> {
         }
     }
     Some(())
-}
-
-fn check_session_rules(steps: &[Step<'_>]) {
-    let is_subject = |step: &&Step<'_>| step.procedure.scope == Scope::Subject;
-    for step in steps.iter().filter(is_subject) {
-        let dependencies = step.procedure.depends_on.iter().zip(&step.dependencies);
-        for (_, entry) in dependencies.filter(|(it, _)| it.sessions == SessionsRule::Same) {
-            entry.problem(
-                "'same' requires 'scope: session', because a subject's task has no session of its own (write 'all' to wait \
-                 for all sessions of the subject, or 'any' to wait for one)",
-            );
-        }
-    }
 }
 
 fn warn_of_shared_outputs(steps: &[Step<'_>], dag: &ProcedureDag) {

@@ -194,6 +194,15 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Config {
+    /// The path that the sessions come from, and its key.
+    pub fn sessions_place(&self) -> (&'static str, &Path) {
+        match &self.sessions {
+            SessionSource::Dicom => ("dicom_root", &self.dicom_root),
+            SessionSource::Bids => ("bids_root", &self.bids_root),
+            SessionSource::Csv { file, .. } => ("sessions_file", file),
+        }
+    }
+
     pub fn output_roots(&self) -> OutputRoots<'_> {
         OutputRoots {
             bids: &self.bids_root,

@@ -36,7 +36,7 @@ use crate::model::config::Config;
 use crate::model::job::ExecutorKind;
 use crate::model::procedure::Procedure;
 use crate::model::state::{State, TaskRow};
-use crate::show::tables::{TableError, texts};
+use crate::show::tables::{TableError, frame, texts};
 use crate::store::state_file::Store;
 use crate::store::verify;
 
@@ -69,10 +69,6 @@ impl Site {
             found: OnceLock::new(),
             study: OnceLock::new(),
         }
-    }
-
-    pub fn is_slurm(&self) -> bool {
-        self.config.executor == ExecutorKind::Slurm
     }
 
     pub fn procedures(&self) -> impl Iterator<Item = &Procedure> {
@@ -218,15 +214,14 @@ pub fn sort(findings: &mut [Finding]) {
 pub fn checks_frame(findings: &[Finding]) -> Result<DataFrame, TableError> {
     let column =
         |name: &str, get: fn(&Finding) -> Option<&str>| texts(name, findings.iter().map(get));
-    let columns = vec![
+    frame(vec![
         column("level", |f| Some(f.level.as_str())),
         column("topic", |f| Some(f.topic)),
         column("about", |f| Some(&f.about)),
         column("finding", |f| Some(&f.text)),
         column("advice", |f| f.remedy.as_deref()),
         column("todo", |f| f.remedy.as_deref()),
-    ];
-    Ok(DataFrame::new(findings.len(), columns)?)
+    ])
 }
 
 /// Combines findings for people: the same problem of several procedures becomes one finding.

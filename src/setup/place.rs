@@ -71,12 +71,14 @@ pub fn is_empty(dir: &Path) -> io::Result<bool> {
     Ok(fs::read_dir(dir)?.next().transpose()?.is_none())
 }
 
-/// The paths in a directory, sorted.
-pub fn entries(dir: &Path) -> io::Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(dir)?.map(|entry| Ok(entry?.path()));
-    let mut paths = entries.collect::<io::Result<Vec<PathBuf>>>()?;
-    paths.sort_unstable();
-    Ok(paths)
+/// The names in a directory that are not hidden, sorted; empty if it cannot be read.
+pub fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten();
+    let names = entries.filter_map(|entry| Some(entry.ok()?.file_name()));
+    let names = names.map(|name| name.to_string_lossy().into_owned());
+    let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
+    names.sort_unstable();
+    names
 }
 
 /// Cron's search path (crontab(5)).
@@ -113,7 +115,8 @@ mod tests {
             assert_eq!(inspect(&at(name)), expected, "{name}");
         }
         assert!(is_empty(&at("empty")).unwrap() && !is_empty(&at("link")).unwrap());
-        assert_eq!(entries(&at("full")).unwrap(), [at("full/sub-01")]);
+        assert_eq!(names(&at("full")), ["sub-01"]);
+        assert!(names(&at("file")).is_empty());
         let real = dir.path().canonicalize().unwrap();
         assert_eq!(existing(&at("none/deeper")), real);
         assert_eq!(resolved(&at("link/none/x")), real.join("full/none/x"));

@@ -15,7 +15,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use snbb_scheduler::config::keys::{KEYS, Section};
-use snbb_scheduler::config::{ConfigError, Overrides, Source, load};
+use snbb_scheduler::config::{ConfigError, Overrides, load};
 use snbb_scheduler::model::config::Config;
 use snbb_scheduler::model::procedure::MemSize;
 
@@ -274,8 +274,7 @@ fn a_password_is_kept_from_eyes() {
     fs::write(&file, "audit: {smtp_password: hunter2}\n").unwrap();
     for (mode, warned) in [(0o644, true), (0o640, false), (0o600, false)] {
         fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
-        let source = Source::File(file.clone());
-        let config = load(&source, &env, &Overrides::default(), dir.path()).unwrap();
+        let (config, _) = load(Some(&file), &env, &Overrides::default(), dir.path()).unwrap();
         assert_eq!(!config.warnings.is_empty(), warned, "{:?}", config.warnings);
         assert!(!format!("{config:?}{:?}", config.warnings).contains("hunter2"));
         assert_eq!(config.audit.smtp_password.unwrap().0, "hunter2");
@@ -382,8 +381,7 @@ fn procedures_that_may_write_to_one_directory_at_a_time_are_warned_of() {
 fn the_example_loads_and_shows_every_key() {
     let file = Path::new(ROOT).join("config.example.yaml");
     let text = fs::read_to_string(&file).unwrap();
-    let source = Source::File(file);
-    let config = load(&source, &env, &Overrides::default(), Path::new("/cwd"))
+    let (config, _) = load(Some(&file), &env, &Overrides::default(), Path::new("/cwd"))
         .unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(config.warnings, [""; 0]);
     let lines: Vec<&str> = text

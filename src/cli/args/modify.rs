@@ -1,6 +1,5 @@
 //! Options of the commands that change something or set up a site.
 
-use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -57,7 +56,7 @@ pub struct MonitorArgs {
     pub write: WriteArgs,
     /// Repeat every SECONDS seconds until interrupted
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    pub watch: Option<NonZeroU32>,
+    pub watch: Option<Duration>,
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,5 @@
 //! Parsers of option values.
 
-use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -24,9 +23,10 @@ pub(super) fn interval(text: &str) -> Result<Duration, String> {
 }
 
 /// Whole seconds, at least one.
-pub(super) fn seconds(text: &str) -> Result<NonZeroU32, String> {
-    let seconds = whole(text).ok().and_then(NonZeroU32::new);
-    seconds.ok_or_else(|| "expected a whole number of seconds, at least 1".to_owned())
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = whole::<u32>(text).ok().filter(|seconds| *seconds > 0);
+    let pause = seconds.map(|seconds| Duration::from_secs(seconds.into()));
+    pause.ok_or_else(|| "expected a whole number of seconds, at least 1".to_owned())
 }
 
 /// A whole number that is not negative.

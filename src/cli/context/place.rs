@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use super::Context;
 use crate::base::durable;
+use crate::base::regular::FileError;
 use crate::base::shell::quote;
 use crate::cli::{Config, Failure, Printer, Result, State, sys};
 use crate::config::{file_of_study, root_above};
-use crate::decide::safety;
-use crate::decide::safety::SafetyStop;
+use crate::decide::safety::{self, SafetyStop};
 use crate::gather::sessions::discover::DiscoverError;
 use crate::model::bids::SessionSource;
 use crate::store::sources::find_traces;
@@ -34,14 +34,11 @@ impl Context {
                 "mount its file system; if the state has moved, correct the link",
             ));
         }
-        let (key, root) = match config.sessions {
-            SessionSource::Dicom => ("dicom_root", &config.dicom_root),
-            SessionSource::Bids => ("bids_root", &config.bids_root),
-            SessionSource::Csv { .. } => return Ok(()),
-        };
+        let (key, root) = config.sessions_place();
+        let is_list = matches!(config.sessions, SessionSource::Csv { .. });
         match root.symlink_metadata() {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let path = root.clone();
+            Err(error) if !is_list && error.kind() == std::io::ErrorKind::NotFound => {
+                let path = root.to_owned();
                 Err(self.no_sessions(DiscoverError::RootMissing { key, path }))
             }
             _ => Ok(()),
@@ -200,5 +197,5 @@ pub fn refuse_foreign(path: &Path, mark: &str) -> Result<()> {
         }
         checked => checked.map(drop),
     };
-    checked.map_err(Failure::write(path))
+    Ok(checked.map_err(FileError::of("write", path))?)
 }

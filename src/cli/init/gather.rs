@@ -13,9 +13,8 @@ use super::absolute;
 use crate::cli::args::{Global, InitArgs};
 use crate::cli::{Failure, Printer, Result, plural};
 use crate::model::bids::SessionSource;
-use crate::setup::init;
 use crate::setup::init::survey::Data;
-use crate::setup::init::{Answers, InitError, shown, survey};
+use crate::setup::init::{self, Answers, InitError, shown, survey};
 use crate::setup::place::{self, Place};
 
 /// Questions at a terminal, on stderr; exists only if there is one.
@@ -119,7 +118,6 @@ impl Gatherer<'_> {
         let state_file = self.given("--state-file", &args.state_file)?;
         let log_dir = args.log_dir.as_ref().or(self.global.slurm_log_dir.as_ref());
         let log_dir = self.given("--log-dir", &log_dir.cloned())?;
-        let are_given = [state_file.is_some(), log_dir.is_some()];
         let answers = Answers {
             sessions,
             dicom_root,
@@ -137,7 +135,7 @@ impl Gatherer<'_> {
             apps,
         };
         let (state_dir, log_dir) = (place::parent(&answers.state_file), answers.log_dir.clone());
-        self.check_places(&answers, are_given)?;
+        self.check_places(&answers)?;
         for (option, path) in [("--state-file", &state_dir), ("--log-dir", &log_dir)] {
             // The directory of the study is created, too.
             if !path.starts_with(self.dir) || place::is_there(path) {
@@ -218,10 +216,8 @@ impl Gatherer<'_> {
             let is_bids = has_bids && dicom.is_none();
             let default = if is_bids { "bids" } else { "dicom" };
             asker.one_of("Sessions", &["dicom", "bids", "list"], default)?
-        } else if let Some(root) = &dicom {
+        } else if dicom.is_some() {
             // The data is beside the configuration.
-            let note = format!("using the sessions below {}", root.display());
-            self.printer.note(&note);
             "dicom"
         } else if has_bids {
             "bids"
@@ -315,9 +311,10 @@ impl Gatherer<'_> {
         Ok(root)
     }
 
-    /// Keeps a study's own files out of its data. `are_given`: options name state file and log directory.
-    fn check_places(&mut self, answers: &Answers, are_given: [bool; 2]) -> Result<()> {
-        let [is_state_given, is_log_dir_given] = are_given;
+    /// Keeps a study's own files out of its data, unless an option names them.
+    fn check_places(&mut self, answers: &Answers) -> Result<()> {
+        let is_state_given = self.args.state_file.is_some();
+        let is_log_dir_given = self.args.log_dir.is_some() || self.global.slurm_log_dir.is_some();
         // BIDS provides a directory for it.
         let is_code = self.dir.starts_with(answers.bids_root.join("code"));
         let (config, state) = (self.dir.join(init::CONFIG), &answers.state_file);

@@ -11,7 +11,8 @@ use crate::decide::request::{Batch, Prepared};
 use crate::executor::{Executor, JobRequest};
 use crate::gather::sessions::discover::Discovery;
 use crate::model::job::ExecutorKind;
-use crate::setup::check::state::removed_procedures;
+use crate::model::state::TaskKey;
+use crate::setup::check::state::{removed_procedures, without_session};
 use crate::show::explain::asks;
 use crate::show::notify::Figures;
 use crate::show::tables::{frame, numbers, texts};
@@ -94,20 +95,9 @@ pub(super) fn note_abandoned_rows(
             removed.join(", ")
         ));
     }
-    let keys = state.rows().iter().map(|row| &row.key);
-    let mut sessions: BTreeSet<(&str, &str)> = keys
-        .filter(|key| config.procedures.find(&key.procedure).is_some())
-        .map(|key| (&*key.subject, &*key.session))
-        .collect();
-    for session in &found.sessions {
-        sessions.remove(&(session.subject.as_str(), session.session.as_str()));
-        // The row of a subject-scoped task.
-        sessions.remove(&(session.subject.as_str(), ""));
-    }
-    let names = sessions
-        .iter()
-        .map(|(subject, session)| format!("{subject} {session}"));
-    let names: Vec<String> = names.map(|name| name.trim_end().to_owned()).collect();
+    let keys = without_session(config, state, &found.sessions);
+    let names: BTreeSet<String> = keys.map(TaskKey::labels_text).collect();
+    let names = Vec::from_iter(names);
     // They may be in what could not be read.
     if !names.is_empty() && found.unreadable.is_empty() {
         printer.note(&format!(

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::{Context, Fields, Value, below};
+use crate::base::text::number;
 use crate::config::keys::{Kind, Section, bound};
 use crate::config::problem::{Position, Problem, did_you_mean, quote};
 use crate::config::tree::{Entry, Node, NodeValue};
@@ -237,10 +238,7 @@ impl<'a> Value<'a> {
         };
         self.parse("a number", |text| {
             let digits = text.strip_prefix('+').unwrap_or(text);
-            let well_formed = !digits.is_empty()
-                && digits.bytes().all(|byte| byte.is_ascii_digit())
-                && (digits == "0" || !digits.starts_with('0'));
-            let number: Option<u64> = well_formed.then(|| digits.parse().ok()).flatten();
+            let number = number(digits).filter(|_| digits == "0" || !digits.starts_with('0'));
             let number = number.filter(|n| (least..=most).contains(n));
             number.and_then(|n| T::try_from(n).ok()).ok_or_else(|| {
                 let quoted = quote(text);

@@ -2,7 +2,7 @@
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use crate::model::bids::{SessionLabel, SubjectLabel, suggest};
+use crate::model::bids::{SessionLabel, SubjectLabel, suggest, with_prefix};
 use crate::model::state::TaskKey;
 
 /// The selected tasks; all tasks if no option is given.
@@ -105,11 +105,7 @@ fn matchers(
                     "labels do not contain '/'; use --subject 01 --session 02 for a session of a subject",
                 ));
             }
-            let pattern = match value.starts_with(prefix) || value.starts_with('*') {
-                true => value.clone(),
-                false => format!("{prefix}{value}"),
-            };
-            GlobBuilder::new(&pattern)
+            GlobBuilder::new(&with_prefix(value, prefix))
                 .literal_separator(false)
                 .build()
                 .map(|glob| glob.compile_matcher())

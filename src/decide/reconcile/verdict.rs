@@ -206,13 +206,9 @@ impl Verdict<'_> {
         missing_since: Option<DateTime<Utc>>,
     ) -> Change {
         Change {
-            key: self.row.key.clone(),
-            about: self.row.job_id.clone(),
-            cause: Cause::Verdict,
-            to,
-            reason,
             facts,
             missing_since,
+            ..Change::of(self.row, Cause::Verdict, to, reason)
         }
     }
 }

@@ -17,7 +17,8 @@ use rustix::io::Errno;
 use reader::Reader;
 
 /// A path that could not be read, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cannot read {}: {error}", .path.display())]
 pub struct Unreadable {
     pub path: PathBuf,
     /// The system's message: `Permission denied`.

@@ -29,11 +29,23 @@ pub struct Discovery {
     pub unreadable: Vec<Unreadable>,
 }
 
-/// `1 directory below /data whose name is not valid BIDS`, with `place` ` below /data` or empty.
-pub fn invalid_names(count: usize, place: &str) -> String {
-    let one = format!("directory{place} whose name is not valid BIDS");
-    let many = format!("directories{place} whose names are not valid BIDS");
-    plural_of(count, &one, &many)
+impl Discovery {
+    /// `ignored 1 directory below /data whose name is not valid BIDS: Sub-1 (did you mean sub-1?)`, with `place`
+    /// ` below /data` or empty.
+    pub fn ignored(&self, place: &str) -> Option<String> {
+        let (directories, names) = match self.misspelt.len() {
+            0 => return None,
+            1 => ("1 directory".to_owned(), "whose name is not valid BIDS"),
+            count => (
+                format!("{count} directories"),
+                "whose names are not valid BIDS",
+            ),
+        };
+        let similar = self.misspelt.iter();
+        let similar = similar.map(|(name, meant)| format!("{name} (did you mean {meant}?)"));
+        let similar = few(&similar.collect::<Vec<_>>(), SHOWN);
+        Some(format!("ignored {directories}{place} {names}: {similar}"))
+    }
 }
 
 /// Why the sessions are unknown.
@@ -78,8 +90,7 @@ pub fn discover(config: &Config) -> Result<Discovery, DiscoverError> {
 /// As [`discover`].
 pub fn discover_by(reader: &Reader, config: &Config) -> Result<Discovery, DiscoverError> {
     match &config.sessions {
-        SessionSource::Dicom => tree::scan(reader, config, "dicom_root", &config.dicom_root),
-        SessionSource::Bids => tree::scan(reader, config, "bids_root", &config.bids_root),
+        SessionSource::Dicom | SessionSource::Bids => tree::scan(reader, config),
         SessionSource::Csv {
             file,
             subject_col,

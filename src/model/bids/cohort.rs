@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use globset::{Glob, GlobSet};
 
-use super::{Session, SessionLabel, SubjectLabel, is_of_label};
+use super::{Session, SessionLabel, SubjectLabel, is_of_label, with_prefix};
 
 /// The lists in the configuration. The default includes every session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -165,10 +165,7 @@ fn part(text: &str, part: &str, prefix: &str) -> Result<String, String> {
     if bare.is_empty() {
         return Err(not_an_entry(text));
     }
-    let whole = match part.starts_with(prefix) || part.starts_with('*') {
-        true => part.to_owned(),
-        false => format!("{prefix}{part}"),
-    };
+    let whole = with_prefix(part, prefix);
     // Each part is valid for itself: a class does not continue in the other one.
     glob(text, &whole).map(|_| whole)
 }

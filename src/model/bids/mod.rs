@@ -67,6 +67,14 @@ fn check(text: &str, prefix: &'static str) -> Result<Arc<str>, LabelError> {
     }
 }
 
+/// A label or a pattern with its prefix, which people may omit. `*` at the start of a pattern also stands for the prefix.
+pub fn with_prefix(text: &str, prefix: &str) -> String {
+    match text.starts_with(prefix) || text.starts_with('*') {
+        true => text.to_owned(),
+        false => format!("{prefix}{text}"),
+    }
+}
+
 /// True for the characters of a label after its prefix.
 pub fn is_of_label(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || letter == '+'

@@ -5,6 +5,7 @@
 //! Slurm. The prefix distinguishes our arrays from those that a job script submits.
 
 use super::JobId;
+use crate::base::text::number;
 
 /// Prefix of the submission ids of arrays.
 const PREFIX: &str = "array-";
@@ -63,10 +64,8 @@ pub fn share_beginning(a: &str, b: &str) -> bool {
 /// Splits the submission id of an array's task; `None` for any other id.
 pub fn split_task_id(submission_id: &str) -> Option<(&str, usize)> {
     let (array, index) = submission_id.split_once('.')?;
-    let is_number = !index.is_empty() && index.bytes().all(|b| b.is_ascii_digit());
-    (is_array_id(array) && is_number)
-        .then(|| Some((array, index.parse().ok()?)))
-        .flatten()
+    let index = number(index).filter(|_| is_array_id(array))?;
+    Some((array, usize::try_from(index).ok()?))
 }
 
 /// The job id of an array's task.

@@ -100,11 +100,8 @@ pub fn exclude(resources: &mut Resources, script: &Arguments, nodes: &[String]) 
         .chain(nodes.iter().map(String::as_str))
         .collect();
     let option = format!("--exclude={}", all.join(","));
-    let has_nodes = !all.is_empty();
     resources.sbatch_args.remove("exclude");
-    if has_nodes {
-        resources.sbatch_args.push(option);
-    }
+    resources.sbatch_args.push(option);
     true
 }
 

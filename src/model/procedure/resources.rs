@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::options::Arguments;
+use crate::base::text::number;
 
 /// The options of one job that become sbatch options of the same name. `None` if not passed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -172,12 +173,6 @@ fn seconds(text: &str) -> Option<u64> {
     parts.try_fold(days, |sum, (value, unit)| {
         sum.checked_add(value.checked_mul(*unit)?)
     })
-}
-
-fn number(text: &str) -> Option<u64> {
-    (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()))
-        .then(|| text.parse().ok())
-        .flatten()
 }
 
 #[cfg(test)]

@@ -25,6 +25,21 @@ pub struct Change {
     pub missing_since: Option<DateTime<Utc>>,
 }
 
+impl Change {
+    /// A change of a row about its own job, without new facts.
+    pub fn of(row: &TaskRow, cause: Cause, to: TaskStatus, reason: Reason) -> Self {
+        Self {
+            key: row.key.clone(),
+            about: row.job_id.clone(),
+            cause,
+            to,
+            reason,
+            facts: JobFacts::default(),
+            missing_since: None,
+        }
+    }
+}
+
 /// The cause of a change, which determines the allowed changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
@@ -154,15 +169,7 @@ mod tests {
     use crate::model::state::testing::{at, row};
 
     fn verdict(row: &TaskRow, to: TaskStatus, reason: Reason) -> Change {
-        Change {
-            key: row.key.clone(),
-            about: row.job_id.clone(),
-            cause: Cause::Verdict,
-            to,
-            reason,
-            facts: JobFacts::default(),
-            missing_since: None,
-        }
+        Change::of(row, Cause::Verdict, to, reason)
     }
 
     #[test]

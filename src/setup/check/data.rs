@@ -8,7 +8,7 @@ use super::{DiscoverError, Discovery, Findings, Procedure, Site, few, plural};
 use crate::base::regular::error_text;
 use crate::base::shell;
 use crate::decide::safety;
-use crate::gather::sessions::discover::{discover_by, invalid_names};
+use crate::gather::sessions::discover::discover_by;
 use crate::gather::sessions::lists;
 use crate::model::bids::{CohortSource, Dicom, Session, SessionSource};
 use crate::setup::catalogue;
@@ -17,10 +17,9 @@ use crate::setup::place::{self, Place};
 /// Checks the root of the current topic.
 pub(super) fn roots(site: &Site, findings: &mut Findings) {
     let (config, key) = (&site.config, findings.topic);
-    let (path, source) = match key {
-        "dicom_root" => (&config.dicom_root, Some(SessionSource::Dicom)),
-        "bids_root" => (&config.bids_root, Some(SessionSource::Bids)),
-        _ => (&config.derivatives_root, None),
+    let mut roots = config.roots().into_iter();
+    let Some((_, path)) = roots.find(|(root, _)| *root == key) else {
+        return;
     };
     findings.about(key, path.display());
     let state = site.study.get().map(|study| &study.state);
@@ -44,10 +43,7 @@ pub(super) fn roots(site: &Site, findings: &mut Findings) {
             Err(error) => place = Place::Unreadable(error_text(&error)),
         }
     }
-    let used = (
-        source.as_ref() == Some(&config.sessions),
-        !outputs.is_empty(),
-    );
+    let used = (config.sessions_place().0 == key, !outputs.is_empty());
     judge(key, used, &place, is_empty, findings);
     if place != Place::Directory {
         return;
@@ -146,11 +142,7 @@ pub(super) fn sessions(site: &Site, findings: &mut Findings) {
     let Some(discovery) = site.found.get() else {
         return;
     };
-    let place = match &config.sessions {
-        SessionSource::Dicom => &config.dicom_root,
-        SessionSource::Bids => &config.bids_root,
-        SessionSource::Csv { file, .. } => file,
-    };
+    let (_, place) = config.sessions_place();
     discovered(place, discovery, findings);
     if let (SessionSource::Csv { .. }, Ok(found)) = (&config.sessions, discovery) {
         dicom_paths(&found.sessions, findings);
@@ -171,14 +163,9 @@ fn discovered(place: &Path, discovery: &Result<Discovery, DiscoverError>, findin
         ),
         count => findings.ok(format!("{} found", plural(count, "session"))),
     }
-    let similar = found.misspelt.iter();
-    let similar: Vec<String> = similar
-        .map(|(name, meant)| format!("{name} (did you mean {meant}?)"))
-        .collect();
-    if !similar.is_empty() {
-        let (what, similar) = (invalid_names(similar.len(), ""), few(&similar));
+    if let Some(ignored) = found.ignored("") {
         findings.warning(
-            format!("ignored {what}: {similar}"),
+            ignored,
             "rename the directories: lower-case sub- and ses-, followed by letters and digits only",
         );
     }

@@ -23,10 +23,10 @@ pub(super) fn check(site: &Site, findings: &mut Findings) {
     if let Some(path) = &config.notify.command {
         command(path, place::is_program(path), findings);
     }
-    let parent = |file: &PathBuf| place::parent(file);
+    let parent = |file: &Option<PathBuf>| file.as_deref().map(place::parent);
     for (key, dir) in [
-        ("heartbeat_file", config.heartbeat_file.as_ref().map(parent)),
-        ("metrics_file", config.metrics_file.as_ref().map(parent)),
+        ("heartbeat_file", parent(&config.heartbeat_file)),
+        ("metrics_file", parent(&config.metrics_file)),
         ("audit.report_dir", audit.report_dir.clone()),
     ] {
         let Some(dir) = dir else { continue };

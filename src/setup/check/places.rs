@@ -29,12 +29,7 @@ pub(super) fn check(site: &Site, findings: &mut Findings) {
         .map_or_else(|_| config.state_file.clone(), |store| store.paths.state);
     let state_dir = place::parent(&state_file);
     findings.about("state_file", state_file.display());
-    let is_usable = written(
-        config,
-        "state_file",
-        ("its directory ", &state_dir),
-        findings,
-    );
+    let is_usable = written(config, "state_file", &state_dir, findings);
     let mode = place::mode(&state_dir);
     findings.writable_by_all(&state_dir, mode, "replace files in its directory");
     let rooms = safety::rooms(config);
@@ -63,23 +58,18 @@ pub(super) fn check(site: &Site, findings: &mut Findings) {
     let log_file_dir = place::parent(&config.log_file);
     if log_file_dir != state_dir {
         findings.about("log_file", config.log_file.display());
-        written(
-            config,
-            "log_file",
-            ("its directory ", &log_file_dir),
-            findings,
-        );
+        written(config, "log_file", &log_file_dir, findings);
     }
     if let Some(dir) = &config.slurm.log_dir {
         findings.about("log_dir", dir.display());
-        written(config, "slurm_log_dir", ("", dir), findings);
+        written(config, "slurm_log_dir", dir, findings);
         judge_room(
             safety::room(&dir.join("file")),
             needed,
             FEWER_LOGS,
             findings,
         );
-    } else if site.is_slurm() {
+    } else if config.executor.has_cluster() {
         findings.about("log_dir", "").warning(
             "slurm_log_dir is not set: jobs write their logs to the directory that `run` was started in, and `logs` cannot find them",
             "set slurm_log_dir to a directory that all nodes can access",
@@ -87,13 +77,12 @@ pub(super) fn check(site: &Site, findings: &mut Findings) {
     }
 }
 
-/// Judges the directory of a key. True if the program can write there.
-fn written(
-    config: &Config,
-    key: &str,
-    (what, dir): (&str, &Path),
-    findings: &mut Findings,
-) -> bool {
+/// Judges the directory of a key's file, or the directory that is a key's value. True if the program can write there.
+fn written(config: &Config, key: &str, dir: &Path, findings: &mut Findings) -> bool {
+    let what = match key.ends_with("_file") {
+        true => "its directory ",
+        false => "",
+    };
     let is_writable = place::is_writable(&place::existing(dir));
     let place = place::inspect(dir);
     let is_usable = is_writable && matches!(place, Place::Directory | Place::Missing);

@@ -4,8 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Config, ExecutorKind, Findings, Level, Procedure, Site, few, sys};
-use crate::executor::script;
-use crate::executor::script::{Script, ScriptError};
+use crate::executor::script::{self, Script, ScriptError};
 use crate::model::procedure::options::{Argument, Arguments};
 use crate::model::procedure::{MemSize, Resources, TimeLimit, options};
 use crate::setup::place;

@@ -9,8 +9,7 @@ use chrono::TimeDelta;
 use super::scripts::DOS;
 use super::{Config, Discovery, Findings, Site, State, sys};
 use crate::decide::manifest::{Decision, Due, Planned};
-use crate::decide::request;
-use crate::decide::request::RequestContext;
+use crate::decide::request::{self, RequestContext};
 use crate::executor::slurm::inspect::{Report, Tried};
 use crate::executor::slurm::{Home, SlurmExecutor, SlurmSettings, parse};
 use crate::executor::{Executor as _, JobRequest, Refusal, script};
@@ -42,7 +41,7 @@ struct Wanted {
 
 /// Queries Slurm about the requests that a run would submit, within a time limit for all its answers.
 pub fn check(site: &Site, limit: Duration, findings: &mut Findings) {
-    if !site.is_slurm() {
+    if !site.config.executor.has_cluster() {
         return;
     }
     let (config, study, found) = (&site.config, site.study.get(), site.discovery());

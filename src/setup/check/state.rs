@@ -6,9 +6,11 @@ use std::collections::{BTreeMap, HashSet};
 use super::{
     Config, Findings, Level, Site, State, Store, Study, TaskRow, few, maybe, plural, sys, verify,
 };
+use crate::base::text::and_more;
 use crate::decide::{request, safety};
 use crate::executor::OtherExecutor;
-use crate::model::state::{Reason, TaskStatus};
+use crate::model::bids::Session;
+use crate::model::state::{Reason, TaskKey, TaskStatus};
 use crate::setup::place;
 use crate::store::sources::Sources;
 use crate::store::state_file::{StateError, check_owner};
@@ -54,20 +56,12 @@ pub(super) fn check(site: &Site, findings: &mut Findings) {
     findings.writable_by_all(&paths.state, mode, "change it");
     // If a directory could not be read, its sessions are unknown, not removed.
     let found = site.discovery().filter(|found| found.unreadable.is_empty());
-    let sessions = found.map(|found| {
-        let sessions = found.sessions.iter();
-        sessions
-            .map(|one| (one.subject.as_str(), one.session.as_str()))
-            .collect()
-    });
-    judge(&site.config, study, sessions.as_ref(), findings);
+    let sessions = found.map(|found| found.sessions.as_slice());
+    judge(&site.config, study, sessions, findings);
 }
 
-/// Subject and session of all sessions.
-type Sessions<'a> = HashSet<(&'a str, &'a str)>;
-
 /// `sessions` is `None` if they are unknown.
-fn judge(config: &Config, study: &Study, sessions: Option<&Sessions<'_>>, findings: &mut Findings) {
+fn judge(config: &Config, study: &Study, sessions: Option<&[Session]>, findings: &mut Findings) {
     let stopped = safety::stopped_by(&study.state.meta.baselines);
     if !stopped.is_empty() {
         findings.error(
@@ -78,8 +72,7 @@ fn judge(config: &Config, study: &Study, sessions: Option<&Sessions<'_>>, findin
     let rows = study.state.rows().iter();
     let mut others = rows.filter_map(|row| OtherExecutor::of(row, config.executor));
     if let Some(first) = others.next() {
-        let more = Some(others.count()).filter(|count| *count > 0);
-        let about = format!("{}{}", first.name(), maybe(" and ", more, " more"));
+        let about = first.name() + &and_more(others.count(), 0);
         let (text, remedy) = (first.to_string(), first.remedy());
         findings.about(TOPIC, about).warning(text, remedy);
     }
@@ -120,16 +113,8 @@ fn judge(config: &Config, study: &Study, sessions: Option<&Sessions<'_>>, findin
     }
     findings.about(TOPIC, "rows");
     let Some(sessions) = sessions else { return };
-    let subjects: HashSet<&str> = sessions.iter().map(|(subject, _)| *subject).collect();
-    let keys = study.state.rows().iter().map(|row| &row.key);
-    let without_session: Vec<String> = keys
-        .filter(|key| config.procedures.find(&key.procedure).is_some())
-        .filter(|key| match &*key.session {
-            "" => !subjects.contains(&*key.subject),
-            session => !sessions.contains(&(&*key.subject, session)),
-        })
-        .map(ToString::to_string)
-        .collect();
+    let without_session = without_session(config, &study.state, sessions);
+    let without_session: Vec<String> = without_session.map(ToString::to_string).collect();
     if !without_session.is_empty() {
         let (rows, tasks) = (plural(without_session.len(), "row"), few(&without_session));
         findings.warning(
@@ -159,6 +144,26 @@ fn verified(study: &Study, findings: &mut Findings) {
         "is intact{}",
         maybe(": ", file.map(|found| &found.text), "")
     ));
+}
+
+/// The tasks of configured procedures that have rows, but no session any more.
+pub fn without_session<'a>(
+    config: &'a Config,
+    state: &'a State,
+    sessions: &'a [Session],
+) -> impl Iterator<Item = &'a TaskKey> {
+    let keys = state.rows().iter().map(|row| &row.key);
+    let keys = keys.filter(|key| config.procedures.find(&key.procedure).is_some());
+    let mut places: HashSet<_> = keys
+        .clone()
+        .map(|key| (&*key.subject, &*key.session))
+        .collect();
+    for session in sessions {
+        places.remove(&(session.subject.as_str(), session.session.as_str()));
+        // The row of a subject-scoped task.
+        places.remove(&(session.subject.as_str(), ""));
+    }
+    keys.filter(move |key| places.contains(&(&*key.subject, &*key.session)))
 }
 
 /// The procedures that have rows but are not in the configuration, with the number of their rows.

@@ -17,7 +17,7 @@ use crate::model::bids::{Session, SessionLabel};
 use crate::model::config::Config;
 use crate::model::procedure::Scope;
 use crate::setup::catalogue::{self, App};
-use crate::setup::place;
+use crate::setup::place::{self, names};
 
 /// Maximum depth of places in `derivatives_root`: `<pipeline>/<version>/output` of nipoppy.
 const DEPTH: usize = 3;
@@ -387,14 +387,4 @@ fn zip(stem: &str) -> Option<(&str, &str)> {
         rest = rest.split_once('_')?.1;
     }
     rest.split_once('-')
-}
-
-/// The names in a directory that are not hidden; empty if it cannot be read.
-fn names(dir: &Path) -> Vec<String> {
-    let paths = place::entries(dir).unwrap_or_default();
-    let names = paths.iter().filter_map(|path| path.file_name()?.to_str());
-    names
-        .filter(|name| !name.starts_with('.'))
-        .map(str::to_owned)
-        .collect()
 }

@@ -148,11 +148,9 @@ fn sessions(set: impl FnOnce(&mut Config)) -> Result<Data, InitError> {
     set(&mut config);
     let found =
         discover(&config).map_err(|error| InitError::wrong("", error.to_string(), error.hint()))?;
-    let unreadable = found.unreadable.iter();
-    let unreadable =
-        unreadable.map(|what| format!("cannot read {}: {}", what.path.display(), what.error));
+    let unreadable = found.unreadable.iter().map(ToString::to_string);
     Ok(Data {
-        notes: found.notes.iter().cloned().chain(unreadable).collect(),
+        notes: found.notes.into_iter().chain(unreadable).collect(),
         is_sessionless: false,
         sessions: found.sessions,
     })
@@ -183,11 +181,9 @@ pub fn first_missing(path: &Path) -> &Path {
 
 /// The names of directories that are not hidden, sorted; empty if they cannot be read.
 fn names_of_directories(dir: &Path) -> Vec<String> {
-    let paths = place::entries(dir).unwrap_or_default().into_iter();
-    let directories = paths.filter(|path| place::inspect(path) == Place::Directory);
-    let names =
-        directories.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
-    names.filter(|name| !name.starts_with('.')).collect()
+    let mut names = place::names(dir);
+    names.retain(|name| place::inspect(&dir.join(name)) == Place::Directory);
+    names
 }
 
 /// The error for a missing path, with a name beside it that is similar.

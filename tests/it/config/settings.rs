@@ -265,9 +265,8 @@ fn empty_values_are_shown_as_they_are_read() {
         );
         let source = tempfile::NamedTempFile::new().unwrap();
         fs::write(source.path(), &text).unwrap();
-        let source = Source::File(source.path().to_owned());
-        let (config, settings) = snbb_scheduler::config::load_settings(
-            &source,
+        let (config, settings) = load(
+            Some(source.path()),
             &env,
             &Overrides::default(),
             Path::new("/cwd"),

@@ -31,13 +31,7 @@ fn a_root_that_is_no_utf_8_is_refused() {
 
 #[test]
 fn without_a_file_the_defaults_apply() {
-    let config = load(
-        &Source::Defaults,
-        &env,
-        &Overrides::default(),
-        Path::new("/cwd"),
-    )
-    .unwrap();
+    let (config, _) = load(None, &env, &Overrides::default(), Path::new("/cwd")).unwrap();
     assert_eq!(config.file, None);
     assert_eq!(config.base_dir(), None);
     let nothing = interpret("c.yaml", b"{}").unwrap();
@@ -98,10 +92,7 @@ fn a_file_that_cannot_be_read_says_why_and_how_to_go_on() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     fs::write(at("large.yaml"), vec![b'#'; 2 << 20]).unwrap();
-    let load = |path: &Path| {
-        let source = Source::File(path.to_path_buf());
-        load(&source, &env, &Overrides::default(), dir.path()).unwrap_err()
-    };
+    let load = |path: &Path| load(Some(path), &env, &Overrides::default(), dir.path()).unwrap_err();
     let mut told = Vec::new();
     for path in [
         at("none.yaml"),
@@ -127,8 +118,8 @@ fn relative_paths_are_relative_to_the_file_not_to_the_caller() {
         "bids_root: ../bids\ndicom_root: dicom\n",
     )
     .unwrap();
-    let source = Source::File(PathBuf::from("conf/c.yaml"));
-    let config = load(&source, &env, &Overrides::default(), &root.join("site")).unwrap();
+    let file = Some(Path::new("conf/c.yaml"));
+    let (config, _) = load(file, &env, &Overrides::default(), &root.join("site")).unwrap();
     assert_eq!(config.bids_root, root.join("site/bids"));
     assert_eq!(config.dicom_root, root.join("site/conf/dicom"));
     assert_eq!(config.base_dir(), Some(&*root.join("site/conf")));
@@ -140,16 +131,10 @@ fn the_file_is_chosen_by_flag_then_by_environment() {
         move |name: &str| (name == "SNBB_CONFIG").then(|| OsString::from(value))
     };
     let flag = Some(PathBuf::from("a"));
-    assert_eq!(
-        Source::choose(flag.clone(), &variable("b")),
-        Source::File("a".into())
-    );
-    assert_eq!(
-        Source::choose(None, &variable("b")),
-        Source::File("b".into())
-    );
-    assert_eq!(Source::choose(None, &variable("")), Source::Defaults);
-    assert_eq!(Source::choose(None, &|_| None), Source::Defaults);
+    assert_eq!(load::choose(flag.clone(), &variable("b")), flag);
+    assert_eq!(load::choose(None, &variable("b")), Some(PathBuf::from("b")));
+    assert_eq!(load::choose(None, &variable("")), None);
+    assert_eq!(load::choose(None, &|_| None), None);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use snbb_scheduler::act::pass::{Decided, Looked, Pass, PassError, RunOptions};
 use snbb_scheduler::act::submit::Submitted;
-use snbb_scheduler::config::{Overrides, Source, load};
+use snbb_scheduler::config::{Overrides, load};
 use snbb_scheduler::decide::manifest::Policy;
 use snbb_scheduler::model::bids::{Dicom, Session, SessionLabel, SubjectLabel};
 use snbb_scheduler::model::config::Config;
@@ -118,13 +118,7 @@ impl Rig {
              - {{name: c, output_dir: c, script: c.sh, scope: subject, depends_on: [a]}}\n"
         );
         fs::write(&file, text).unwrap();
-        let config = load(
-            &Source::File(file),
-            &|_| None,
-            &Overrides::default(),
-            dir.path(),
-        )
-        .unwrap();
+        let (config, _) = load(Some(&file), &|_| None, &Overrides::default(), dir.path()).unwrap();
         let session = |subject, session| Session {
             subject: SubjectLabel::new(subject).unwrap(),
             session: SessionLabel::new(session).unwrap(),

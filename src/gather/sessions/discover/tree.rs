@@ -34,13 +34,9 @@ struct Tree<'a> {
     sessionless: bool,
 }
 
-/// Scans the root, then the subjects in parallel. `key` is the root's key in the configuration, for messages.
-pub(super) fn scan(
-    reader: &Reader,
-    config: &Config,
-    key: &'static str,
-    root: &Path,
-) -> Result<Discovery, DiscoverError> {
+/// Scans the root, then the subjects in parallel.
+pub(super) fn scan(reader: &Reader, config: &Config) -> Result<Discovery, DiscoverError> {
+    let (key, root) = config.sessions_place();
     let path = root.to_owned();
     match reader.raw_stat(root) {
         Ok(stat) if is_directory(&stat) => {}

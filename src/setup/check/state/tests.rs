@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::super::{Finding, testing};
 use super::*;
+use crate::model::bids::{Dicom, SessionLabel, SubjectLabel};
 use crate::model::state::testing::row;
 
 fn config() -> Config {
@@ -40,10 +41,19 @@ fn without_output(session: &str) -> TaskRow {
 
 /// The findings if only this session exists, or if the sessions are unknown.
 fn judged(study: &Study, sessions: Option<(&str, &str)>) -> Vec<Finding> {
-    let sessions = sessions.map(|session| HashSet::from([session]));
+    let sessions = sessions.map(|(subject, session)| Session {
+        subject: SubjectLabel::new(subject).unwrap(),
+        session: SessionLabel::new(session).unwrap(),
+        dicom: Dicom::NotNeeded,
+    });
     testing::judged(|out| {
         verified(study, out.about(TOPIC, ""));
-        judge(&config(), study, sessions.as_ref(), out);
+        judge(
+            &config(),
+            study,
+            sessions.as_ref().map(std::slice::from_ref),
+            out,
+        );
     })
 }
 

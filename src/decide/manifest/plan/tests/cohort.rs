@@ -1,7 +1,6 @@
 //! Which sessions count: excluded ones, all or any of a subject, too few, and those that came since.
 
 use super::*;
-use crate::model::bids::cohort::{Entry, ListSource};
 
 /// A pipeline of one procedure per session and one per subject that is declared by `change`.
 fn two_steps(change: impl FnOnce(&mut crate::model::procedure::Procedure)) -> ProcedureDag {
@@ -11,14 +10,11 @@ fn two_steps(change: impl FnOnce(&mut crate::model::procedure::Procedure)) -> Pr
 }
 
 pub(super) fn cohort(exclude: &[&str]) -> Policy {
-    let parsed = |text: &&str| Entry::parse("exclude", text, String::new()).unwrap();
-    let entries = exclude.iter().map(parsed).collect();
-    let source = crate::model::bids::CohortSource {
-        include: None,
-        exclude: Some(ListSource::Entries(entries)),
-    };
+    use crate::model::bids::cohort::{Cohort, Entry};
+    let entries = exclude.iter();
+    let entries = entries.map(|text| Entry::parse("exclude", text, String::new()).unwrap());
     Policy {
-        cohort: crate::gather::sessions::lists::load(&source).unwrap(),
+        cohort: Cohort::new(None, entries.collect()).unwrap(),
         ..Policy::default()
     }
 }
