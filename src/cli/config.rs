@@ -15,9 +15,7 @@ use crate::show::tables::{frame, texts};
 pub(super) fn run(global: &Global, command: &ConfigCommand, printer: &mut Printer) -> Result<Exit> {
     let ConfigCommand::Show(args) = command;
     let (config, mut settings) = read_config(global)?;
-    for warning in &config.warnings {
-        printer.warning(warning);
-    }
+    printer.warnings(&config.warnings);
     let procedures = config.procedures.iter();
     let names: Vec<&str> = procedures.map(|(_, one)| &*one.name).collect();
     let selection = Selection::new(&[], &[], &args.procedures, &names)?;

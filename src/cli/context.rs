@@ -66,9 +66,7 @@ impl Context {
 
     /// Prints the warnings of the configuration, or that there is none.
     pub fn report_configuration(&self, printer: &mut Printer) {
-        for warning in &self.config.warnings {
-            printer.warning(warning);
-        }
+        printer.warnings(&self.config.warnings);
         if self.config.file.is_none() {
             let state = self.config.state_file.display();
             // A user may expect it to be read.

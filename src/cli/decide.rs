@@ -1,6 +1,5 @@
 //! The decision of commands that only read: from the stored rows and the disk, without the queue.
 
-use super::args::SelectArgs;
 use super::context::warn_stops;
 use super::pause::report_pauses;
 use indicatif::ProgressBar;
@@ -28,18 +27,6 @@ impl Context {
             rechecks_all: recheck,
             away: None,
         })
-    }
-
-    /// [`Context::plan`] for the selected tasks; refuses a selection without any.
-    pub fn plan_selected(
-        &self,
-        args: &SelectArgs,
-        recheck: bool,
-        printer: &mut Printer,
-    ) -> Result<(Discovery, Manifest)> {
-        let (found, manifest) = self.plan(self.selection(args)?, recheck, printer)?;
-        self.refuse_no_task(&found, args)?;
-        Ok((found, manifest))
     }
 
     /// [`Context::decide`], with a report of the pauses that hold tasks back: for commands that show what is due.

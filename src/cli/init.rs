@@ -73,9 +73,7 @@ pub(super) fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Re
     let files = init::files(&answers, &dir)?;
     let text = files.first().map_or("", |config| &config.text);
     let config = load(text, &dir.join(init::CONFIG), &dir)?;
-    for warning in &config.warnings {
-        printer.warning(warning);
-    }
+    printer.warnings(&config.warnings);
     let list = |words: [&str; 2], printer: &mut Printer| {
         list_files(words, &files, &to_make, &dir, printer);
     };

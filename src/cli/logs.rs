@@ -25,10 +25,10 @@ const READINGS_PER_QUERY: u32 = 20;
 
 pub(super) fn run(context: &Context, args: &LogsArgs, printer: &mut Printer) -> Result<Exit> {
     let state = context.read_state(printer)?;
-    if args.failed && args.subject.is_none() {
+    if args.failed && args.task.subject.is_none() {
         return show_failed(context, None, &state, args, printer);
     }
-    let named = context.named(args.words(), &state)?;
+    let named = context.named(args.task.words(), &state)?;
     if args.failed {
         return show_failed(context, Some(&named), &state, args, printer);
     }

@@ -114,9 +114,7 @@ fn update(
 /// Reports what a look at queue and accounting found: each change in one line with `-v`.
 pub(super) fn report_changes(looked: &Looked, printer: &mut Printer) {
     warn_silence(looked, printer);
-    for warning in &looked.warnings {
-        printer.warning(warning);
-    }
+    printer.warnings(&looked.warnings);
     for ((status, reason), row) in &looked.changed {
         let before = maybe(" (", *reason, ")");
         let job = maybe(", job ", row.job_id.as_ref(), "");

@@ -206,7 +206,7 @@ fn note_warnings(context: &Context, call: &Invocation, printer: &mut Printer) {
     let command = call.command.as_str();
     let path = &context.store.paths.calls;
     let warnings: Vec<(String, bool)> = printer
-        .warnings()
+        .warned()
         .map(|(text, was_known)| (text.to_owned(), was_known))
         .collect();
     let (memory, _) = Memory::read(path);

@@ -176,6 +176,12 @@ impl Printer {
         self.remark(ERROR, text);
     }
 
+    pub fn warnings(&mut self, texts: impl IntoIterator<Item = impl AsRef<str>>) {
+        for text in texts {
+            self.warning(text.as_ref());
+        }
+    }
+
     pub fn hints(&mut self, hint: impl IntoIterator<Item = String>) {
         for hint in hint {
             self.hint(&hint);
@@ -185,9 +191,7 @@ impl Printer {
     /// Warns of the first of several unreadable paths, with the number of the others.
     pub fn warn_unreadable(&mut self, texts: &[String]) {
         const SHOWN: usize = 10;
-        for text in texts.iter().take(SHOWN) {
-            self.warning(text);
-        }
+        self.warnings(texts.iter().take(SHOWN));
         if let more @ 1.. = texts.len().saturating_sub(SHOWN) {
             self.warning(&format!("and {}", plural(more, "more path")));
         }
@@ -205,7 +209,7 @@ impl Printer {
     }
 
     /// The warnings of this invocation, and whether each was known.
-    pub fn warnings(&self) -> impl Iterator<Item = (&str, bool)> {
+    pub fn warned(&self) -> impl Iterator<Item = (&str, bool)> {
         self.warned
             .iter()
             .map(|text| (text.as_str(), self.known.contains(text)))

@@ -51,12 +51,10 @@ pub(super) fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) ->
     let mut pass = context.pass(executor.as_mut(), outputs.as_ref(), &project);
     let looked = pass.look(&mut state);
     report_changes(&looked, printer);
-    // Clears rows or accepts their outputs, in memory.
+    // Clears rows or accepts their outputs, in memory. The events include those of the update.
     let accept_outputs = args.accept_outputs;
-    let mut outcome = Cleared {
-        events: looked.events.clone(),
-        ..Cleared::default()
-    };
+    let (mut outcome, mut exit) = (Cleared::default(), Exit::Done);
+    let mut events = looked.events.clone();
     for chosen in &chosen {
         // A submission that never became a job no longer has a row.
         let Some(row) = state.get(&chosen.key).cloned() else {
@@ -67,14 +65,11 @@ pub(super) fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) ->
         if row.status == TaskStatus::Complete {
             outcome.succeeded += 1;
         } else if let Some(why) = why_kept(&row, &looked, disk.config, &found, accept_outputs) {
-            outcome
-                .kept
-                .push(format!("{}: not cleared: {why}", row.key));
+            printer.warning(&format!("{}: not cleared: {why}", row.key));
+            exit = Exit::Error;
         } else if row.status == TaskStatus::Failed && accept_outputs {
             match on_disk {
-                true => {
-                    outcome.accepted += usize::from(accept(&mut state, &row, &mut outcome.events))
-                }
+                true => outcome.accepted += usize::from(accept(&mut state, &row, &mut events)),
                 false => outcome.left += 1,
             }
         } else {
@@ -84,23 +79,18 @@ pub(super) fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) ->
             outcome.complete += usize::from(on_disk && is_believed);
             outcome.disproved += usize::from(on_disk && !is_believed);
             state.clear(&row.key);
-            outcome
-                .events
-                .push(event(&row, &row, EventKind::RetryCleared));
+            events.push(event(&row, &row, EventKind::RetryCleared));
         }
     }
-    for why in &outcome.kept {
-        printer.warning(why);
-    }
     if let Some(locked) = locked {
-        context.open_audit()?.append(&outcome.events)?;
+        context.open_audit()?.append(&events)?;
         locked.save(&mut state)?;
     }
     report(&outcome, args, printer);
     if !outcome.cleared.is_empty() {
         report_current_pauses(context, &state, printer);
     }
-    Ok(Exit::Done.unless(!outcome.kept.is_empty(), Exit::Error))
+    Ok(exit)
 }
 
 /// What happened to the chosen rows.
@@ -116,10 +106,6 @@ struct Cleared {
     left: usize,
     /// Number of rows that are complete by now.
     succeeded: usize,
-    /// Why rows were not cleared.
-    kept: Vec<String>,
-    /// Includes the events of the update.
-    events: Vec<Event>,
 }
 
 /// Why a row must stay, perhaps until its job has ended. `None` if it may be cleared.

@@ -87,9 +87,7 @@ fn repair(context: &Context, args: &RepairArgs, printer: &mut Printer) -> Result
         }
         return Ok(Exit::Done);
     }
-    for problem in rebuilt.damage.iter().chain(&rebuilt.notes) {
-        printer.warning(problem);
-    }
+    printer.warnings(rebuilt.damage.iter().chain(&rebuilt.notes));
     let looked = match args.no_slurm {
         true => Looked::default(),
         false => update(context, &sources, &mut rebuilt, printer)?,

@@ -127,13 +127,17 @@ pub(super) fn manifest(
     args: &ManifestArgs,
     printer: &mut Printer,
 ) -> Result<Exit> {
-    let (found, manifest) = context.plan_selected(&args.select, args.check.recheck, printer)?;
+    let selection = context.selection(&args.select)?;
+    let (found, manifest) = context.plan(selection, args.check.recheck, printer)?;
+    context.refuse_no_task(&found, &args.select)?;
     views::print_manifest(printer, &manifest, &context.config.procedures, args.format)?;
     Ok(warn_unreadable(unreadable(&manifest), &found, printer))
 }
 
 pub(super) fn graph(context: &Context, args: &GraphArgs, printer: &mut Printer) -> Result<Exit> {
-    let (found, manifest) = context.plan_selected(&args.select, args.check.recheck, printer)?;
+    let selection = context.selection(&args.select)?;
+    let (found, manifest) = context.plan(selection, args.check.recheck, printer)?;
+    context.refuse_no_task(&found, &args.select)?;
     let graph = Graph::new(manifest.tasks.iter(), &context.config.procedures);
     printer.data(graph.draw(args.format).as_bytes());
     Ok(warn_unreadable(unreadable(&manifest), &found, printer))

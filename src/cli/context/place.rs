@@ -105,9 +105,7 @@ impl Context {
 }
 
 pub(super) fn print_warnings(state: &State, printer: &mut Printer) {
-    for warning in &state.warnings {
-        printer.warning(warning);
-    }
+    printer.warnings(&state.warnings);
     let begun = state.meta.begun_anew;
     if let Some(at) = begun.filter(|_| state.is_stored()) {
         let at = i64::try_from(at).ok();
