@@ -201,12 +201,8 @@ fn describe(block: &mut Block, group: &[&Failed], missing: &[String]) {
     let path = note.line_path.as_ref();
     let path = path.map(|path| path.replace(' ', &NO_BREAK.to_string()));
     let label = if path.is_some() { "" } else { "log" };
-    let labels = || {
-        group
-            .iter()
-            .map(|(row, _)| row.key.labels_text())
-            .collect_vec()
-    };
+    let tasks = group.iter().map(|(row, _)| row.key.labels_text());
+    let tasks = few(&tasks.collect_vec(), TASKS_SHOWN);
     let mut entries = vec![("why", shared(&|(row, _)| failure_text(row)))];
     entries.extend(missing.iter().map(|text| ("", Some(text.clone()))));
     entries.extend([
@@ -218,10 +214,7 @@ fn describe(block: &mut Block, group: &[&Failed], missing: &[String]) {
         (label, shared(&|(_, note)| note.silence.clone())),
         ("to do", shared(&|(_, note)| note.remedy.clone())),
         ("next", shared(&|(_, note)| Some(note.outlook.clone()))),
-        (
-            "tasks",
-            (group.len() > 1).then(|| few(&labels(), TASKS_SHOWN)),
-        ),
+        ("tasks", Some(tasks).filter(|_| group.len() > 1)),
     ]);
     for (label, text) in entries {
         block.entries(label, text);

@@ -151,9 +151,7 @@ fn cron_line(command: &str) -> String {
 
 /// Reports existing results.
 fn report_existing(existing: &Existing, printer: &mut Printer) {
-    for note in &existing.notes {
-        printer.note(note);
-    }
+    printer.notes(&existing.notes);
     for found in &existing.found {
         printer.info(&format!("found results: {}", found.text));
     }

@@ -219,9 +219,7 @@ pub(super) fn wait(context: &Context, args: &WaitArgs, printer: &mut Printer) ->
             return Ok(ControlFlow::Break(exit));
         }
         progress.inc(ended(counts).saturating_sub(ended(before)));
-        if let Some(awaiting) = awaiting(&context.config, selected(&state, &selection)) {
-            printer.note(&awaiting);
-        }
+        printer.notes(awaiting(&context.config, selected(&state, &selection)));
         if counts != before {
             printer.detail(&text(counts));
         }

@@ -115,9 +115,7 @@ impl Context {
     pub fn report_unusual_names(&self, found: &Discovery, printer: &mut Printer) {
         let (_, place) = self.config.sessions_place();
         let ignored = found.ignored(&format!(" below {}", place.display()));
-        for note in found.notes.iter().chain(&ignored) {
-            printer.note(note);
-        }
+        printer.notes(found.notes.iter().chain(&ignored));
     }
 
     /// The tasks that the words of the command line name, also of procedures that only the state knows.

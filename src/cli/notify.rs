@@ -65,10 +65,7 @@ pub(super) fn after(
         return;
     }
     call.ended_at = sys::now();
-    call.exit = match result {
-        Ok(exit) => *exit,
-        Err(failure) => failure.exit(),
-    };
+    call.exit = result.as_ref().map_or_else(Failure::exit, |exit| *exit);
     if let Err(failure) = result {
         call.error = Some(failure.sentence());
         call.hint = failure.hint();
@@ -186,9 +183,7 @@ fn remember(
                 continue;
             }
             outcome => {
-                if let Some(warning) = warning {
-                    printer.warning(&warning);
-                }
+                printer.warnings(warning);
                 if let Err(error) = outcome {
                     printer.warning(&format!(
                         "cannot write the notes for later invocations: {error}"
@@ -239,9 +234,7 @@ pub(super) fn print_metrics(
     let state = context.read_state(printer)?;
     let control = context.store.read_control()?;
     let (memory, warning) = Memory::read(&context.store.paths.calls);
-    if let Some(warning) = warning {
-        printer.warning(&warning);
-    }
+    printer.warnings(warning);
     let is_recorded = records_runs(&context.config) || memory.last_run.is_some();
     if !is_recorded {
         printer.note(

@@ -182,9 +182,15 @@ impl Printer {
         }
     }
 
-    pub fn hints(&mut self, hint: impl IntoIterator<Item = String>) {
-        for hint in hint {
-            self.hint(&hint);
+    pub fn notes(&mut self, texts: impl IntoIterator<Item = impl AsRef<str>>) {
+        for text in texts {
+            self.note(text.as_ref());
+        }
+    }
+
+    pub fn hints(&mut self, texts: impl IntoIterator<Item = impl AsRef<str>>) {
+        for text in texts {
+            self.hint(text.as_ref());
         }
     }
 

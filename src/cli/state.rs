@@ -78,9 +78,7 @@ fn repair(context: &Context, args: &RepairArgs, printer: &mut Printer) -> Result
     context.check_ours(&rebuilt.state, &args.write)?;
     let is_marked = rebuilt.state.meta.begun_anew.is_some();
     if !rebuilt.is_needed() && !is_marked {
-        for note in &rebuilt.notes {
-            printer.note(note);
-        }
+        printer.notes(&rebuilt.notes);
         printer.info("nothing to repair");
         if args.format != Format::Table {
             printer.frame(&repair_frame(&[])?, args.format, &[], &[])?;
@@ -143,26 +141,21 @@ fn update(
     let changed = looked.changed.iter();
     let mut touched: Vec<TaskKey> = changed.map(|(_, row)| row.key.clone()).collect();
     let queue = looked.observation.queue.got();
-    let strays = match queue.map(|queue| (queue, context.discover(printer))) {
+    match queue.map(|queue| (queue, context.discover(printer))) {
         Some((queue, Ok(found))) => {
-            Some(pass.strays(&context.store, state, &found.sessions, queue, false))
+            let strays = pass.strays(&context.store, state, &found.sessions, queue, false);
+            let attempts = sources.attempts.read();
+            let attempts = attempts.map_or(&[][..], |contents| &contents.rows);
+            let history = AttemptNumbers::new(attempts, state);
+            let adopted = pass::adopt(state, &strays.adopt, &history, sys::now());
+            looked.events.extend(adopted);
+            report_strays(&strays, state, context, printer);
+            touched.extend(strays.adopt.into_iter().map(|(key, _)| key));
         }
-        Some((_, Err(failure))) => {
-            printer.warning(&format!(
-                "{failure}; jobs without a row are left to the next run"
-            ));
-            None
-        }
-        None => None,
-    };
-    if let Some(strays) = strays {
-        let attempts = sources.attempts.read();
-        let attempts = attempts.map_or(&[][..], |contents| &contents.rows);
-        let history = AttemptNumbers::new(attempts, state);
-        let adopted = pass::adopt(state, &strays.adopt, &history, sys::now());
-        looked.events.extend(adopted);
-        report_strays(&strays, state, context, printer);
-        touched.extend(strays.adopt.into_iter().map(|(key, _)| key));
+        Some((_, Err(failure))) => printer.warning(&format!(
+            "{failure}; jobs without a row are left to the next run"
+        )),
+        None => {}
     }
     for key in touched {
         // An update from Slurm does not change the origin of a row.

@@ -57,9 +57,7 @@ pub(super) fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -
             && (args.since.is_none() || changed >= args.since)
     };
     let rows: Vec<&TaskRow> = state.rows().iter().filter(is_shown).collect();
-    if let Some(text) = awaiting(&context.config, rows.iter().copied()) {
-        printer.note(&text);
-    }
+    printer.notes(awaiting(&context.config, rows.iter().copied()));
     let view = RowsView {
         log_dir: context.config.slurm.log_dir.as_deref(),
         is_filtered: !selection.is_everything()

@@ -39,11 +39,7 @@ pub(super) fn detailed(block: &mut Block, task: &Explanation, is_queue_known: bo
             false => format!("{} (missing)", dicom.path),
         }),
     );
-    outputs(
-        block,
-        &task.outputs,
-        task.decision.is_some_and(TaskState::is_in_flight),
-    );
+    outputs(block, task);
     on_record(block, task, is_queue_known);
     // The newest attempt is the row.
     if task.attempts.len() > usize::from(task.row.is_some()) {
@@ -121,12 +117,14 @@ fn dependencies(block: &mut Block, task: &Explanation) {
     block.entries("needs", lines);
 }
 
-fn outputs(block: &mut Block, outputs: &Findings, is_in_flight: bool) {
+fn outputs(block: &mut Block, task: &Explanation) {
+    let outputs = &task.outputs;
     // The directory of a removed procedure is unknown.
     if outputs.directory.is_empty() {
         return;
     }
     let mut verdict = word(&outputs.verdict);
+    let is_in_flight = task.decision.is_some_and(TaskState::is_in_flight);
     if is_in_flight && outputs.verdict == Completion::Complete {
         verdict.push_str(", not trusted until the job finishes");
     }

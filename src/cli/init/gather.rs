@@ -257,9 +257,7 @@ impl Gatherer<'_> {
     }
 
     fn report_data(&mut self, data: &Data, place: &Path) {
-        for note in &data.notes {
-            self.printer.note(note);
-        }
+        self.printer.notes(&data.notes);
         let subjects = data.sessions.chunk_by(|a, b| a.subject == b.subject);
         if let subjects @ 1.. = subjects.count() {
             let sessions = plural(data.sessions.len(), "session");

@@ -116,9 +116,7 @@ pub(super) fn report(
             HeldBy::Refusal => {
                 exit = Exit::Refused;
                 printer.warning(&format!("{procedure}: refused: {message}"));
-                if let Some(remedy) = remedy(message) {
-                    printer.hint(remedy);
-                }
+                printer.hints(remedy(message));
                 figures
                     .refused
                     .push((format!("{procedure}: {message}"), count));
