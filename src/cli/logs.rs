@@ -6,7 +6,6 @@ use itertools::Itertools as _;
 
 use super::args::LogsArgs;
 use super::context::all_attempts;
-use super::naming::Named;
 use super::{
     Access, Context, Exit, Failure, Printer, Result, Selection, State, TaskRow, TaskStatus,
     Verbosity, failed, few, maybe, plural,
@@ -25,13 +24,10 @@ const READINGS_PER_QUERY: u32 = 20;
 
 pub(super) fn run(context: &Context, args: &LogsArgs, printer: &mut Printer) -> Result<Exit> {
     let state = context.read_state(printer)?;
-    if args.failed && args.task.subject.is_none() {
-        return show_failed(context, None, &state, args, printer);
+    if args.failed {
+        return show_failed(context, &state, args, printer);
     }
     let named = context.named(args.task.words(), &state)?;
-    if args.failed {
-        return show_failed(context, Some(&named), &state, args, printer);
-    }
     // The one attempt that the words name.
     let earlier = context.store.read_attempts()?;
     let attempts = all_attempts(&earlier, &state);
@@ -67,21 +63,24 @@ pub(super) fn run(context: &Context, args: &LogsArgs, printer: &mut Printer) -> 
 /// Shows the logs of failed tasks; of similar failures only the first one's, unless with `-v`.
 fn show_failed(
     context: &Context,
-    named: Option<&Named>,
     state: &State,
     args: &LogsArgs,
     printer: &mut Printer,
 ) -> Result<Exit> {
+    // Without words, those of all tasks.
+    let named = args.task.subject.as_ref();
+    let named = named.map(|_| context.named(args.task.words(), state));
+    let named = named.transpose()?;
     let names = context.procedure_names(Some(state));
     let selection = Selection::new(&[], &[], &args.procedures, &names)?;
     let is_chosen = |row: &&TaskRow| {
         row.status == TaskStatus::Failed
-            && named.is_none_or(|named| named.contains(&row.key))
+            && named.as_ref().is_none_or(|named| named.contains(&row.key))
             && selection.contains_key(&row.key)
     };
     let rows: Vec<TaskRow> = state.rows().iter().filter(is_chosen).cloned().collect();
     if rows.is_empty() {
-        if let Some(named) = named {
+        if let Some(named) = &named {
             context.refuse_unknown(state.rows().iter().map(|row| &row.key), named.labels())?;
         }
         printer.note(failed::NO_FAILURES);

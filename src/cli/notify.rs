@@ -174,13 +174,14 @@ fn remember(
     mut change: impl FnMut(&mut Memory),
 ) -> Memory {
     let path = &context.store.paths.calls;
-    for attempt in 1.. {
+    let mut tries = TRIES;
+    loop {
         let (mut memory, warning) = Memory::read(path);
         change(&mut memory);
+        tries -= 1;
         match memory.save(path) {
-            Err(ReplaceError::Changed(_)) if attempt < TRIES => {
+            Err(ReplaceError::Changed(_)) if tries > 0 => {
                 std::thread::sleep(Duration::from_millis(20));
-                continue;
             }
             outcome => {
                 printer.warnings(warning);
@@ -193,7 +194,6 @@ fn remember(
             }
         }
     }
-    Memory::default()
 }
 
 /// Records the warnings of a quiet invocation, so that the next one prints only new ones.
