@@ -185,8 +185,8 @@ pub struct WriteArgs {
 #[derive(Debug, Args)]
 pub struct TaskArgs {
     /// Subject, with or without `sub-`
-    #[arg(value_name = "SUBJECT", required = true)]
-    pub subject: Option<String>,
+    #[arg(value_name = "SUBJECT")]
+    pub subject: String,
     /// Session, with or without `ses-`
     #[arg(value_name = "SESSION")]
     pub session: Option<String>,
@@ -198,7 +198,11 @@ pub struct TaskArgs {
 impl TaskArgs {
     /// The words as they were given.
     pub fn words(&self) -> impl Iterator<Item = &str> {
-        let all = [&self.subject, &self.session, &self.procedure];
+        let all = [
+            Some(&self.subject),
+            self.session.as_ref(),
+            self.procedure.as_ref(),
+        ];
         all.into_iter().flatten().map(String::as_str)
     }
 }

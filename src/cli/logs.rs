@@ -27,7 +27,7 @@ pub(super) fn run(context: &Context, args: &LogsArgs, printer: &mut Printer) -> 
     if args.failed {
         return show_failed(context, &state, args, printer);
     }
-    let named = context.named(args.task.words(), &state)?;
+    let named = context.named(args.words(), &state)?;
     // The one attempt that the words name.
     let earlier = context.store.read_attempts()?;
     let attempts = all_attempts(&earlier, &state);
@@ -68,8 +68,8 @@ fn show_failed(
     printer: &mut Printer,
 ) -> Result<Exit> {
     // Without words, those of all tasks.
-    let named = args.task.subject.as_ref();
-    let named = named.map(|_| context.named(args.task.words(), state));
+    let named = args.subject.as_ref();
+    let named = named.map(|_| context.named(args.words(), state));
     let named = named.transpose()?;
     let names = context.procedure_names(Some(state));
     let selection = Selection::new(&[], &[], &args.procedures, &names)?;

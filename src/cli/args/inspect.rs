@@ -66,10 +66,16 @@ pub struct ExplainArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(mut_arg("subject", |arg| arg.required(false).required_unless_present("failed")))]
 pub struct LogsArgs {
-    #[command(flatten)]
-    pub task: TaskArgs,
+    /// Subject, with or without `sub-`
+    #[arg(value_name = "SUBJECT", required_unless_present = "failed")]
+    pub subject: Option<String>,
+    /// Session, with or without `ses-`
+    #[arg(value_name = "SESSION")]
+    pub session: Option<String>,
+    /// Procedure
+    #[arg(value_name = "PROCEDURE")]
+    pub procedure: Option<String>,
     /// Show the logs of failed tasks: one of each group that failed alike or, with -v, all
     #[arg(long, conflicts_with_all = ["attempt", "follow"])]
     pub failed: bool,
@@ -88,6 +94,14 @@ pub struct LogsArgs {
     /// Print only the paths, standard output first
     #[arg(long)]
     pub path: bool,
+}
+
+impl LogsArgs {
+    /// The words that name a task, as they were given.
+    pub fn words(&self) -> impl Iterator<Item = &str> {
+        let all = [&self.subject, &self.session, &self.procedure];
+        all.into_iter().flatten().map(String::as_str)
+    }
 }
 
 #[derive(Debug, Args)]
