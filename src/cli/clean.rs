@@ -33,12 +33,8 @@ pub(super) fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) ->
         false => Vec::new(),
     };
     let mut logs = Vec::new();
-    if let Some(log_dir) = context
-        .config
-        .slurm
-        .log_dir
-        .as_ref()
-        .filter(|_| is_meant(args.logs))
+    if let Some(log_dir) = &context.config.slurm.log_dir
+        && is_meant(args.logs)
     {
         let names = log_names(&state, &context.store.read_attempts()?, before);
         logs = find_logs(log_dir, &names, &context.config.roots(), before).map_err(unremoved)?;

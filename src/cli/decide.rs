@@ -85,12 +85,9 @@ impl Context {
 
     /// Warns of entries of `include` and `exclude` that match no session.
     pub fn warn_unmatched(&self, policy: &Policy, found: &Discovery, printer: &mut Printer) {
-        // Their sessions may be in what could not be read.
-        if !found.unreadable.is_empty() {
-            return;
-        }
         let unmatched = policy.cohort.unmatched(&found.sessions);
-        if unmatched.is_empty() {
+        // Their sessions may be in what could not be read.
+        if unmatched.is_empty() || !found.unreadable.is_empty() {
             return;
         }
         let entries: Vec<String> = unmatched.iter().map(ToString::to_string).collect();

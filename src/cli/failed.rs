@@ -62,11 +62,11 @@ pub(super) fn print(
     let dag = &context.config.procedures;
     let patterns = Patterns::for_config(&context.config);
     let is_text = view.format == Format::Table;
-    if is_text && rows.is_empty() {
-        printer.note(NO_FAILURES);
-        return Ok(());
-    }
     if is_text {
+        if rows.is_empty() {
+            printer.note(NO_FAILURES);
+            return Ok(());
+        }
         printer.line(&plural(rows.len(), "failed task"));
     }
     let is_grouped = is_text && printer.verbosity() < Verbosity::Verbose;

@@ -72,11 +72,10 @@ pub(super) fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -
         limit: args.length.limit,
         format: args.format,
     };
-    if args.failed && args.columns.is_empty() {
-        failed::print(context, rows, &state, &view, printer)?;
-        return Ok(Exit::Done);
+    match args.failed && args.columns.is_empty() {
+        true => failed::print(context, rows, &state, &view, printer)?,
+        false => views::print_status(printer, rows, &context.config.procedures, &view)?,
     }
-    views::print_status(printer, rows, &context.config.procedures, &view)?;
     Ok(Exit::Done)
 }
 

@@ -149,15 +149,10 @@ impl Cut {
     /// `None` if all are shown.
     pub fn of(all: usize, limit: Option<usize>, format: Format, printer: &Printer) -> Option<Self> {
         let is_on_terminal = printer.is_terminal() && format == Format::Table;
-        let shown = match limit {
-            Some(0) => None,
-            Some(limit) => Some(limit),
-            None => is_on_terminal.then_some(TERMINAL_ROWS),
-        };
+        let shown = limit.or(is_on_terminal.then_some(TERMINAL_ROWS));
+        let shown = shown.filter(|shown| (1..all).contains(shown))?;
         let asked = limit.is_some();
-        shown
-            .filter(|shown| *shown < all)
-            .map(|shown| Self { shown, all, asked })
+        Some(Self { shown, all, asked })
     }
 
     pub fn apply<T>(cut: Option<Self>, rows: &mut Vec<T>, is_reversed: bool) {
