@@ -150,6 +150,10 @@ fn attack_no_output_of_a_command_replaces_what_is_not_its_own() {
     study.write("exclude.txt", "sub-99\n");
     study.scan(&["sub-01/ses-01"]);
     study.ok(&["run"]);
+    // The job writes its records until it has ended.
+    study.until(&["monitor"], Duration::from_secs(60), |rows| {
+        rows[0].ends_with("awaiting_output")
+    });
     study.write("empty.prom", "");
     study.write("pages/snbb-scheduler.1", "mine");
     study.write("derivatives/a/sub-01/ses-01/done", "");
