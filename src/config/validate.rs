@@ -5,13 +5,12 @@
 //! compared by path.
 
 use std::cmp::Reverse;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::problem::{did_you_mean, quote};
 use super::reader::Fields;
 use super::steps::Step;
-use crate::base::regular::resolved;
+use crate::base::regular::{self, resolved};
 use crate::model::bids::SessionSource;
 use crate::model::bids::cohort::ListSource;
 use crate::model::config::Config;
@@ -334,7 +333,7 @@ fn reports(config: &Config) -> impl Iterator<Item = (&'static str, &PathBuf)> {
 
 fn identity(path: &Path) -> Identity {
     match path.metadata() {
-        Ok(metadata) => Ok((metadata.dev(), metadata.ino())),
+        Ok(metadata) => Ok(regular::identity(&metadata)),
         Err(_) => Err(resolved(&resolve(path).unwrap_or_else(|_| path.to_owned()))),
     }
 }

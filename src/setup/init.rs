@@ -14,8 +14,8 @@ mod tests;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::base::printable::printable;
 use crate::base::shell;
+use crate::base::text::printable;
 use crate::model::bids::SessionSource;
 use crate::model::bids::suggest;
 use crate::model::bids::suggest::fold;

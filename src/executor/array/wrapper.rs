@@ -9,7 +9,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::{File, LIST, NAME, NEWLINE, SCRIPT, SHELL_LIST, WRAPPER, json, quote, shell_list};
-use crate::base::hex::hex;
+use crate::base::text::hex;
 use crate::executor::script;
 use crate::executor::script::Script;
 use crate::executor::{ArrayJob, JobRequest};

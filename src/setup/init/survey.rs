@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use super::{InitError, shown};
-use crate::base::printable::printable;
-use crate::base::text::few;
+use crate::base::text::{few, printable};
 use crate::config::Overrides;
 use crate::config::load::interpret;
 use crate::gather::sessions::discover::discover;

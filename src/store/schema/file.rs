@@ -27,9 +27,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Digest, FORMAT_VERSION, ReadError, cast, data_type, schema_with};
 use crate::base::durable;
-use crate::base::hex::hex;
 use crate::base::parallel::caught;
 use crate::base::regular::require_regular;
+use crate::base::text::hex;
 use crate::model::state::TaskRow;
 use crate::model::state::columns::{COLUMNS, Kind, Value};
 use crate::model::state::table::{Identity, Metadata};
