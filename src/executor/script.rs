@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use crate::base::sys;
 use crate::executor::ExecutorError;
 use crate::model::procedure::options::{Arguments, Class};
 
@@ -33,6 +34,11 @@ pub enum ScriptError {
     NoInterpreter(PathBuf),
     #[error("script {} has DOS line breaks (\\r\\n): convert it with dos2unix", .0.display())]
     DosLineBreaks(PathBuf),
+}
+
+/// [`find_script`] with the `PATH` of this process.
+pub fn find_on_path(script: &str, dirs: &[PathBuf]) -> Result<PathBuf, ExecutorError> {
+    find_script(script, dirs, &search_path(sys::env("PATH").as_deref()))
 }
 
 /// Finds a script: an absolute path as it is, otherwise below each of `dirs`, or (a bare name) in the directories of

@@ -29,7 +29,7 @@ use polars::prelude::DataFrame;
 use crate::base::sys;
 use crate::base::text::{self, maybe, plural};
 use crate::executor::ExecutorError;
-use crate::executor::script::{find_script, search_path};
+use crate::executor::script::find_on_path;
 use crate::gather::disk::reader::Reader;
 use crate::gather::sessions::discover::{DiscoverError, Discovery};
 use crate::model::config::Config;
@@ -83,12 +83,7 @@ impl Site {
 
     /// Finds a script like the executor.
     pub fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError> {
-        let path = sys::env("PATH");
-        find_script(
-            script,
-            &self.config.script_dirs(),
-            &search_path(path.as_deref()),
-        )
+        find_on_path(script, &self.config.script_dirs())
     }
 }
 

@@ -29,55 +29,53 @@ fn judge(config: &Config, procedure: &Procedure, path: &Path, findings: &mut Fin
     let shown = path.display();
     let what = format!("change {shown}, and it runs as this user");
     findings.writable_by_all(path, place::mode(path), &what);
-    match Script::read(path) {
-        Ok(script) => {
-            // The interpreter, images and licences that the script needs and this machine does not have.
-            let search = sys::env("PATH");
-            let is_program = |path: &Path| place::is_program(path) == Ok(true);
-            let is_missing = |name: &&str| match name.contains('/') {
-                true => !is_program(Path::new(name)),
-                false => {
-                    let mut dirs = search.iter().flat_map(std::env::split_paths);
-                    !dirs.any(|dir| is_program(&dir.join(name)))
-                }
-            };
-            let (program, started) = programs(&script.interpreter);
-            let program = program.filter(is_missing).map(str::to_owned);
-            let interpreter =
-                program.or_else(|| Some(format!("env {}", started.filter(is_missing)?)));
-            // Compute nodes may have what this machine lacks; the local executor runs here.
-            let (level, otherwise) = match (config.executor, &interpreter) {
-                (ExecutorKind::Slurm, _) => (
-                    Level::Warning,
-                    "nothing if the compute nodes have it; otherwise",
-                ),
-                (ExecutorKind::Local, Some(_)) => (Level::Error, "install it, or"),
-                (ExecutorKind::Local, None) => (Level::Warning, "install it, or"),
-            };
-            let interpreter = interpreter.map(|name| format!("interpreter {name}"));
-            let variable = |name: &str| {
-                let of_caller = || Some(sys::env(name)?.to_string_lossy().into_owned());
-                procedure.env.get(name).cloned().or_else(of_caller)
-            };
-            let files = files(&String::from_utf8_lossy(&script.text), &variable).into_iter();
-            let files = files.filter(|(_, path)| !place::is_there(path));
-            let files = files.map(|(variable, path)| format!("{} ({variable})", path.display()));
-            let missing: Vec<String> = interpreter.into_iter().chain(files).collect();
-            if !missing.is_empty() {
-                let (path, missing) = (path.display(), few(&missing));
-                findings.add(
+    let script = match Script::read(path) {
+        Ok(script) => script,
+        Err(error) => return findings.error(error.to_string(), remedy(&error)),
+    };
+    // The interpreter, images and licences that the script needs and this machine does not have.
+    let search = sys::env("PATH");
+    let is_program = |path: &Path| place::is_program(path) == Ok(true);
+    let is_missing = |name: &&str| match name.contains('/') {
+        true => !is_program(Path::new(name)),
+        false => {
+            let mut dirs = search.iter().flat_map(std::env::split_paths);
+            !dirs.any(|dir| is_program(&dir.join(name)))
+        }
+    };
+    let (program, started) = programs(&script.interpreter);
+    let program = program.filter(is_missing).map(str::to_owned);
+    let interpreter = program.or_else(|| Some(format!("env {}", started.filter(is_missing)?)));
+    // Compute nodes may have what this machine lacks; the local executor runs here.
+    let (level, otherwise) = match (config.executor, &interpreter) {
+        (ExecutorKind::Slurm, _) => (
+            Level::Warning,
+            "nothing if the compute nodes have it; otherwise",
+        ),
+        (ExecutorKind::Local, Some(_)) => (Level::Error, "install it, or"),
+        (ExecutorKind::Local, None) => (Level::Warning, "install it, or"),
+    };
+    let interpreter = interpreter.map(|name| format!("interpreter {name}"));
+    let variable = |name: &str| {
+        let of_caller = || Some(sys::env(name)?.to_string_lossy().into_owned());
+        procedure.env.get(name).cloned().or_else(of_caller)
+    };
+    let files = files(&String::from_utf8_lossy(&script.text), &variable).into_iter();
+    let files = files.filter(|(_, path)| !place::is_there(path));
+    let files = files.map(|(variable, path)| format!("{} ({variable})", path.display()));
+    let missing: Vec<String> = interpreter.into_iter().chain(files).collect();
+    if !missing.is_empty() {
+        let (path, missing) = (path.display(), few(&missing));
+        findings.add(
             level,
             format!("{path} requires {missing}, which this machine does not have"),
             format!(
                 "{otherwise} correct the script, or set its variables in the procedure's `env`"
             ),
         );
-            }
-            if config.executor == ExecutorKind::Slurm {
-                directives(config, procedure, path, &script.text, findings);
-            }
-        }
-        Err(error) => findings.error(error.to_string(), remedy(&error)),
+    }
+    if config.executor == ExecutorKind::Slurm {
+        directives(config, procedure, path, &script.text, findings);
     }
     findings.or_ok(format!("{shown} is a job script"));
 }

@@ -177,11 +177,11 @@ fn programs(config: &Config, report: &Report, findings: &mut Findings) {
             (_, Ok(path)) => first = first.or(Some(path)),
             // Not needed if accounting is switched off.
             ("sacct", Err(_)) if !config.slurm.accounting => {}
-            ("sbatch" | "squeue" | "scancel" | "sacct", Err((message, hint))) => {
-                findings.error(message, hint);
+            ("sbatch" | "squeue" | "scancel" | "sacct", Err(error)) => {
+                findings.error(error.to_string(), error.hint().unwrap_or_default());
             }
-            ("scontrol", Err((message, _))) => findings.warning(
-                format!("{message}; limits of partitions and arrays are unknown"),
+            ("scontrol", Err(error)) => findings.warning(
+                format!("{error}; limits of partitions and arrays are unknown"),
                 "install it in the directory of sbatch",
             ),
             _ => {}
