@@ -85,6 +85,11 @@ pub fn hex_of_first(count: usize, bytes: &[u8]) -> String {
     hex(bytes.get(..count).unwrap_or(bytes))
 }
 
+/// The hexadecimal SHA-256 of a content.
+pub fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
 /// A hash of a list of texts.
 pub fn hash_of(texts: impl IntoIterator<Item: AsRef<str>>) -> [u8; 32] {
     let mut hash = Sha256::new();

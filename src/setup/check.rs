@@ -18,6 +18,7 @@ mod testing;
 mod tests;
 
 use std::cmp::Reverse;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
@@ -127,6 +128,13 @@ impl Findings {
 
     fn warning(&mut self, text: impl Into<String>, remedy: impl Into<String>) {
         self.add(Level::Warning, text, remedy);
+    }
+
+    /// Warns of everything in a list, unless it is empty.
+    fn warn_of<S: AsRef<str>>(&mut self, text: impl Display, list: &[S], remedy: &str) {
+        if !list.is_empty() {
+            self.warning(format!("{text}: {}", few(list)), remedy);
+        }
     }
 
     fn error(&mut self, text: impl Into<String>, remedy: impl Into<String>) {

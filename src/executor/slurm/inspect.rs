@@ -64,6 +64,13 @@ pub const PROGRAMS: [&str; 6] = [
     "sbatch", "squeue", "sacct", "scancel", "scontrol", "sacctmgr",
 ];
 
+/// The text of an answer; empty without one.
+pub fn text_of(answer: Option<&Result<String, String>>) -> &str {
+    answer
+        .and_then(|answer| answer.as_ref().ok())
+        .map_or("", String::as_str)
+}
+
 impl SlurmExecutor {
     /// Asks all questions in order; stops if the queue does not answer. `requests` has one request per procedure, `canary`
     /// is a job that accounting must have.

@@ -200,13 +200,12 @@ fn dicom_paths(sessions: &[Session], findings: &mut Findings) {
     let chosen: Vec<&&Path> = place::sample(&paths, DICOM_SAMPLE).collect();
     let missing = chosen.iter().filter(|path| path.metadata().is_err());
     let missing: Vec<String> = missing.map(|path| path.display().to_string()).collect();
-    if !missing.is_empty() {
-        let (count, checked, paths) = (missing.len(), chosen.len(), few(&missing));
-        findings.warning(
-            format!("dicom_path does not exist for {count} of {checked} checked sessions: {paths}"),
-            "check that its file system is mounted; sessions without DICOM files are held back",
-        );
-    }
+    let (count, checked) = (missing.len(), chosen.len());
+    findings.warn_of(
+        format!("dicom_path does not exist for {count} of {checked} checked sessions"),
+        &missing,
+        "check that its file system is mounted; sessions without DICOM files are held back",
+    );
 }
 
 /// Checks `include` and `exclude`.
@@ -222,14 +221,10 @@ fn cohort(source: &CohortSource, found: Option<&Discovery>, findings: &mut Findi
     let Some(found) = found.filter(is_complete) else {
         return;
     };
-    let unmatched = cohort.unmatched(&found.sessions);
-    if !unmatched.is_empty() {
-        let entries: Vec<String> = unmatched.iter().map(ToString::to_string).collect();
-        findings.warning(
-            format!("matches no session: {}", few(&entries)),
-            "correct or remove the entries",
-        );
-    }
+    let unmatched = cohort.unmatched(&found.sessions).into_iter();
+    let entries: Vec<String> = unmatched.map(ToString::to_string).collect();
+    let remedy = "correct or remove the entries";
+    findings.warn_of("matches no session", &entries, remedy);
 }
 
 #[cfg(test)]

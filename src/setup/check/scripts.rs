@@ -159,13 +159,11 @@ fn directives(
     let ignored: Vec<String> = ignored
         .map(|(line, text)| format!("line {line}: {text}"))
         .collect();
-    if !ignored.is_empty() {
-        let ignored = few(&ignored);
-        findings.warning(
-            format!("Slurm ignores #SBATCH lines of {shown}, because they are indented or after the first command: {ignored}"),
-            "move them to the top of the script, right below the #! line",
-        );
-    }
+    findings.warn_of(
+        format!("Slurm ignores #SBATCH lines of {shown}, because they are indented or after the first command"),
+        &ignored,
+        "move them to the top of the script, right below the #! line",
+    );
     let asked = &script::options(text);
     memory(&procedure.resources, path, asked, findings);
     let first = |name: &str| asked.iter().find(|option| option.is(name));
@@ -195,10 +193,10 @@ fn directives(
             .then(|| format!("--{name}={} (line {line})", value(option)))
     });
     let logs: Vec<String> = logs.collect();
-    if config.slurm.log_dir.is_some() && !logs.is_empty() {
-        let logs = few(&logs);
-        findings.warning(
-            format!("{shown} sets log files, which slurm_log_dir overrides: {logs}"),
+    if config.slurm.log_dir.is_some() {
+        findings.warn_of(
+            format!("{shown} sets log files, which slurm_log_dir overrides"),
+            &logs,
             "remove these lines, or set slurm_log_dir to that directory",
         );
     }
@@ -210,13 +208,11 @@ fn directives(
             .then(|| format!("--{name}={asked} in line {line}, {passed} in the configuration"))
     });
     let overruled: Vec<String> = overruled.collect();
-    if !overruled.is_empty() {
-        let overruled = few(&overruled);
-        findings.warning(
-            format!("{shown} differs from the configuration, which takes precedence: {overruled}"),
-            "keep the value in one place: the script, or the procedure's key (an empty key passes no option)",
-        );
-    }
+    findings.warn_of(
+        format!("{shown} differs from the configuration, which takes precedence"),
+        &overruled,
+        "keep the value in one place: the script, or the procedure's key (an empty key passes no option)",
+    );
 }
 
 /// Reports conflicting memory options, which sbatch refuses.

@@ -10,7 +10,7 @@ use super::scripts::DOS;
 use super::{Config, Discovery, Findings, Site, State, sys};
 use crate::decide::manifest::{Decision, Due, Planned};
 use crate::decide::request::{self, RequestContext};
-use crate::executor::slurm::inspect::{Report, Tried};
+use crate::executor::slurm::inspect::{Report, Tried, text_of};
 use crate::executor::slurm::{Home, SlurmExecutor, SlurmSettings, parse};
 use crate::executor::{Executor as _, JobRequest, Refusal, script};
 use crate::model::bids::{Dicom, SessionLabel, SubjectLabel};
@@ -84,10 +84,7 @@ fn judge(
     report: &Report,
     findings: &mut Findings,
 ) {
-    let (clock, min_job_age) = match &report.config {
-        Some(Ok(text)) => limits::config(text),
-        _ => (None, None),
-    };
+    let (clock, min_job_age) = limits::config(text_of(report.config.as_ref()));
     programs(config, report, findings);
     queue(study, report, findings);
     accounting(config, (canary, min_job_age), report, findings);
