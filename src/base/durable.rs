@@ -312,6 +312,11 @@ fn directory_of(path: &Path) -> Option<&Path> {
     Some(if is_here { Path::new(".") } else { parent })
 }
 
+/// The path of a file beside another one, with a longer name.
+pub fn with_ending(path: &Path, end: &str) -> PathBuf {
+    path.with_file_name(prefixed(path, end))
+}
+
 /// The file's name, followed by `mark`.
 fn prefixed(path: &Path, mark: &str) -> OsString {
     let mut name = path.file_name().unwrap_or(OsStr::new("state")).to_owned();

@@ -200,7 +200,7 @@ fn data_around(config: &Config, file: &Path) -> Option<String> {
                 return Some(format!("{name} of {key}"));
             }
         }
-        let mut procedures = config.procedures.iter().map(|(_, procedure)| procedure);
+        let mut procedures = config.procedures.all();
         let around = procedures.find(|procedure| {
             !procedure.is_below_bids() && place.starts_with(config.output_roots().top(procedure))
         });
@@ -298,7 +298,7 @@ fn study_files<'a>(config: &'a Config) -> Vec<StudyFile> {
             add(key, key, file, false);
         }
     }
-    for (_, procedure) in config.procedures.iter() {
+    for procedure in config.procedures.all() {
         for dir in config.script_dirs() {
             let script = dir.join(&procedure.script);
             if script.metadata().is_ok_and(|metadata| metadata.is_file()) {

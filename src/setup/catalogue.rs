@@ -79,10 +79,6 @@ impl App {
         }
     }
 
-    pub fn script_name(&self) -> String {
-        format!("{}.sh", self.name)
-    }
-
     /// True if its script reads DICOM files.
     pub fn reads_dicom(&self) -> bool {
         self.script.contains("SNBB_DICOM_PATH")

@@ -72,11 +72,6 @@ impl Site {
         }
     }
 
-    pub fn procedures(&self) -> impl Iterator<Item = &Procedure> {
-        let all = self.config.procedures.iter();
-        all.map(|(_, procedure)| procedure)
-    }
-
     /// The discovered sessions, if discovery succeeded.
     pub fn discovery(&self) -> Option<&Discovery> {
         self.found.get()?.as_ref().ok()

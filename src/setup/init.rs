@@ -220,7 +220,7 @@ pub fn scripts(app: &App, dir: &Path, scripts: &Path) -> Result<Vec<NewFile>, In
         files.push(NewFile::plain(path, *content));
     }
     let script = NewFile {
-        path: scripts.join(app.script_name()),
+        path: scripts.join(format!("{}.sh", app.name)),
         text,
         is_executable: true,
     };

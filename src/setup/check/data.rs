@@ -34,7 +34,11 @@ pub(super) fn roots(site: &Site, findings: &mut Findings) {
         true => "bids_root",
         false => "derivatives_root",
     };
-    let outputs = site.procedures().filter(|one| root_of(one) == key);
+    let outputs = site
+        .config
+        .procedures
+        .all()
+        .filter(|one| root_of(one) == key);
     let outputs: Vec<PathBuf> = outputs.map(|p| path.join(&p.output_dir)).collect();
     let (mut place, mut is_empty) = (place::inspect(path), false);
     if place == Place::Directory {
@@ -64,7 +68,11 @@ pub(super) fn roots(site: &Site, findings: &mut Findings) {
 /// Warns of a missing `dataset_description.json` that an app needs. A git-annex link without content is enough.
 fn description(site: &Site, path: &Path, findings: &mut Findings) {
     let file = path.join(catalogue::DESCRIPTION);
-    let names = site.procedures().map(|procedure| &*procedure.name);
+    let names = site
+        .config
+        .procedures
+        .all()
+        .map(|procedure| &*procedure.name);
     let apps = names.filter(|name| catalogue::app(name).is_some_and(|app| app.needs_description()));
     let apps: Vec<&str> = apps.collect();
     if apps.is_empty() || file.symlink_metadata().is_ok() {

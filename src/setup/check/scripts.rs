@@ -16,7 +16,7 @@ pub(super) const DOS: &str = "convert the script: dos2unix, or sed -i 's/\\r$//'
 const FILES: &str = "IMAGE SIF CONTAINER LICENSE LICENCE HEURISTIC CONFIG";
 
 pub(super) fn check(site: &Site, findings: &mut Findings) {
-    for procedure in site.procedures() {
+    for procedure in site.config.procedures.all() {
         findings.about(TOPIC, &procedure.name);
         match site.find_script(&procedure.script) {
             Ok(path) => judge(&site.config, procedure, &path, findings),

@@ -176,8 +176,7 @@ pub(super) fn check(config: &Config, findings: &mut Findings) {
 }
 
 fn names_of(config: &Config, is_one: impl Fn(&Procedure) -> bool) -> Vec<&str> {
-    let procedures = config.procedures.iter().map(|(_, procedure)| procedure);
-    let chosen = procedures.filter(|procedure| is_one(procedure));
+    let chosen = config.procedures.all().filter(|one| is_one(one));
     chosen.map(|procedure| &*procedure.name).collect()
 }
 

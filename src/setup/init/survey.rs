@@ -73,7 +73,6 @@ pub fn dicom(root: &Path) -> Result<Data, InitError> {
     }
     let mut other = search(true)?;
     if !other.sessions.is_empty() {
-        other.is_sessionless = true;
         other.notes.push("subjects have no ses-* directories: each is one session without label (sessionless: yes)".to_owned());
         return Ok(other);
     }
@@ -150,7 +149,7 @@ fn sessions(set: impl FnOnce(&mut Config)) -> Result<Data, InitError> {
     let unreadable = found.unreadable.iter().map(ToString::to_string);
     Ok(Data {
         notes: found.notes.into_iter().chain(unreadable).collect(),
-        is_sessionless: false,
+        is_sessionless: config.sessionless,
         sessions: found.sessions,
     })
 }
