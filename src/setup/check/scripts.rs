@@ -82,7 +82,7 @@ fn judge(config: &Config, procedure: &Procedure, path: &Path, findings: &mut Fin
 
 fn remedy(error: &ScriptError) -> &'static str {
     match error {
-        ScriptError::Read { .. } => "give the user who runs this command permission to read it",
+        ScriptError::Read(_) => "give the user who runs this command permission to read it",
         ScriptError::TooLarge(_) => {
             "Slurm does not accept larger scripts; move programs and data to separate files"
         }
