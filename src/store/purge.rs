@@ -129,8 +129,7 @@ fn texts(store: &Store, subject: &SubjectLabel) -> Result<Vec<Text>, StateError>
     files.extend(files_below(&paths.arrays));
     let mut found = Vec::new();
     for path in files {
-        let before = durable::read(&path).map_err(StateError::io("read", &path))?;
-        if let Some(before) = before
+        if let Some(before) = durable::read(&path)?
             && let Some(after) = without_label(&before, subject)
         {
             found.push((path, before, after));
@@ -175,7 +174,7 @@ fn without(log: &Path, subject: &SubjectLabel) -> Result<(usize, Vec<Text>), Sta
     let mut files = vec![(log, false)];
     files.extend(archives.into_iter().map(|path| (path, true)));
     for (path, is_archive) in files {
-        let Some(before) = durable::read(&path).map_err(StateError::io("read", &path))? else {
+        let Some(before) = durable::read(&path)? else {
             continue;
         };
         let text = match is_archive {

@@ -229,8 +229,7 @@ impl Records {
         kind: &str,
     ) -> Result<Option<T>, ExecutorError> {
         let path = self.file(number, kind);
-        let bytes = durable::read(&path).map_err(FileError::of("read", &path))?;
-        bytes
+        durable::read(&path)?
             .map(|bytes| serde_json::from_slice(&bytes))
             .transpose()
             .map_err(|error| damaged(&path, &error.to_string()))
