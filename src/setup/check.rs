@@ -293,9 +293,8 @@ fn start(
 }
 
 pub fn run(site: Site, findings: &mut Findings) {
-    let env = |name: &str| Some(sys::env(name)?.to_string_lossy().into_owned());
     settings::check(&site.config, findings);
-    settings::environment(&site.config, &env, findings);
+    settings::environment(&site.config, &sys::env_text, findings);
     let site = Arc::new(site);
     // Other topics need these results.
     let first: [(_, _, Check); 2] = [
