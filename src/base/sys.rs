@@ -41,11 +41,6 @@ pub fn env(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// [`env`] as text.
-pub fn env_text(name: &str) -> Option<String> {
-    Some(env(name)?.to_string_lossy().into_owned())
-}
-
 /// The user id that owns the files and jobs of this process.
 pub fn effective_uid() -> u32 {
     rustix::process::geteuid().as_raw()
@@ -53,8 +48,10 @@ pub fn effective_uid() -> u32 {
 
 /// The user's name from the environment, or else the user id.
 pub fn user_name() -> String {
-    let name = ["LOGNAME", "USER"].into_iter().find_map(env_text);
-    name.unwrap_or_else(|| format!("user {}", effective_uid()))
+    ["LOGNAME", "USER"].into_iter().find_map(env).map_or_else(
+        || format!("user {}", effective_uid()),
+        |name| name.to_string_lossy().into_owned(),
+    )
 }
 
 /// A user id for people, with the name if the system knows one: `alice (uid 1000)`.

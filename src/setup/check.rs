@@ -293,8 +293,9 @@ fn start(
 }
 
 pub fn run(site: Site, findings: &mut Findings) {
+    let env = |name: &str| Some(sys::env(name)?.to_string_lossy().into_owned());
     settings::check(&site.config, findings);
-    settings::environment(&site.config, &sys::env_text, findings);
+    settings::environment(&site.config, &env, findings);
     let site = Arc::new(site);
     // Other topics need these results.
     let first: [(_, _, Check); 2] = [
@@ -311,9 +312,7 @@ pub fn run(site: Site, findings: &mut Findings) {
         ("sessions", LIMIT, data::sessions),
         ("markers", LIMIT, settings::markers),
         ("state", LIMIT, state::check),
-        ("slurm", SLURM_LIMIT, |site, out| {
-            slurm::check(site, SLURM_LIMIT, out);
-        }),
+        ("slurm", SLURM_LIMIT, slurm::check),
     ];
     for group in [first.as_slice(), topics.as_slice()] {
         let started: Vec<_> = group.iter().map(|part| start(&site, *part)).collect();

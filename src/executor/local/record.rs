@@ -59,10 +59,6 @@ impl Records {
         self.jobs.get(&number)
     }
 
-    pub fn log_dir(&self) -> PathBuf {
-        self.dir.join("logs")
-    }
-
     pub fn file(&self, number: u64, kind: &str) -> PathBuf {
         self.dir.join(format!("{number}.{kind}"))
     }

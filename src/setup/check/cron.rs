@@ -49,7 +49,7 @@ pub fn check(config: Option<&Path>, by_variable: bool, findings: &mut Findings) 
         );
     }
     let variables = KEPT.into_iter().chain(["LD_LIBRARY_PATH", "TZ"]);
-    let set = |name| Some((name, sys::env_text(name)?));
+    let set = |name| Some((name, sys::env(name)?.to_string_lossy().into_owned()));
     let help = Help {
         sbatch: find_on_path("sbatch", &[]).ok(),
         variables: variables.filter_map(set).collect(),

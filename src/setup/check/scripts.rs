@@ -57,11 +57,8 @@ fn judge(config: &Config, procedure: &Procedure, path: &Path, findings: &mut Fin
     };
     let interpreter = interpreter.map(|name| format!("interpreter {name}"));
     let variable = |name: &str| {
-        procedure
-            .env
-            .get(name)
-            .cloned()
-            .or_else(|| sys::env_text(name))
+        let of_caller = || Some(sys::env(name)?.to_string_lossy().into_owned());
+        procedure.env.get(name).cloned().or_else(of_caller)
     };
     let files = files(&String::from_utf8_lossy(&script.text), &variable).into_iter();
     let files = files.filter(|(_, path)| !place::is_there(path));

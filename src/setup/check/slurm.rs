@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 
 use super::scripts::DOS;
-use super::{Config, Discovery, Findings, Site, State, sys};
+use super::{Config, Discovery, Findings, SLURM_LIMIT, Site, State, sys};
 use crate::decide::manifest::{Decision, Due, Planned};
 use crate::decide::request::{self, RequestContext};
 use crate::executor::slurm::inspect::{Report, Tried, text_of};
@@ -39,8 +39,8 @@ struct Wanted {
     time: Option<u64>,
 }
 
-/// Queries Slurm about the requests that a run would submit, within a time limit for all its answers.
-pub fn check(site: &Site, limit: Duration, findings: &mut Findings) {
+/// Queries Slurm about the requests that a run would submit, within [`SLURM_LIMIT`] for all its answers.
+pub(super) fn check(site: &Site, findings: &mut Findings) {
     if !site.config.executor.has_cluster() {
         return;
     }
@@ -68,7 +68,7 @@ pub fn check(site: &Site, limit: Duration, findings: &mut Findings) {
         query_timeout: ANSWER_LIMIT,
         ..SlurmSettings::from_config(config, &Metadata::default())
     });
-    executor.set_deadline(limit);
+    executor.set_deadline(SLURM_LIMIT);
     let canary = study.and_then(|study| canary(&study.state));
     let report = executor.inspect(&requests, canary.as_ref());
     let canary = canary.as_ref().map(JobId::as_str);
