@@ -125,10 +125,10 @@ impl Findings {
         self.add(Level::Warning, text, remedy);
     }
 
-    /// Warns of everything in a list, unless it is empty.
+    /// Warns of everything in a list, unless it is empty. `text` ends with a colon.
     fn warn_of<S: AsRef<str>>(&mut self, text: impl Display, list: &[S], remedy: &str) {
         if !list.is_empty() {
-            self.warning(format!("{text}: {}", few(list)), remedy);
+            self.warning(format!("{text} {}", few(list)), remedy);
         }
     }
 

@@ -210,7 +210,7 @@ fn dicom_paths(sessions: &[Session], findings: &mut Findings) {
     let missing: Vec<String> = missing.map(|path| path.display().to_string()).collect();
     let (count, checked) = (missing.len(), chosen.len());
     findings.warn_of(
-        format!("dicom_path does not exist for {count} of {checked} checked sessions"),
+        format!("dicom_path does not exist for {count} of {checked} checked sessions:"),
         &missing,
         "check that its file system is mounted; sessions without DICOM files are held back",
     );
@@ -232,7 +232,7 @@ fn cohort(source: &CohortSource, found: Option<&Discovery>, findings: &mut Findi
     let unmatched = cohort.unmatched(&found.sessions).into_iter();
     let entries: Vec<String> = unmatched.map(ToString::to_string).collect();
     let remedy = "correct or remove the entries";
-    findings.warn_of("matches no session", &entries, remedy);
+    findings.warn_of("matches no session:", &entries, remedy);
 }
 
 #[cfg(test)]

@@ -160,7 +160,7 @@ fn directives(
         .map(|(line, text)| format!("line {line}: {text}"))
         .collect();
     findings.warn_of(
-        format!("Slurm ignores #SBATCH lines of {shown}, because they are indented or after the first command"),
+        format!("Slurm ignores #SBATCH lines of {shown}, because they are indented or after the first command:"),
         &ignored,
         "move them to the top of the script, right below the #! line",
     );
@@ -195,7 +195,7 @@ fn directives(
     let logs: Vec<String> = logs.collect();
     if config.slurm.log_dir.is_some() {
         findings.warn_of(
-            format!("{shown} sets log files, which slurm_log_dir overrides"),
+            format!("{shown} sets log files, which slurm_log_dir overrides:"),
             &logs,
             "remove these lines, or set slurm_log_dir to that directory",
         );
@@ -209,7 +209,7 @@ fn directives(
     });
     let overruled: Vec<String> = overruled.collect();
     findings.warn_of(
-        format!("{shown} differs from the configuration, which takes precedence"),
+        format!("{shown} differs from the configuration, which takes precedence:"),
         &overruled,
         "keep the value in one place: the script, or the procedure's key (an empty key passes no option)",
     );

@@ -165,7 +165,7 @@ pub(super) fn check(config: &Config, findings: &mut Findings) {
     });
     findings.about("executor", "local");
     findings.warn_of(
-        "the local executor does not enforce mem, time and gres",
+        "the local executor does not enforce mem, time and gres:",
         &limited,
         "choose local_jobs so that all jobs fit, and remove the keys",
     );

@@ -79,7 +79,7 @@ fn judge(config: &Config, study: &Study, sessions: Option<&[Session]>, findings:
     findings.about(TOPIC, "rows");
     let removed = removed_procedures(config, &study.state);
     findings.warn_of(
-            "rows of procedures that are not in the configuration",
+            "rows of procedures that are not in the configuration:",
             &removed,
             "if a name in the configuration is wrong, correct it; `snbb-scheduler clean --rows --older-than 90d` moves old rows away",
         );
@@ -115,7 +115,7 @@ fn judge(config: &Config, study: &Study, sessions: Option<&[Session]>, findings:
     let without_session: Vec<String> = without_session.map(ToString::to_string).collect();
     let rows = plural(without_session.len(), "row");
     findings.warn_of(
-        format!("{rows} of sessions that do not exist"),
+        format!("{rows} of sessions that do not exist:"),
         &without_session,
         "check that all data is mounted; `snbb-scheduler clean --rows --older-than 90d` moves old rows away",
     );
