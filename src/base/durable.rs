@@ -177,9 +177,10 @@ pub fn replace(target: &Path, bytes: &[u8], before: Option<&Vec<u8>>) -> Result<
 }
 
 /// Reads a whole regular file; `None` if it does not exist.
-pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+pub fn read(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
     let read = |file: File| require_regular(&file).and_then(|()| content(&file));
-    if_exists(again_if(is_stale, || open_again(path).and_then(read)))
+    let read = again_if(is_stale, || open_again(path).and_then(read));
+    if_exists(read).map_err(FileError::of("read", path))
 }
 
 /// Reads an open file from its current position to its end.
@@ -310,6 +311,11 @@ fn directory_of(path: &Path) -> Option<&Path> {
     let parent = path.parent()?;
     let is_here = parent.as_os_str().is_empty();
     Some(if is_here { Path::new(".") } else { parent })
+}
+
+/// The path of a file beside another one, with a longer name.
+pub fn with_ending(path: &Path, end: &str) -> PathBuf {
+    path.with_file_name(prefixed(path, end))
 }
 
 /// The file's name, followed by `mark`.

@@ -2,9 +2,7 @@
 
 pub mod durable;
 pub mod exit;
-pub mod hex;
 pub mod parallel;
-pub mod printable;
 pub mod process;
 pub mod regular;
 pub mod run;

@@ -1,6 +1,10 @@
-//! Text for people: counts, lists, optional parts. Numbers from text.
+//! Text for people: counts, lists, optional parts, safe for one line of a terminal. Numbers from text; hashes, and bytes
+//! as hexadecimal digits.
 
+use std::borrow::Cow;
 use std::fmt::Display;
+
+use sha2::{Digest as _, Sha256};
 
 /// `1 task`, `3 tasks`.
 pub fn plural(count: usize, word: &str) -> String {
@@ -57,6 +61,43 @@ pub fn size(bytes: u64) -> String {
     let fitting = units.find(|(_, power)| amount(*power) < 999.95);
     let (unit, power) = fitting.unwrap_or(("PB", 5));
     format!("{:.1} {unit}", amount(power))
+}
+
+/// Escapes control characters (escape sequences, line ends) of a text from outside.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let safe = text.chars().map(|c| match c.is_control() {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    });
+    Cow::Owned(safe.collect())
+}
+
+/// Two lower-case digits per byte.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// [`hex`] of the first `count` bytes.
+pub fn hex_of_first(count: usize, bytes: &[u8]) -> String {
+    hex(bytes.get(..count).unwrap_or(bytes))
+}
+
+/// The hexadecimal SHA-256 of a content.
+pub fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// A hash of a list of texts.
+pub fn hash_of(texts: impl IntoIterator<Item: AsRef<str>>) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for text in texts {
+        hash.update(text.as_ref().as_bytes());
+        hash.update([0]);
+    }
+    hash.finalize().into()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use anstyle::Style;
 
 use super::TaskState;
 use super::output::PrinterOptions;
-use crate::base::printable::printable;
+use crate::base::text::printable;
 use crate::show::tables::first_word;
 
 /// Width of the labels.

@@ -7,7 +7,7 @@ use super::blocks::wrap;
 use super::context::read_config;
 use super::output::PrinterOptions;
 use super::{Exit, Format, Printer, Result};
-use crate::base::printable::printable;
+use crate::base::text::printable;
 use crate::setup::check::{self, Finding, Findings, Level, Site, checks_frame, settings};
 
 pub(super) fn run(global: &Global, args: &CheckArgs, printer: &mut Printer) -> Result<Exit> {

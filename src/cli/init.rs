@@ -188,7 +188,7 @@ fn add(
     let named = named.map_or_else(|| dir.join(init::CONFIG), |file| cwd.join(file));
     // A link to the configuration stays a link.
     let file = std::fs::canonicalize(&named).unwrap_or(named.clone());
-    let Some(before) = durable::read(&file).map_err(FileError::of("read", &file))? else {
+    let Some(before) = durable::read(&file)? else {
         return Err(Failure::usage(
             format!("no configuration {} to add to", file.display()),
             "name it: snbb-scheduler --config FILE init --add APP; `init` writes a new one",

@@ -20,7 +20,7 @@ use regex::{Captures, Regex};
 
 use super::progress::{DELAY, lines, start, watching};
 use super::{TableError, maybe, plural, sys};
-use crate::base::printable::printable;
+use crate::base::text::printable;
 use crate::show::layout::{Layout, render, width_of};
 use crate::show::tables::{Tally, to_csv, to_json};
 

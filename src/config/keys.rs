@@ -168,6 +168,14 @@ const fn whole(least: u64, most: u64) -> Kind {
 }
 
 impl Kind {
+    /// The kind of one value, or of the entries of a list.
+    pub fn item(self) -> Self {
+        match self {
+            Self::List(item) => *item,
+            kind => kind,
+        }
+    }
+
     /// A description in Markdown.
     pub fn words(self) -> String {
         let words = match self {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::base::printable::printable;
+use crate::base::text::printable;
 use crate::model::bids::suggest;
 
 /// All errors of a configuration, so that one attempt reveals everything.

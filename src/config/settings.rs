@@ -88,7 +88,7 @@ impl Walk<'_> {
         self.is_builtin = top.get("procedures").is_none();
         let list = top.effective("procedures").value;
         let items = list.and_then(|list| list.items()).unwrap_or_default();
-        for (item, (_, procedure)) in items.iter().zip(self.config.procedures.iter()) {
+        for (item, procedure) in items.iter().zip(self.config.procedures.all()) {
             if let Some(fields) = item.fields(Section::Procedure) {
                 self.procedure = Some(procedure);
                 self.section(&fields, &below(path, &procedure.name), None);
@@ -233,10 +233,7 @@ impl Walk<'_> {
 }
 
 fn json(value: &Value<'_>, kind: Kind) -> Json {
-    let item = match kind {
-        Kind::List(item) => *item,
-        kind => kind,
-    };
+    let item = kind.item();
     match &value.node.value {
         // A reason without a rule.
         _ if value.is_null() && matches!(kind, Kind::Reasons) => Json::Object(Map::new()),

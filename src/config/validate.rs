@@ -5,13 +5,12 @@
 //! compared by path.
 
 use std::cmp::Reverse;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::problem::{did_you_mean, quote};
 use super::reader::Fields;
 use super::steps::Step;
-use crate::base::regular::resolved;
+use crate::base::regular::{self, resolved};
 use crate::model::bids::SessionSource;
 use crate::model::bids::cohort::ListSource;
 use crate::model::config::Config;
@@ -201,7 +200,7 @@ fn data_around(config: &Config, file: &Path) -> Option<String> {
                 return Some(format!("{name} of {key}"));
             }
         }
-        let mut procedures = config.procedures.iter().map(|(_, procedure)| procedure);
+        let mut procedures = config.procedures.all();
         let around = procedures.find(|procedure| {
             !procedure.is_below_bids() && place.starts_with(config.output_roots().top(procedure))
         });
@@ -299,7 +298,7 @@ fn study_files<'a>(config: &'a Config) -> Vec<StudyFile> {
             add(key, key, file, false);
         }
     }
-    for (_, procedure) in config.procedures.iter() {
+    for procedure in config.procedures.all() {
         for dir in config.script_dirs() {
             let script = dir.join(&procedure.script);
             if script.metadata().is_ok_and(|metadata| metadata.is_file()) {
@@ -334,7 +333,7 @@ fn reports(config: &Config) -> impl Iterator<Item = (&'static str, &PathBuf)> {
 
 fn identity(path: &Path) -> Identity {
     match path.metadata() {
-        Ok(metadata) => Ok((metadata.dev(), metadata.ino())),
+        Ok(metadata) => Ok(regular::identity(&metadata)),
         Err(_) => Err(resolved(&resolve(path).unwrap_or_else(|_| path.to_owned()))),
     }
 }

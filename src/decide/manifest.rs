@@ -117,11 +117,7 @@ impl Planned {
     ) -> Self {
         Self {
             procedure,
-            key: TaskKey {
-                subject: subject.shared(),
-                session: session.shared(),
-                procedure: Arc::clone(&dag.get(procedure).name),
-            },
+            key: TaskKey::of(&subject, &session, &dag.get(procedure).name),
             subject,
             session,
             dicom_path: None,

@@ -11,8 +11,7 @@ use std::path::{Path, PathBuf};
 use chrono::{DateTime, SecondsFormat, Utc};
 use sha2::{Digest, Sha256};
 
-use crate::base::hex::{hash_of, hex_of_first};
-use crate::base::text::maybe;
+use crate::base::text::{hash_of, hex_of_first, maybe};
 use crate::decide::manifest::retry::{self, asked_mem, asked_time};
 use crate::decide::manifest::{Decision, Due, Planned};
 use crate::executor::JobRequest;

@@ -71,7 +71,7 @@ pub fn read(arrays: &Path, submission_id: &str) -> Result<Option<Vec<TaskKey>>, 
         return Ok(None);
     }
     let path = arrays.join(submission_id).join(LIST);
-    let text = durable::read(&path).map_err(FileError::of("read", &path))?;
+    let text = durable::read(&path)?;
     let Some(text) = text else { return Ok(None) };
     parse(&text, submission_id)
         .map(Some)

@@ -8,6 +8,8 @@ use std::ffi::OsStr;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use crate::base::regular::FileError;
+use crate::base::sys;
 use crate::executor::ExecutorError;
 use crate::model::procedure::options::{Arguments, Class};
 
@@ -25,14 +27,19 @@ pub struct Script {
 /// Why a file cannot be a job script.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
-    #[error("cannot read script {}: {source}", .path.display())]
-    Read { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Read(#[from] FileError),
     #[error("script {} is larger than {} MiB", .0.display(), MAX_SIZE >> 20)]
     TooLarge(PathBuf),
     #[error("script {} does not begin with '#!' and the path of an interpreter", .0.display())]
     NoInterpreter(PathBuf),
     #[error("script {} has DOS line breaks (\\r\\n): convert it with dos2unix", .0.display())]
     DosLineBreaks(PathBuf),
+}
+
+/// [`find_script`] with the `PATH` of this process.
+pub fn find_on_path(script: &str, dirs: &[PathBuf]) -> Result<PathBuf, ExecutorError> {
+    find_script(script, dirs, &search_path(sys::env("PATH").as_deref()))
 }
 
 /// Finds a script: an absolute path as it is, otherwise below each of `dirs`, or (a bare name) in the directories of
@@ -114,10 +121,7 @@ fn text_of(path: &Path) -> io::Result<Vec<u8>> {
 impl Script {
     /// Reads a script and refuses what sbatch would refuse.
     pub fn read(path: &Path) -> Result<Self, ScriptError> {
-        let text = text_of(path).map_err(|source| ScriptError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
+        let text = text_of(path).map_err(FileError::of("read script", path))?;
         if text.len() as u64 > MAX_SIZE {
             return Err(ScriptError::TooLarge(path.to_owned()));
         }

@@ -212,7 +212,8 @@ impl Config {
 
     /// The directories that are searched for scripts before `PATH`.
     pub fn script_dirs(&self) -> Vec<PathBuf> {
-        let dirs = [self.script_dir.as_deref(), self.base_dir()];
+        let beside = self.file.as_deref().and_then(Path::parent);
+        let dirs = [self.script_dir.as_deref(), beside];
         dirs.into_iter().flatten().map(Path::to_owned).collect()
     }
 
@@ -223,10 +224,5 @@ impl Config {
             ("bids_root", &self.bids_root),
             ("derivatives_root", &self.derivatives_root),
         ]
-    }
-
-    /// The directory that relative paths in the configuration refer to.
-    pub fn base_dir(&self) -> Option<&Path> {
-        self.file.as_deref().and_then(Path::parent)
     }
 }

@@ -79,10 +79,6 @@ impl App {
         }
     }
 
-    pub fn script_name(&self) -> String {
-        format!("{}.sh", self.name)
-    }
-
     /// True if its script reads DICOM files.
     pub fn reads_dicom(&self) -> bool {
         self.script.contains("SNBB_DICOM_PATH")
@@ -106,12 +102,8 @@ impl App {
             name.or(converter.filter(|_| *group == CONVERTERS))
         });
         let needed: Vec<&str> = needed.collect();
-        let line = format!("    depends_on: [{}]", needed.join(", "));
-        let lines = self.entry.lines().map(|old| match old {
-            old if old.starts_with("    depends_on:") => format!("{line}\n"),
-            old => format!("{old}\n"),
-        });
-        lines.collect()
+        let list = format!("[{}]", needed.join(", "));
+        self.with("depends_on", &list).entry.into_owned()
     }
 
     /// Names and contents of files that the script needs and that a site edits.

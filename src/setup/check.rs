@@ -18,6 +18,7 @@ mod testing;
 mod tests;
 
 use std::cmp::Reverse;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
@@ -29,7 +30,7 @@ use polars::prelude::DataFrame;
 use crate::base::sys;
 use crate::base::text::{self, maybe, plural};
 use crate::executor::ExecutorError;
-use crate::executor::script::{find_script, search_path};
+use crate::executor::script::find_on_path;
 use crate::gather::disk::reader::Reader;
 use crate::gather::sessions::discover::{DiscoverError, Discovery};
 use crate::model::config::Config;
@@ -71,11 +72,6 @@ impl Site {
         }
     }
 
-    pub fn procedures(&self) -> impl Iterator<Item = &Procedure> {
-        let all = self.config.procedures.iter();
-        all.map(|(_, procedure)| procedure)
-    }
-
     /// The discovered sessions, if discovery succeeded.
     pub fn discovery(&self) -> Option<&Discovery> {
         self.found.get()?.as_ref().ok()
@@ -83,12 +79,7 @@ impl Site {
 
     /// Finds a script like the executor.
     pub fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError> {
-        let path = sys::env("PATH");
-        find_script(
-            script,
-            &self.config.script_dirs(),
-            &search_path(path.as_deref()),
-        )
+        find_on_path(script, &self.config.script_dirs())
     }
 }
 
@@ -132,6 +123,13 @@ impl Findings {
 
     fn warning(&mut self, text: impl Into<String>, remedy: impl Into<String>) {
         self.add(Level::Warning, text, remedy);
+    }
+
+    /// Warns of everything in a list, unless it is empty. `text` ends with a colon.
+    fn warn_of<S: AsRef<str>>(&mut self, text: impl Display, list: &[S], remedy: &str) {
+        if !list.is_empty() {
+            self.warning(format!("{text} {}", few(list)), remedy);
+        }
     }
 
     fn error(&mut self, text: impl Into<String>, remedy: impl Into<String>) {
@@ -314,9 +312,7 @@ pub fn run(site: Site, findings: &mut Findings) {
         ("sessions", LIMIT, data::sessions),
         ("markers", LIMIT, settings::markers),
         ("state", LIMIT, state::check),
-        ("slurm", SLURM_LIMIT, |site, out| {
-            slurm::check(site, SLURM_LIMIT, out);
-        }),
+        ("slurm", SLURM_LIMIT, slurm::check),
     ];
     for group in [first.as_slice(), topics.as_slice()] {
         let started: Vec<_> = group.iter().map(|part| start(&site, *part)).collect();

@@ -14,8 +14,8 @@ mod tests;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::base::printable::printable;
 use crate::base::shell;
+use crate::base::text::printable;
 use crate::model::bids::SessionSource;
 use crate::model::bids::suggest;
 use crate::model::bids::suggest::fold;
@@ -220,7 +220,7 @@ pub fn scripts(app: &App, dir: &Path, scripts: &Path) -> Result<Vec<NewFile>, In
         files.push(NewFile::plain(path, *content));
     }
     let script = NewFile {
-        path: scripts.join(app.script_name()),
+        path: scripts.join(format!("{}.sh", app.name)),
         text,
         is_executable: true,
     };

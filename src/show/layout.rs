@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style};
 use polars::prelude::{AnyValue, DataFrame};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use crate::base::printable::printable;
+use crate::base::text::printable;
 use crate::show::efficiency;
 use crate::show::tables::TaskState;
 

@@ -222,15 +222,12 @@ const MARK: &[u8] = b"\"sums\"";
 impl Memory {
     /// Reads the file. If it is unreadable or damaged, returns an empty memory and a warning.
     pub fn read(path: &Path) -> (Self, Option<String>) {
-        let (bytes, path) = (durable::read(path), path.display());
-        let bytes = match bytes {
+        let bytes = match durable::read(path) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Default::default(),
-            Err(error) => {
-                let warning = format!("cannot read {path}: {error}");
-                return (Self::default(), Some(warning));
-            }
+            Err(error) => return (Self::default(), Some(error.to_string())),
         };
+        let path = path.display();
         let memory = serde_json::from_slice::<Self>(&bytes);
         let damage = memory.as_ref().err();
         let warning = damage.map(|error| format!("{path} is damaged; starting a new one: {error}"));

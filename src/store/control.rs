@@ -140,7 +140,7 @@ impl Control {
 impl Store {
     pub fn read_control(&self) -> Result<Control, StateError> {
         let path = &self.paths.control;
-        let Some(bytes) = durable::read(path).map_err(StateError::io("read", path))? else {
+        let Some(bytes) = durable::read(path)? else {
             return Ok(Control::default());
         };
         Control::parse(bytes).map_err(|message| {
@@ -171,7 +171,7 @@ impl LockedStore {
             Some(bytes) => durable::replace(path, bytes, control.origin.as_ref())?,
             None => {
                 let failed = StateError::io("remove", path);
-                if durable::read(path).map_err(&failed)? != control.origin {
+                if durable::read(path)? != control.origin {
                     return Err(StateError::Conflict(path.clone()));
                 }
                 let removed = std::fs::remove_file(path);

@@ -347,6 +347,5 @@ pub fn read(path: &Path) -> Result<Vec<Entry>, JournalError> {
 
 /// Reads all readable entries and skips damage; `None` without a file.
 pub fn salvage(path: &Path) -> Result<Option<Salvaged>, JournalError> {
-    let bytes = durable::read(path).map_err(FileError::of("read", path))?;
-    Ok(bytes.map(|bytes| line::scan(&bytes)))
+    Ok(durable::read(path)?.map(|bytes| line::scan(&bytes)))
 }

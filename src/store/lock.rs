@@ -346,7 +346,7 @@ impl Attempt<'_> {
     }
 
     fn gate(&self) -> PathBuf {
-        file::sibling(self.path, "takeover")
+        durable::with_ending(self.path, ".takeover")
     }
 
     /// Removes a lock that was judged dead; false if it is not, or another process is taking it.

@@ -14,7 +14,7 @@ use super::state_file::{LockedStore, StateError, Store};
 use crate::base::durable;
 use crate::base::regular::if_exists;
 use crate::model::bids::{SubjectLabel, is_of_label};
-use crate::model::state::{State, TaskKey};
+use crate::model::state::{State, TaskRow};
 
 /// Everything about a subject.
 #[derive(Debug, Default)]
@@ -44,20 +44,15 @@ impl SubjectData {
         log: &Path,
         subject: &SubjectLabel,
     ) -> Result<Self, StateError> {
-        let is_subject = |key: &TaskKey| *key.subject == *subject.as_str();
+        let count = |rows: &[TaskRow]| rows.iter().filter(|row| is_of(row, subject)).count();
         let [earlier, backup] = [&store.paths.attempts, &store.paths.backup].map(|path| {
             // The next save replaces a damaged backup.
-            let rows = store.load(path).ok().flatten().map(|found| found.rows);
-            rows.into_iter()
-                .flatten()
-                .filter(|row| is_subject(&row.key))
-                .count()
+            let found = store.load(path).ok().flatten();
+            found.map_or(0, |found| count(&found.rows))
         });
-        let rows = state.rows().iter();
-        let rows = rows.filter(|row| is_subject(&row.key)).count();
         let (events, logs) = without(log, subject)?;
         Ok(Self {
-            rows: rows.max(backup),
+            rows: count(state.rows()).max(backup),
             attempts: earlier,
             events,
             logs,
@@ -79,14 +74,12 @@ impl SubjectData {
         if self.is_nothing() {
             return Ok(());
         }
-        let keys: Vec<TaskKey> = state.rows().iter().map(|row| row.key.clone()).collect();
-        for key in keys {
-            if *key.subject == *subject.as_str() {
-                state.forget(&key);
-            }
+        let rows = state.rows().iter().filter(|row| is_of(row, subject));
+        for key in Vec::from_iter(rows.map(|row| row.key.clone())) {
+            state.forget(&key);
         }
         locked.save(state)?;
-        locked.forget_earlier(&|row| *row.key.subject == *subject.as_str())?;
+        locked.forget_earlier(&|row| is_of(row, subject))?;
         for (path, before, after) in self.logs.iter().chain(&self.texts) {
             locked.check_lock()?;
             match after.is_empty() && path.extension() == Some(OsStr::new("gz")) {
@@ -124,6 +117,10 @@ impl SubjectData {
     }
 }
 
+fn is_of(row: &TaskRow, subject: &SubjectLabel) -> bool {
+    *row.key.subject == *subject.as_str()
+}
+
 /// The texts beside the state that name the subject.
 fn texts(store: &Store, subject: &SubjectLabel) -> Result<Vec<Text>, StateError> {
     let paths = &store.paths;
@@ -132,8 +129,7 @@ fn texts(store: &Store, subject: &SubjectLabel) -> Result<Vec<Text>, StateError>
     files.extend(files_below(&paths.arrays));
     let mut found = Vec::new();
     for path in files {
-        let before = durable::read(&path).map_err(StateError::io("read", &path))?;
-        if let Some(before) = before
+        if let Some(before) = durable::read(&path)?
             && let Some(after) = without_label(&before, subject)
         {
             found.push((path, before, after));
@@ -178,7 +174,7 @@ fn without(log: &Path, subject: &SubjectLabel) -> Result<(usize, Vec<Text>), Sta
     let mut files = vec![(log, false)];
     files.extend(archives.into_iter().map(|path| (path, true)));
     for (path, is_archive) in files {
-        let Some(before) = durable::read(&path).map_err(StateError::io("read", &path))? else {
+        let Some(before) = durable::read(&path)? else {
             continue;
         };
         let text = match is_archive {

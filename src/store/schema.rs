@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 
 pub use file::Contents;
 
-use crate::base::hex::hex;
+use crate::base::text::hex;
 use crate::model::state::columns::{COLUMNS, Kind};
 
 /// The format version that this program writes. Files of later versions are read, but never written.

@@ -47,6 +47,15 @@ pub enum Found<T> {
 }
 
 impl<T> Found<T> {
+    /// `None` is a missing file.
+    fn of(outcome: Result<Option<T>, StateError>) -> Self {
+        match outcome {
+            Ok(Some(value)) => Self::Read(value),
+            Ok(None) => Self::Missing,
+            Err(error) => Self::Unusable(error),
+        }
+    }
+
     pub fn read(&self) -> Option<&T> {
         match self {
             Self::Read(value) => Some(value),
@@ -116,11 +125,7 @@ impl Sources {
 
     fn read_once(store: &Store, audit_path: &Path) -> Self {
         let paths = &store.paths;
-        let audit = match audit_log::read(audit_path) {
-            Ok(Some(contents)) => Found::Read(contents),
-            Ok(None) => Found::Missing,
-            Err(error) => Found::Unusable(StateError::io("read", audit_path)(error)),
-        };
+        let audit = audit_log::read(audit_path).map_err(StateError::io("read", audit_path));
         let (journal, journal_mark) = read_journal(store);
         let (temporary, _) = durable::list_leftovers(&[
             &paths.state,
@@ -129,15 +134,12 @@ impl Sources {
             &paths.journal,
             &paths.control,
         ]);
-        let control = match store.read_control() {
-            Ok(_) if paths.control.symlink_metadata().is_err() => Found::Missing,
-            Ok(control) => Found::Read(control),
-            Err(error) => Found::Unusable(error),
-        };
+        let exists = |_: &Control| paths.control.symlink_metadata().is_ok();
+        let control = store.read_control().map(|read| Some(read).filter(exists));
         Self {
             other_studies: None,
-            audit,
-            control,
+            audit: Found::of(audit),
+            control: Found::of(control),
             journal,
             journal_mark,
             state: load(store, &paths.state),
@@ -225,13 +227,11 @@ pub fn find_traces(
 
 fn load(store: &Store, path: &Path) -> Found<Contents> {
     match store.load(path) {
-        Ok(Some(contents)) => Found::Read(contents),
-        Ok(None) => Found::Missing,
         Err(error @ StateError::Damaged { .. }) => Found::Damaged {
             error,
             identity: identity_of(path),
         },
-        Err(error) => Found::Unusable(error),
+        outcome => Found::of(outcome),
     }
 }
 
@@ -247,8 +247,7 @@ fn read_journal(store: &Store) -> (Found<Salvaged>, Option<(u64, u64)>) {
         Ok((journal::salvage(&store.paths.journal)?, mark))
     };
     match read() {
-        Ok((Some(salvaged), mark)) => (Found::Read(salvaged), mark),
-        Ok((None, mark)) => (Found::Missing, mark),
+        Ok((salvaged, mark)) => (Found::of(Ok(salvaged)), mark),
         Err(error) => (Found::Unusable(error), None),
     }
 }

@@ -281,7 +281,7 @@ impl Store {
     pub(crate) fn load(&self, path: &Path) -> Result<Option<Contents>, StateError> {
         let since = Instant::now();
         loop {
-            let bytes = durable::read(path).map_err(StateError::io("read", path))?;
+            let bytes = durable::read(path)?;
             let Some(bytes) = bytes else { return Ok(None) };
             match schema::file::read(bytes.into()) {
                 Err(error)

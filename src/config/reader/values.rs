@@ -195,17 +195,9 @@ impl<'a> Value<'a> {
         Some(text)
     }
 
-    /// The kind of one value, or of the entries of a list.
-    fn item_kind(&self) -> Kind {
-        match self.kind {
-            Kind::List(item) => *item,
-            kind => kind,
-        }
-    }
-
     /// Reads one of the words that the key accepts.
     pub(crate) fn choice<T: FromStr>(&self) -> Option<T> {
-        let words = match self.item_kind() {
+        let words = match self.kind.item() {
             Kind::Choice(words) => words,
             _ => &[],
         };
@@ -232,7 +224,7 @@ impl<'a> Value<'a> {
 
     /// Reads a whole number within the bounds of its key. Leading zeros are refused, because they mean octal in YAML 1.1.
     pub(crate) fn whole<T: TryFrom<u64>>(&self) -> Option<T> {
-        let (least, most) = match self.item_kind() {
+        let (least, most) = match self.kind.item() {
             Kind::Whole { least, most } => (least, most),
             _ => (0, u64::MAX),
         };

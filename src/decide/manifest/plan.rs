@@ -330,11 +330,7 @@ impl Subject<'_> {
     }
 
     fn key(&self, procedure: ProcedureId, session: &SessionLabel) -> TaskKey {
-        TaskKey {
-            subject: self.label.shared(),
-            session: session.shared(),
-            procedure: Arc::clone(&self.dag.get(procedure).name),
-        }
+        TaskKey::of(self.label, session, &self.dag.get(procedure).name)
     }
 }
 

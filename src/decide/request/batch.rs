@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::base::hex::{hash_of, hex_of_first};
+use crate::base::text::{hash_of, hex_of_first};
 use crate::decide::request::Prepared;
 use crate::executor::ArrayJob;
 use crate::model::job::array::{array_id, job_name, task_id};

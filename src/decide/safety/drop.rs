@@ -10,7 +10,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use itertools::Itertools as _;
 
 use super::{Baselines, SafetyStop};
-use crate::base::hex::hash_of;
+use crate::base::text::hash_of;
 use crate::decide::manifest::{Decision, Due, Manifest, Skip};
 use crate::gather::sessions::discover::Discovery;
 use crate::model::config::Config;

@@ -6,10 +6,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use sha2::{Digest, Sha256};
-
 use super::{File, LIST, NAME, NEWLINE, SCRIPT, SHELL_LIST, WRAPPER, json, quote, shell_list};
-use crate::base::hex::hex;
+use crate::base::text::sha256;
 use crate::executor::script;
 use crate::executor::script::Script;
 use crate::executor::{ArrayJob, JobRequest};
@@ -77,8 +75,8 @@ fn body(
     let log_dir = first.and_then(|task| task.log_dir.as_deref());
     set("snbb_array_logs", log_dir.map_or(Ok(""), path_text)?);
     set("snbb_array_job", &array.job_name);
-    set("snbb_array_list_sum", &sum(shell_list));
-    set("snbb_array_script_sum", &sum(&script.text));
+    set("snbb_array_list_sum", &sha256(shell_list));
+    set("snbb_array_script_sum", &sha256(&script.text));
     let words = Vec::from_iter(script.interpreter.iter().map(|word| quote(word)));
     let body = BODY.replace("@NAME@", NAME);
     Ok(text + &body.replace("@INTERPRETER@", &words.join(" ")))
@@ -88,10 +86,6 @@ fn body(
 fn path_text(path: &Path) -> Result<&str, String> {
     path.to_str()
         .ok_or_else(|| format!("{} is not UTF-8", path.display()))
-}
-
-fn sum(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
 }
 
 const HEAD: &str = r#"# Written by snbb-scheduler; do not change. Runs one task of a job array with the copy of the

@@ -23,7 +23,7 @@ use chrono::TimeDelta;
 use crate::base::process::{Host, Place};
 use crate::base::regular::FileError;
 use crate::base::sys;
-use crate::executor::script::{find_script, search_path};
+use crate::executor::script::find_on_path;
 use crate::executor::{
     Answer, ArrayJob, Executor, ExecutorError, JobReport, JobRequest, Observation, Question,
     Refusal, Submission,
@@ -251,11 +251,7 @@ impl Executor for LocalExecutor {
     }
 
     fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError> {
-        find_script(
-            script,
-            &self.settings.script_dirs,
-            &search_path(sys::env("PATH").as_deref()),
-        )
+        find_on_path(script, &self.settings.script_dirs)
     }
 
     fn submit(&mut self, tasks: &[&JobRequest], array: Option<&ArrayJob>) -> Submission {

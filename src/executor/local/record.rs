@@ -59,10 +59,6 @@ impl Records {
         self.jobs.get(&number)
     }
 
-    pub fn log_dir(&self) -> PathBuf {
-        self.dir.join("logs")
-    }
-
     pub fn file(&self, number: u64, kind: &str) -> PathBuf {
         self.dir.join(format!("{number}.{kind}"))
     }
@@ -229,8 +225,7 @@ impl Records {
         kind: &str,
     ) -> Result<Option<T>, ExecutorError> {
         let path = self.file(number, kind);
-        let bytes = durable::read(&path).map_err(FileError::of("read", &path))?;
-        bytes
+        durable::read(&path)?
             .map(|bytes| serde_json::from_slice(&bytes))
             .transpose()
             .map_err(|error| damaged(&path, &error.to_string()))

@@ -81,7 +81,7 @@ impl LocalExecutor {
         let path = path.map_err(|error| error.to_string())?;
         let script = Script::read(&path).map_err(|error| error.to_string())?;
         let log_dir = request.log_dir.clone();
-        let log_dir = log_dir.unwrap_or_else(|| self.records.log_dir());
+        let log_dir = log_dir.unwrap_or_else(|| self.settings.records.join("logs"));
         match std::fs::create_dir_all(&log_dir) {
             Ok(()) => Ok((path, script, log_dir)),
             Err(error) => {

@@ -92,9 +92,6 @@ pub struct SlurmExecutor {
 /// Slurm's default: indexes 0 to 1000.
 const DEFAULT_LIMIT: usize = 1001;
 
-/// The required programs.
-const PROGRAMS: [&str; 4] = ["sbatch", "squeue", "sacct", "scancel"];
-
 impl SlurmExecutor {
     pub fn new(settings: SlurmSettings) -> Self {
         Self {
@@ -172,9 +169,9 @@ impl SlurmExecutor {
 
 impl Executor for SlurmExecutor {
     fn preflight(&self) -> Result<(), ExecutorError> {
-        PROGRAMS
-            .iter()
-            .filter(|program| **program != "sacct" || self.settings.accounting)
+        let required = ["sbatch", "squeue", "sacct", "scancel"].into_iter();
+        required
+            .filter(|program| *program != "sacct" || self.settings.accounting)
             .try_for_each(|program| self.commands.find(program).map(drop))
     }
 

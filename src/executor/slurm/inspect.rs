@@ -27,7 +27,7 @@ use crate::model::job::JobId;
 #[derive(Debug, Default)]
 pub struct Report {
     /// In the order of [`PROGRAMS`].
-    pub programs: Vec<(&'static str, Place)>,
+    pub programs: Vec<(&'static str, Result<PathBuf, ExecutorError>)>,
     pub version: Option<Result<String, String>>,
     /// The user's jobs in the queue.
     pub queue: Option<Result<Vec<JobReport>, String>>,
@@ -41,9 +41,6 @@ pub struct Report {
     /// By procedure.
     pub tried: Vec<(String, Tried)>,
 }
-
-/// The path of a command, or an error message and a remedy.
-pub type Place = Result<PathBuf, (String, String)>;
 
 /// The outcome of a test submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,16 +64,19 @@ pub const PROGRAMS: [&str; 6] = [
     "sbatch", "squeue", "sacct", "scancel", "scontrol", "sacctmgr",
 ];
 
+/// The text of an answer; empty without one.
+pub fn text_of(answer: Option<&Result<String, String>>) -> &str {
+    answer
+        .and_then(|answer| answer.as_ref().ok())
+        .map_or("", String::as_str)
+}
+
 impl SlurmExecutor {
     /// Asks all questions in order; stops if the queue does not answer. `requests` has one request per procedure, `canary`
     /// is a job that accounting must have.
     pub fn inspect(&mut self, requests: &[JobRequest], canary: Option<&JobId>) -> Report {
-        let place = |program| {
-            let found = self.commands.find(program);
-            found.map_err(|error| (error.to_string(), error.hint().unwrap_or_default()))
-        };
         let mut report = Report {
-            programs: PROGRAMS.map(|name| (name, place(name))).to_vec(),
+            programs: PROGRAMS.map(|name| (name, self.commands.find(name))).into(),
             version: self.ask_if_there("sbatch", &["--version"]),
             ..Report::default()
         };

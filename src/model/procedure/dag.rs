@@ -101,6 +101,11 @@ impl ProcedureDag {
             .map(|(index, procedure)| (ProcedureId(index as u16), procedure))
     }
 
+    /// All procedures in order of priority.
+    pub fn all(&self) -> impl Iterator<Item = &Procedure> + Clone {
+        self.procedures.iter()
+    }
+
     pub fn get(&self, id: ProcedureId) -> &Procedure {
         &self.procedures[id.index()]
     }

@@ -210,6 +210,15 @@ impl TaskKey {
         }
     }
 
+    /// The key of a task with valid labels, which shares their texts.
+    pub fn of(subject: &SubjectLabel, session: &SessionLabel, procedure: &Arc<str>) -> Self {
+        Self {
+            subject: subject.shared(),
+            session: session.shared(),
+            procedure: Arc::clone(procedure),
+        }
+    }
+
     /// The name of this task's jobs, as in the Python program: `<procedure>_<subject>[_<session>]`.
     pub fn job_name(&self) -> String {
         joined([&self.procedure, &self.subject, &self.session], "_")

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use serde::Deserialize;
 
 use super::{Finding, Findings, Level, few, sys};
-use crate::executor::script::{find_script, search_path};
+use crate::executor::script::find_on_path;
 use crate::executor::slurm::KEPT;
 use crate::setup::place::CRON_PATH;
 
@@ -51,7 +51,7 @@ pub fn check(config: Option<&Path>, by_variable: bool, findings: &mut Findings) 
     let variables = KEPT.into_iter().chain(["LD_LIBRARY_PATH", "TZ"]);
     let set = |name| Some((name, sys::env(name)?.to_string_lossy().into_owned()));
     let help = Help {
-        sbatch: find_script("sbatch", &[], &search_path(sys::env("PATH").as_deref())).ok(),
+        sbatch: find_on_path("sbatch", &[]).ok(),
         variables: variables.filter_map(set).collect(),
     };
     let file = config.map_or(Vec::new(), |file| vec![Path::new("--config"), file]);

@@ -34,7 +34,11 @@ pub(super) fn roots(site: &Site, findings: &mut Findings) {
         true => "bids_root",
         false => "derivatives_root",
     };
-    let outputs = site.procedures().filter(|one| root_of(one) == key);
+    let outputs = site
+        .config
+        .procedures
+        .all()
+        .filter(|one| root_of(one) == key);
     let outputs: Vec<PathBuf> = outputs.map(|p| path.join(&p.output_dir)).collect();
     let (mut place, mut is_empty) = (place::inspect(path), false);
     if place == Place::Directory {
@@ -64,7 +68,11 @@ pub(super) fn roots(site: &Site, findings: &mut Findings) {
 /// Warns of a missing `dataset_description.json` that an app needs. A git-annex link without content is enough.
 fn description(site: &Site, path: &Path, findings: &mut Findings) {
     let file = path.join(catalogue::DESCRIPTION);
-    let names = site.procedures().map(|procedure| &*procedure.name);
+    let names = site
+        .config
+        .procedures
+        .all()
+        .map(|procedure| &*procedure.name);
     let apps = names.filter(|name| catalogue::app(name).is_some_and(|app| app.needs_description()));
     let apps: Vec<&str> = apps.collect();
     if apps.is_empty() || file.symlink_metadata().is_ok() {
@@ -200,13 +208,12 @@ fn dicom_paths(sessions: &[Session], findings: &mut Findings) {
     let chosen: Vec<&&Path> = place::sample(&paths, DICOM_SAMPLE).collect();
     let missing = chosen.iter().filter(|path| path.metadata().is_err());
     let missing: Vec<String> = missing.map(|path| path.display().to_string()).collect();
-    if !missing.is_empty() {
-        let (count, checked, paths) = (missing.len(), chosen.len(), few(&missing));
-        findings.warning(
-            format!("dicom_path does not exist for {count} of {checked} checked sessions: {paths}"),
-            "check that its file system is mounted; sessions without DICOM files are held back",
-        );
-    }
+    let (count, checked) = (missing.len(), chosen.len());
+    findings.warn_of(
+        format!("dicom_path does not exist for {count} of {checked} checked sessions:"),
+        &missing,
+        "check that its file system is mounted; sessions without DICOM files are held back",
+    );
 }
 
 /// Checks `include` and `exclude`.
@@ -222,14 +229,10 @@ fn cohort(source: &CohortSource, found: Option<&Discovery>, findings: &mut Findi
     let Some(found) = found.filter(is_complete) else {
         return;
     };
-    let unmatched = cohort.unmatched(&found.sessions);
-    if !unmatched.is_empty() {
-        let entries: Vec<String> = unmatched.iter().map(ToString::to_string).collect();
-        findings.warning(
-            format!("matches no session: {}", few(&entries)),
-            "correct or remove the entries",
-        );
-    }
+    let unmatched = cohort.unmatched(&found.sessions).into_iter();
+    let entries: Vec<String> = unmatched.map(ToString::to_string).collect();
+    let remedy = "correct or remove the entries";
+    findings.warn_of("matches no session:", &entries, remedy);
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub(super) const DOS: &str = "convert the script: dos2unix, or sed -i 's/\\r$//'
 const FILES: &str = "IMAGE SIF CONTAINER LICENSE LICENCE HEURISTIC CONFIG";
 
 pub(super) fn check(site: &Site, findings: &mut Findings) {
-    for procedure in site.procedures() {
+    for procedure in site.config.procedures.all() {
         findings.about(TOPIC, &procedure.name);
         match site.find_script(&procedure.script) {
             Ok(path) => judge(&site.config, procedure, &path, findings),
@@ -29,62 +29,60 @@ fn judge(config: &Config, procedure: &Procedure, path: &Path, findings: &mut Fin
     let shown = path.display();
     let what = format!("change {shown}, and it runs as this user");
     findings.writable_by_all(path, place::mode(path), &what);
-    match Script::read(path) {
-        Ok(script) => {
-            // The interpreter, images and licences that the script needs and this machine does not have.
-            let search = sys::env("PATH");
-            let is_program = |path: &Path| place::is_program(path) == Ok(true);
-            let is_missing = |name: &&str| match name.contains('/') {
-                true => !is_program(Path::new(name)),
-                false => {
-                    let mut dirs = search.iter().flat_map(std::env::split_paths);
-                    !dirs.any(|dir| is_program(&dir.join(name)))
-                }
-            };
-            let (program, started) = programs(&script.interpreter);
-            let program = program.filter(is_missing).map(str::to_owned);
-            let interpreter =
-                program.or_else(|| Some(format!("env {}", started.filter(is_missing)?)));
-            // Compute nodes may have what this machine lacks; the local executor runs here.
-            let (level, otherwise) = match (config.executor, &interpreter) {
-                (ExecutorKind::Slurm, _) => (
-                    Level::Warning,
-                    "nothing if the compute nodes have it; otherwise",
-                ),
-                (ExecutorKind::Local, Some(_)) => (Level::Error, "install it, or"),
-                (ExecutorKind::Local, None) => (Level::Warning, "install it, or"),
-            };
-            let interpreter = interpreter.map(|name| format!("interpreter {name}"));
-            let variable = |name: &str| {
-                let of_caller = || Some(sys::env(name)?.to_string_lossy().into_owned());
-                procedure.env.get(name).cloned().or_else(of_caller)
-            };
-            let files = files(&String::from_utf8_lossy(&script.text), &variable).into_iter();
-            let files = files.filter(|(_, path)| !place::is_there(path));
-            let files = files.map(|(variable, path)| format!("{} ({variable})", path.display()));
-            let missing: Vec<String> = interpreter.into_iter().chain(files).collect();
-            if !missing.is_empty() {
-                let (path, missing) = (path.display(), few(&missing));
-                findings.add(
+    let script = match Script::read(path) {
+        Ok(script) => script,
+        Err(error) => return findings.error(error.to_string(), remedy(&error)),
+    };
+    // The interpreter, images and licences that the script needs and this machine does not have.
+    let search = sys::env("PATH");
+    let is_program = |path: &Path| place::is_program(path) == Ok(true);
+    let is_missing = |name: &&str| match name.contains('/') {
+        true => !is_program(Path::new(name)),
+        false => {
+            let mut dirs = search.iter().flat_map(std::env::split_paths);
+            !dirs.any(|dir| is_program(&dir.join(name)))
+        }
+    };
+    let (program, started) = programs(&script.interpreter);
+    let program = program.filter(is_missing).map(str::to_owned);
+    let interpreter = program.or_else(|| Some(format!("env {}", started.filter(is_missing)?)));
+    // Compute nodes may have what this machine lacks; the local executor runs here.
+    let (level, otherwise) = match (config.executor, &interpreter) {
+        (ExecutorKind::Slurm, _) => (
+            Level::Warning,
+            "nothing if the compute nodes have it; otherwise",
+        ),
+        (ExecutorKind::Local, Some(_)) => (Level::Error, "install it, or"),
+        (ExecutorKind::Local, None) => (Level::Warning, "install it, or"),
+    };
+    let interpreter = interpreter.map(|name| format!("interpreter {name}"));
+    let variable = |name: &str| {
+        let of_caller = || Some(sys::env(name)?.to_string_lossy().into_owned());
+        procedure.env.get(name).cloned().or_else(of_caller)
+    };
+    let files = files(&String::from_utf8_lossy(&script.text), &variable).into_iter();
+    let files = files.filter(|(_, path)| !place::is_there(path));
+    let files = files.map(|(variable, path)| format!("{} ({variable})", path.display()));
+    let missing: Vec<String> = interpreter.into_iter().chain(files).collect();
+    if !missing.is_empty() {
+        let (path, missing) = (path.display(), few(&missing));
+        findings.add(
             level,
             format!("{path} requires {missing}, which this machine does not have"),
             format!(
                 "{otherwise} correct the script, or set its variables in the procedure's `env`"
             ),
         );
-            }
-            if config.executor == ExecutorKind::Slurm {
-                directives(config, procedure, path, &script.text, findings);
-            }
-        }
-        Err(error) => findings.error(error.to_string(), remedy(&error)),
+    }
+    if config.executor == ExecutorKind::Slurm {
+        directives(config, procedure, path, &script.text, findings);
     }
     findings.or_ok(format!("{shown} is a job script"));
 }
 
 fn remedy(error: &ScriptError) -> &'static str {
     match error {
-        ScriptError::Read { .. } => "give the user who runs this command permission to read it",
+        ScriptError::Read(_) => "give the user who runs this command permission to read it",
         ScriptError::TooLarge(_) => {
             "Slurm does not accept larger scripts; move programs and data to separate files"
         }
@@ -161,13 +159,11 @@ fn directives(
     let ignored: Vec<String> = ignored
         .map(|(line, text)| format!("line {line}: {text}"))
         .collect();
-    if !ignored.is_empty() {
-        let ignored = few(&ignored);
-        findings.warning(
-            format!("Slurm ignores #SBATCH lines of {shown}, because they are indented or after the first command: {ignored}"),
-            "move them to the top of the script, right below the #! line",
-        );
-    }
+    findings.warn_of(
+        format!("Slurm ignores #SBATCH lines of {shown}, because they are indented or after the first command:"),
+        &ignored,
+        "move them to the top of the script, right below the #! line",
+    );
     let asked = &script::options(text);
     memory(&procedure.resources, path, asked, findings);
     let first = |name: &str| asked.iter().find(|option| option.is(name));
@@ -197,10 +193,10 @@ fn directives(
             .then(|| format!("--{name}={} (line {line})", value(option)))
     });
     let logs: Vec<String> = logs.collect();
-    if config.slurm.log_dir.is_some() && !logs.is_empty() {
-        let logs = few(&logs);
-        findings.warning(
-            format!("{shown} sets log files, which slurm_log_dir overrides: {logs}"),
+    if config.slurm.log_dir.is_some() {
+        findings.warn_of(
+            format!("{shown} sets log files, which slurm_log_dir overrides:"),
+            &logs,
             "remove these lines, or set slurm_log_dir to that directory",
         );
     }
@@ -212,13 +208,11 @@ fn directives(
             .then(|| format!("--{name}={asked} in line {line}, {passed} in the configuration"))
     });
     let overruled: Vec<String> = overruled.collect();
-    if !overruled.is_empty() {
-        let overruled = few(&overruled);
-        findings.warning(
-            format!("{shown} differs from the configuration, which takes precedence: {overruled}"),
-            "keep the value in one place: the script, or the procedure's key (an empty key passes no option)",
-        );
-    }
+    findings.warn_of(
+        format!("{shown} differs from the configuration, which takes precedence:"),
+        &overruled,
+        "keep the value in one place: the script, or the procedure's key (an empty key passes no option)",
+    );
 }
 
 /// Reports conflicting memory options, which sbatch refuses.

@@ -164,13 +164,11 @@ pub(super) fn check(config: &Config, findings: &mut Findings) {
             || resources.gres.is_some()
     });
     findings.about("executor", "local");
-    if !limited.is_empty() {
-        let limited = few(&limited);
-        findings.warning(
-            format!("the local executor does not enforce mem, time and gres: {limited}"),
-            "choose local_jobs so that all jobs fit, and remove the keys",
-        );
-    }
+    findings.warn_of(
+        "the local executor does not enforce mem, time and gres:",
+        &limited,
+        "choose local_jobs so that all jobs fit, and remove the keys",
+    );
     let jobs = config.local_jobs;
     findings.or_ok(format!(
         "jobs run on this machine, {jobs} at a time; memory and time limits are not enforced"
@@ -178,8 +176,7 @@ pub(super) fn check(config: &Config, findings: &mut Findings) {
 }
 
 fn names_of(config: &Config, is_one: impl Fn(&Procedure) -> bool) -> Vec<&str> {
-    let procedures = config.procedures.iter().map(|(_, procedure)| procedure);
-    let chosen = procedures.filter(|procedure| is_one(procedure));
+    let chosen = config.procedures.all().filter(|one| is_one(one));
     chosen.map(|procedure| &*procedure.name).collect()
 }
 

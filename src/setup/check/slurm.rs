@@ -7,10 +7,10 @@ use std::time::Duration;
 use chrono::TimeDelta;
 
 use super::scripts::DOS;
-use super::{Config, Discovery, Findings, Site, State, sys};
+use super::{Config, Discovery, Findings, SLURM_LIMIT, Site, State, sys};
 use crate::decide::manifest::{Decision, Due, Planned};
 use crate::decide::request::{self, RequestContext};
-use crate::executor::slurm::inspect::{Report, Tried};
+use crate::executor::slurm::inspect::{Report, Tried, text_of};
 use crate::executor::slurm::{Home, SlurmExecutor, SlurmSettings, parse};
 use crate::executor::{Executor as _, JobRequest, Refusal, script};
 use crate::model::bids::{Dicom, SessionLabel, SubjectLabel};
@@ -39,8 +39,8 @@ struct Wanted {
     time: Option<u64>,
 }
 
-/// Queries Slurm about the requests that a run would submit, within a time limit for all its answers.
-pub fn check(site: &Site, limit: Duration, findings: &mut Findings) {
+/// Queries Slurm about the requests that a run would submit, within [`SLURM_LIMIT`] for all its answers.
+pub(super) fn check(site: &Site, findings: &mut Findings) {
     if !site.config.executor.has_cluster() {
         return;
     }
@@ -68,7 +68,7 @@ pub fn check(site: &Site, limit: Duration, findings: &mut Findings) {
         query_timeout: ANSWER_LIMIT,
         ..SlurmSettings::from_config(config, &Metadata::default())
     });
-    executor.set_deadline(limit);
+    executor.set_deadline(SLURM_LIMIT);
     let canary = study.and_then(|study| canary(&study.state));
     let report = executor.inspect(&requests, canary.as_ref());
     let canary = canary.as_ref().map(JobId::as_str);
@@ -84,10 +84,7 @@ fn judge(
     report: &Report,
     findings: &mut Findings,
 ) {
-    let (clock, min_job_age) = match &report.config {
-        Some(Ok(text)) => limits::config(text),
-        _ => (None, None),
-    };
+    let (clock, min_job_age) = limits::config(text_of(report.config.as_ref()));
     programs(config, report, findings);
     queue(study, report, findings);
     accounting(config, (canary, min_job_age), report, findings);
@@ -177,11 +174,11 @@ fn programs(config: &Config, report: &Report, findings: &mut Findings) {
             (_, Ok(path)) => first = first.or(Some(path)),
             // Not needed if accounting is switched off.
             ("sacct", Err(_)) if !config.slurm.accounting => {}
-            ("sbatch" | "squeue" | "scancel" | "sacct", Err((message, hint))) => {
-                findings.error(message, hint);
+            ("sbatch" | "squeue" | "scancel" | "sacct", Err(error)) => {
+                findings.error(error.to_string(), error.hint().unwrap_or_default());
             }
-            ("scontrol", Err((message, _))) => findings.warning(
-                format!("{message}; limits of partitions and arrays are unknown"),
+            ("scontrol", Err(error)) => findings.warning(
+                format!("{error}; limits of partitions and arrays are unknown"),
                 "install it in the directory of sbatch",
             ),
             _ => {}

@@ -78,13 +78,11 @@ fn judge(config: &Config, study: &Study, sessions: Option<&[Session]>, findings:
     }
     findings.about(TOPIC, "rows");
     let removed = removed_procedures(config, &study.state);
-    if !removed.is_empty() {
-        let names = few(&removed);
-        findings.warning(
-            format!("rows of procedures that are not in the configuration: {names}"),
+    findings.warn_of(
+            "rows of procedures that are not in the configuration:",
+            &removed,
             "if a name in the configuration is wrong, correct it; `snbb-scheduler clean --rows --older-than 90d` moves old rows away",
         );
-    }
     // Procedures whose jobs succeed, but whose outputs never match the markers.
     let is_without = |row: &TaskRow| row.reason == Some(Reason::NoOutput);
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
@@ -115,13 +113,12 @@ fn judge(config: &Config, study: &Study, sessions: Option<&[Session]>, findings:
     let Some(sessions) = sessions else { return };
     let without_session = without_session(config, &study.state, sessions);
     let without_session: Vec<String> = without_session.map(ToString::to_string).collect();
-    if !without_session.is_empty() {
-        let (rows, tasks) = (plural(without_session.len(), "row"), few(&without_session));
-        findings.warning(
-            format!("{rows} of sessions that do not exist: {tasks}"),
-            "check that all data is mounted; `snbb-scheduler clean --rows --older-than 90d` moves old rows away",
-        );
-    }
+    let rows = plural(without_session.len(), "row");
+    findings.warn_of(
+        format!("{rows} of sessions that do not exist:"),
+        &without_session,
+        "check that all data is mounted; `snbb-scheduler clean --rows --older-than 90d` moves old rows away",
+    );
 }
 
 /// Reports the findings of `state verify`.

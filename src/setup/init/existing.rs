@@ -136,7 +136,7 @@ impl Existing {
             plural(possible, scope.as_str())
         );
         if scope == Scope::Subject && complete > 0 {
-            let missing = place.missing_sessions(config, sessions);
+            let missing = place.missing_sessions(config, &subjects);
             if let Some(first) = missing.first() {
                 let sessions = plural(missing.len(), "session");
                 self.notes.push(format!(
@@ -291,10 +291,9 @@ impl Place {
     }
 
     /// Sessions without a directory although other sessions of the subject have one.
-    fn missing_sessions(&self, config: &Config, sessions: &[Session]) -> Vec<String> {
+    fn missing_sessions(&self, config: &Config, subjects: &[&[Session]]) -> Vec<String> {
         let root = config.derivatives_root.join(&self.path);
-        let subjects: Vec<&[Session]> = sessions.chunk_by(|a, b| a.subject == b.subject).collect();
-        let missing: Vec<Vec<String>> = parallel::map(&subjects, config.scan_threads, |sessions| {
+        let missing: Vec<Vec<String>> = parallel::map(subjects, config.scan_threads, |sessions| {
             let subject = sessions.first().map_or("", |first| first.subject.as_str());
             let names = names(&root.join(subject));
             let has_any = names.iter().any(|name| name.starts_with("ses-"));

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use super::{InitError, shown};
-use crate::base::printable::printable;
-use crate::base::text::few;
+use crate::base::text::{few, printable};
 use crate::config::Overrides;
 use crate::config::load::interpret;
 use crate::gather::sessions::discover::discover;
@@ -74,7 +73,6 @@ pub fn dicom(root: &Path) -> Result<Data, InitError> {
     }
     let mut other = search(true)?;
     if !other.sessions.is_empty() {
-        other.is_sessionless = true;
         other.notes.push("subjects have no ses-* directories: each is one session without label (sessionless: yes)".to_owned());
         return Ok(other);
     }
@@ -151,7 +149,7 @@ fn sessions(set: impl FnOnce(&mut Config)) -> Result<Data, InitError> {
     let unreadable = found.unreadable.iter().map(ToString::to_string);
     Ok(Data {
         notes: found.notes.into_iter().chain(unreadable).collect(),
-        is_sessionless: false,
+        is_sessionless: config.sessionless,
         sessions: found.sessions,
     })
 }

@@ -6,8 +6,7 @@ use std::borrow::Cow;
 
 use super::Report;
 use super::sections::{Kind, LISTS, List, counts, head};
-use crate::base::printable::printable;
-use crate::base::text::capital;
+use crate::base::text::{capital, printable};
 use crate::show::layout::{Column, Layout, render_columns};
 use crate::show::tables::TaskState;
 

@@ -9,10 +9,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Invocation, Study};
 use crate::base::exit::Exit;
-use crate::base::hex::hex_of_first;
 use crate::base::shell::quote;
 use crate::base::sys::local_time;
-use crate::base::text::{capital, maybe, plural};
+use crate::base::text::{capital, hex_of_first, maybe, plural};
 use crate::decide::manifest::retry;
 use crate::decide::safety;
 use crate::model::config::{Config, Occasion};

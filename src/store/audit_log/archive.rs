@@ -98,7 +98,7 @@ impl OldEvents {
 
     /// Adds the lines that are not in the archive yet.
     fn add(&self, path: &Path, lines: &[Vec<u8>]) -> Result<(), StateError> {
-        let packed = durable::read(path).map_err(StateError::io("read", path))?;
+        let packed = durable::read(path)?;
         let mut text = match &packed {
             Some(packed) => unpack(packed).map_err(StateError::io("unpack", path))?,
             None => Vec::new(),

@@ -3,7 +3,6 @@
 //! On NFS a request whose answer was lost is sent again, so a `link`, `rename` or `unlink` that
 //! succeeded may report failure. The result of each is checked before its error is believed.
 
-use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -183,15 +182,7 @@ pub(super) fn server_time(path: &Path, token: &str) -> io::Result<SystemTime> {
 /// The path of a temporary file next to the lock. If its process is killed, a later save removes it, see
 /// [`durable::remove_leftovers`].
 pub(super) fn temporary(path: &Path, token: &str, kind: &str) -> PathBuf {
-    sibling(path, &format!("tmp-{token}.{kind}"))
-}
-
-/// `<lock>.<suffix>`
-pub(super) fn sibling(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(path.file_name().unwrap_or_default());
-    name.push(".");
-    name.push(suffix);
-    path.with_file_name(name)
+    durable::with_ending(path, &format!(".tmp-{token}.{kind}"))
 }
 
 /// The beginning of each lock file; a crash may cut it, or leave zeros.

@@ -6,9 +6,9 @@ use chrono::{DateTime, Utc};
 use rustix::process::{Pid, getpid, test_kill_process};
 use serde::{Deserialize, Serialize};
 
-use crate::base::printable::printable;
 use crate::base::process::{Stat, boot_id};
 use crate::base::sys;
+use crate::base::text::printable;
 
 /// A process, identified among all hosts, boots and containers, with its lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

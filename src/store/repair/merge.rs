@@ -211,10 +211,8 @@ impl Merge {
     }
 
     fn is_too_old(&self, row: &TaskRow) -> bool {
-        match (row.submitted_at, self.oldest) {
-            (Some(submitted), Some(oldest)) => submitted + CLOCK_SLACK < oldest,
-            _ => false,
-        }
+        let both = row.submitted_at.zip(self.oldest);
+        both.is_some_and(|(submitted, oldest)| submitted + CLOCK_SLACK < oldest)
     }
 
     pub(super) fn finish(self, sources: &Sources) -> Rebuilt {

@@ -23,13 +23,12 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::reader::ChunkReader;
 use parquet::schema::types::ColumnPath;
 use serde::de::DeserializeOwned;
-use sha2::{Digest as _, Sha256};
 
 use super::{Digest, FORMAT_VERSION, ReadError, cast, data_type, schema_with};
 use crate::base::durable;
-use crate::base::hex::hex;
 use crate::base::parallel::caught;
 use crate::base::regular::require_regular;
+use crate::base::text::sha256;
 use crate::model::state::TaskRow;
 use crate::model::state::columns::{COLUMNS, Kind, Value};
 use crate::model::state::table::{Identity, Metadata};
@@ -71,7 +70,7 @@ pub fn identify(file: &File) -> std::io::Result<Identity> {
 fn foreign(bytes: &[u8]) -> Identity {
     Identity::Foreign {
         length: bytes.len() as u64,
-        sha256: hex(&Sha256::digest(bytes)),
+        sha256: sha256(bytes),
     }
 }
 

@@ -120,10 +120,8 @@ impl LockedStore {
         let paths = &self.store.paths;
         self.lock.check()?;
         forget_attempts(&self.store, is_its)?;
-        match durable::read(&paths.state).map_err(StateError::io("read", &paths.state))? {
-            Some(bytes) => {
-                durable::overwrite(&paths.backup, &bytes, "PAR1").map_err(StateError::from)
-            }
+        match durable::read(&paths.state)? {
+            Some(bytes) => Ok(durable::overwrite(&paths.backup, &bytes, "PAR1")?),
             None => Ok(()),
         }
     }

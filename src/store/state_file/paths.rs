@@ -1,10 +1,10 @@
 //! The paths of a state's files.
 
-use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use super::StateError;
+use crate::base::durable::with_ending;
 use crate::base::regular::open_regular;
 use crate::model::annex;
 
@@ -53,7 +53,9 @@ impl StatePaths {
             _ => name,
         };
         // Another state file that would share the other files.
-        let twin = beside(&state, stem, if stem == name { ".parquet" } else { "" });
+        let end = if stem == name { ".parquet" } else { "" };
+        let stem = state.with_file_name(stem);
+        let twin = with_ending(&stem, end);
         if is_parquet(&twin) {
             let (state, twin) = (state.display(), twin.display());
             return Err(StateError::refused(
@@ -62,9 +64,9 @@ impl StatePaths {
             ));
         }
         let [attempts, journal, lock, control, calls, local, arrays] =
-            ENDINGS.map(|end| beside(&state, stem, end));
+            ENDINGS.map(|end| with_ending(&stem, end));
         Ok(Self {
-            backup: beside(&state, name, BACKUP),
+            backup: with_ending(&state, BACKUP),
             attempts,
             journal,
             lock,
@@ -94,12 +96,6 @@ impl StatePaths {
             &self.calls,
         ]
     }
-}
-
-fn beside(state: &Path, stem: &OsStr, end: &str) -> PathBuf {
-    let mut name = OsString::from(stem);
-    name.push(end);
-    state.with_file_name(name)
 }
 
 /// True for a file that may be a state; other files may have such a name too.

@@ -33,7 +33,7 @@ fn a_root_that_is_no_utf_8_is_refused() {
 fn without_a_file_the_defaults_apply() {
     let (config, _) = load(None, &env, &Overrides::default(), Path::new("/cwd")).unwrap();
     assert_eq!(config.file, None);
-    assert_eq!(config.base_dir(), None);
+    assert!(config.script_dirs().is_empty());
     let nothing = interpret("c.yaml", b"{}").unwrap();
     assert!(nothing.warnings.is_empty());
     let lines = |config: &Config| -> Vec<String> {
@@ -122,7 +122,7 @@ fn relative_paths_are_relative_to_the_file_not_to_the_caller() {
     let (config, _) = load(file, &env, &Overrides::default(), &root.join("site")).unwrap();
     assert_eq!(config.bids_root, root.join("site/bids"));
     assert_eq!(config.dicom_root, root.join("site/conf/dicom"));
-    assert_eq!(config.base_dir(), Some(&*root.join("site/conf")));
+    assert_eq!(config.script_dirs(), [root.join("site/conf")]);
 }
 
 #[test]

@@ -14,8 +14,9 @@ fn of_catalogue(names: &[&str]) -> (Study, FakeSlurm) {
     let entries: String = apps.clone().map(|app| app.entry_for(&[], None)).collect();
     let (study, slurm) = adopting(&entries);
     for app in apps {
-        study.write(&app.script_name(), app.script);
-        executable(&study.at(&app.script_name()));
+        let script = format!("{}.sh", app.name);
+        study.write(&script, app.script);
+        executable(&study.at(&script));
     }
     (study, slurm)
 }

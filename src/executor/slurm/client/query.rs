@@ -39,12 +39,11 @@ pub struct Home {
 
 impl Home {
     pub fn of(config: &Config, state: &Metadata) -> Self {
-        let mut procedures = config.procedures.iter();
+        let mut procedures = config.procedures.all();
         Self {
             cluster: state.cluster.as_deref().map(Arc::from),
-            is_unused: procedures.all(|(_, procedure)| {
-                !options::clusters(&procedure.resources.sbatch_args).is_empty()
-            }),
+            is_unused: procedures
+                .all(|procedure| !options::clusters(&procedure.resources.sbatch_args).is_empty()),
         }
     }
 }

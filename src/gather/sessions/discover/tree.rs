@@ -9,8 +9,8 @@ use rustix::io::Errno;
 
 use super::{DiscoverError, Discovery, Problem, Problems, is_archive_alone};
 use crate::base::parallel;
-use crate::base::printable::printable;
 use crate::base::regular::error_text;
+use crate::base::text::printable;
 use crate::gather::disk::reader::{Reader, is_directory};
 use crate::gather::disk::{Dir, EntryKind, Unreadable};
 use crate::model::bids::{

@@ -4,20 +4,16 @@
 use chrono::{DateTime, Utc};
 
 use super::Wanted;
-use crate::executor::slurm::inspect::Report;
+use crate::executor::slurm::inspect::{Report, text_of};
 use crate::model::procedure::TimeLimit;
 use crate::setup::check::Findings;
 
 const TOPIC: &str = "partition";
 
 pub(super) fn check(wanted: &[Wanted], report: &Report, findings: &mut Findings) {
-    let read = |said: &Option<Result<String, String>>, parse: fn(&str) -> Vec<Limit>| match said {
-        Some(Ok(text)) => parse(text),
-        _ => Vec::new(),
-    };
-    let partitions = read(&report.partitions, partitions);
-    let associations = read(&report.associations, walls);
-    let qualities = read(&report.qos, walls);
+    let partitions = partitions(text_of(report.partitions.as_ref()));
+    let associations = walls(text_of(report.associations.as_ref()));
+    let qualities = walls(text_of(report.qos.as_ref()));
     let mut used: Vec<&Limit> = Vec::new();
     for wanted in wanted {
         let names = wanted.partition.iter().flat_map(|list| list.split(','));

@@ -4,9 +4,8 @@ use chrono::{DateTime, Utc};
 
 use super::super::{Finding, Level, testing};
 use super::*;
-use crate::executor::JobReport;
 use crate::executor::slurm::inspect::Tried;
-use crate::executor::{Phase, Refusal};
+use crate::executor::{ExecutorError, JobReport, Phase, Refusal};
 use crate::model::state::JobFacts;
 
 const CONFIG: &str =
@@ -21,7 +20,7 @@ fn sound() -> Report {
     Report {
         programs: ["sbatch", "squeue", "sacct", "scancel", "scontrol", "sacctmgr"]
             .map(|name| (name, Ok(Path::new("/usr/bin").join(name))))
-            .to_vec(),
+            .into(),
         version: Some(Ok("slurm 22.05.8\n".into())),
         queue: Some(Ok(Vec::new())),
         accounting: Some(Ok("99\n".into())),
@@ -116,7 +115,10 @@ fn commands_and_versions() {
         let mut report = sound();
         for (name, place) in &mut report.programs {
             if *name == program {
-                *place = Err((format!("{name} was not found"), "set slurm_bin_dir".into()));
+                *place = Err(ExecutorError::ProgramMissing {
+                    program: (*name).to_owned(),
+                    searched: "/usr/bin".to_owned(),
+                });
             }
         }
         let findings = judged("", wanted(), &report);
