@@ -4,11 +4,11 @@ mod own_state;
 mod waiting;
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{Decision, Due, Manifest, Planned, Policy, Skip, World};
-use crate::base::parallel;
+use crate::base::{FastMap, parallel};
 use crate::gather::completion::{Completion, SubjectCompletions};
 use crate::gather::sessions::dicom::Hold;
 use crate::model::bids::{Dicom, Session, SessionLabel, SubjectLabel};
@@ -98,9 +98,9 @@ struct Subject<'a> {
     wanted: Vec<&'a Session>,
     label: &'a SubjectLabel,
     disk: Box<dyn SubjectCompletions + 'a>,
-    own_states: RefCell<HashMap<(ProcedureId, SessionLabel), OwnState>>,
-    holds: RefCell<HashMap<SessionLabel, Option<Hold>>>,
-    late: RefCell<HashMap<(ProcedureId, SessionLabel), bool>>,
+    own_states: RefCell<FastMap<(ProcedureId, SessionLabel), OwnState>>,
+    holds: RefCell<FastMap<SessionLabel, Option<Hold>>>,
+    late: RefCell<FastMap<(ProcedureId, SessionLabel), bool>>,
     /// Procedures whose rows are not trusted.
     rechecked: RefCell<HashSet<ProcedureId>>,
     /// A row was trusted without a check.

@@ -16,6 +16,7 @@ use chrono::{DateTime, Utc};
 use apps::SpecError;
 
 use super::{Completion, Completions, SubjectCompletions};
+use crate::base::FastMap;
 use crate::gather::disk::reader::{Reader, modified};
 use crate::gather::disk::{Dirs, Listings, SharedListings, Unreadable};
 use crate::model::bids::{SessionLabel, SubjectLabel};
@@ -273,7 +274,7 @@ pub(crate) struct Watch<'w> {
 }
 
 /// The completions of a subject's tasks.
-type Answers = HashMap<(ProcedureId, SessionLabel), Completion>;
+type Answers = FastMap<(ProcedureId, SessionLabel), Completion>;
 
 /// What was read of a subject.
 #[derive(Debug, Default)]

@@ -6,7 +6,6 @@
 pub mod reader;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +14,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use rustix::io::Errno;
 
 use reader::Reader;
+
+use crate::base::FastMap;
 
 /// A path that could not be read, and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -136,7 +137,7 @@ fn bytes<'a>(names: &'a [u8], slot: &Slot) -> &'a [u8] {
 }
 
 /// Directories by path. The text of a path is hashed much faster than its components.
-pub type Dirs = HashMap<OsString, Arc<Dir>>;
+pub type Dirs = FastMap<OsString, Arc<Dir>>;
 
 /// The directories that were read for one subject, for one thread at a time.
 #[derive(Debug)]
@@ -171,7 +172,7 @@ impl<'a> Listings<'a> {
 /// The directories above the subjects, for a whole pass and all threads.
 #[derive(Debug, Default)]
 pub struct SharedListings {
-    dirs: Mutex<HashMap<PathBuf, Arc<OnceLock<Arc<Dir>>>>>,
+    dirs: Mutex<FastMap<PathBuf, Arc<OnceLock<Arc<Dir>>>>>,
 }
 
 impl SharedListings {

@@ -10,6 +10,7 @@ mod retries;
 mod subjects;
 
 use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use proptest::prelude::*;
 

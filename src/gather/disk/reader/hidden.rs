@@ -4,7 +4,7 @@
 //! Checked only after a call found nothing or an empty directory, so paths that exist cost no extra call. Results for
 //! directories are cached, since many absent paths share them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Stat, readlinkat, statat};
 use rustix::io::Errno;
 
 use super::{File, Reader, attempt, classify, list, unreadable};
+use crate::base::FastMap;
 use crate::gather::disk::{Unreadable, is_absence};
 use crate::model::annex::{self, Annex, Elsewhere};
 
@@ -24,9 +25,9 @@ const MAX_MODULES: usize = 32 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Hidden {
     /// By parent directory of an absent path.
-    directories: Mutex<HashMap<PathBuf, Result<(), Unreadable>>>,
+    directories: Mutex<FastMap<PathBuf, Result<(), Unreadable>>>,
     /// The paths in the `.gitmodules` of a directory; `None` if it does not have that file.
-    modules: Mutex<HashMap<PathBuf, Option<Arc<Modules>>>>,
+    modules: Mutex<FastMap<PathBuf, Option<Arc<Modules>>>>,
 }
 
 type Modules = HashSet<PathBuf>;
@@ -138,7 +139,7 @@ impl Reader {
 
 /// Not locked while the value is computed.
 fn cached<V: Clone>(
-    cache: &Mutex<HashMap<PathBuf, V>>,
+    cache: &Mutex<FastMap<PathBuf, V>>,
     path: &Path,
     compute: impl FnOnce() -> Result<V, Unreadable>,
 ) -> Result<V, Unreadable> {
