@@ -14,6 +14,7 @@ mod identity;
 mod limits;
 mod node;
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -68,13 +69,22 @@ fn until_by(
         }
         assert!(
             since.elapsed() < PATIENCE,
-            "still {statuses:#?}; code {}, {}\n{:#?}",
+            "still {statuses:#?}; code {}, {}\n{:#?}\n{:#?}",
             said.code,
             said.err,
-            study.rows()
+            study.rows(),
+            logs(study)
         );
         sleep(Duration::from_millis(300));
     }
+}
+
+/// The logs of jobs, for messages about a failed test.
+fn logs(study: &Study) -> Vec<(PathBuf, String)> {
+    let files = study.snapshot().into_iter();
+    let logs = files.filter(|(path, _)| path.starts_with(study.at("logs")));
+    logs.map(|(path, text)| (path, String::from_utf8_lossy(&text).into_owned()))
+        .collect()
 }
 
 /// Waits for something outside of the program.
