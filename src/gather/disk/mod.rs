@@ -116,7 +116,7 @@ impl Listing {
             .partition_point(|slot| bytes(&self.names, slot) < prefix);
         let rest = self.slots.get(first..).unwrap_or_default().iter();
         rest.map(|slot| self.entry(slot))
-            .take_while(move |entry| entry.name.as_bytes().starts_with(prefix))
+            .take_while(move |entry| prefix.is_empty() || entry.name.as_bytes().starts_with(prefix))
     }
 
     /// Finds an entry by its exact name.

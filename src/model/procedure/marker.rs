@@ -220,18 +220,16 @@ impl Pattern {
                 ".." => return bad("leaves its directory with '..'"),
                 "**" if matches!(components.last(), Some(Component::AnyDepth)) => continue,
                 "**" => Component::AnyDepth,
+                _ if !part.contains(['*', '?', '[']) => Component::Literal(part.to_owned()),
                 _ if part.contains("**") => {
                     return bad("combines '**', which matches entire directories, with other text");
                 }
                 _ if part.contains("[^") => {
                     return bad("contains '[^': write '[!' to exclude characters");
                 }
-                _ if part.contains(['*', '?', '[']) => {
-                    Component::Glob(NameGlob::new(part).map_err(|error| {
-                        format!("'{text}' is not a valid pattern: {}", error.kind())
-                    })?)
-                }
-                _ => Component::Literal(part.to_owned()),
+                _ => Component::Glob(NameGlob::new(part).map_err(|error| {
+                    format!("'{text}' is not a valid pattern: {}", error.kind())
+                })?),
             });
         }
         if components.is_empty() {
