@@ -232,6 +232,8 @@ fn purge(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<E
         );
     }
     if held.is_nothing() {
+        let keys = state.rows().iter().map(|row| &row.key);
+        context.refuse_unknown(keys, (args.subject.as_slice(), &[]))?;
         printer.info(&format!("no file of the state mentions {subject}"));
         return Ok(Exit::Done);
     }

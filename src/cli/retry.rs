@@ -186,12 +186,12 @@ fn report(outcome: &Cleared, args: &RetryArgs, printer: &mut Printer) {
         (
             outcome.left,
             "task",
-            "left failed, because outputs are missing; `retry` without --accept-outputs clears it too",
+            "left failed, because outputs are missing; cleared by `retry` without --accept-outputs",
         ),
         (
             outcome.complete,
             "cleared task",
-            "complete on disk, will not run again; `run --force` with a selection runs it anyway",
+            "complete on disk, will not run again, except by `run --force` with a selection",
         ),
         (
             outcome.disproved,

@@ -37,6 +37,9 @@ pub enum ScriptError {
     DosLineBreaks(PathBuf),
 }
 
+/// The place of all directories of the search path, in messages.
+const PATH: &str = "PATH";
+
 /// [`find_script`] with the `PATH` of this process.
 pub fn find_on_path(script: &str, dirs: &[PathBuf]) -> Result<PathBuf, ExecutorError> {
     find_script(script, dirs, &search_path(sys::env("PATH").as_deref()))
@@ -44,7 +47,7 @@ pub fn find_on_path(script: &str, dirs: &[PathBuf]) -> Result<PathBuf, ExecutorE
 
 /// Finds a script: an absolute path as it is, otherwise below each of `dirs`, or (a bare name) in the directories of
 /// `search_path`. The error lists the searched places, those of `search_path` only if they have something
-/// else with this name.
+/// else with this name. A file in `dirs` that cannot be read is an error.
 pub fn find_script(
     script: &str,
     dirs: &[PathBuf],
@@ -61,7 +64,7 @@ pub fn find_script(
     };
     if path.is_relative() && path.components().count() == 1 {
         let dirs = search_path.iter();
-        candidates.extend(dirs.map(|dir| (dir.join(path), "PATH".to_owned())));
+        candidates.extend(dirs.map(|dir| (dir.join(path), PATH.to_owned())));
     }
     let mut searched: Vec<String> = Vec::new();
     for (candidate, place) in candidates {
@@ -76,6 +79,10 @@ pub fn find_script(
             Ok(metadata) if metadata.is_file() => return Ok(candidate),
             Ok(_) => format!("{} (not a file)", candidate.display()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => place,
+            // Another script of this name must not take the place of the configured one.
+            Err(error) if place != PATH => {
+                return Err(FileError::of("read script", &candidate)(error).into());
+            }
             Err(error) => format!("{} ({error})", candidate.display()),
         });
     }

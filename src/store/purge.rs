@@ -71,8 +71,9 @@ impl SubjectData {
         state: &mut State,
         subject: &SubjectLabel,
     ) -> Result<(), StateError> {
-        if self.is_nothing() {
-            return Ok(());
+        // First: they are not searched, so a purge that is interrupted must find the subject in other files again.
+        for path in &self.copies {
+            if_exists(std::fs::remove_file(path)).map_err(StateError::io("remove", path))?;
         }
         let rows = state.rows().iter().filter(|row| is_of(row, subject));
         for key in Vec::from_iter(rows.map(|row| row.key.clone())) {
@@ -87,9 +88,6 @@ impl SubjectData {
                 true => std::fs::remove_file(path).map_err(StateError::io("remove", path))?,
                 false => archive::rewrite(path, before, after)?,
             }
-        }
-        for path in &self.copies {
-            if_exists(std::fs::remove_file(path)).map_err(StateError::io("remove", path))?;
         }
         Ok(())
     }
@@ -112,8 +110,9 @@ impl SubjectData {
         texts.find(is_used)
     }
 
+    /// True if no file names the subject.
     pub fn is_nothing(&self) -> bool {
-        self.rows + self.attempts + self.events + self.texts.len() + self.copies.len() == 0
+        self.rows + self.attempts + self.events + self.texts.len() == 0
     }
 }
 

@@ -316,6 +316,13 @@ fn purge_takes_a_subject_out_of_every_file_and_leaves_the_others() {
     }
     study.ok(&["monitor"]);
 
+    // A mistyped subject must not look removed.
+    let before = study.snapshot();
+    let said = study.call(&["clean", "--purge", "--subject", "2"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("did you mean sub-02"), "{}", said.err);
+    assert_eq!(study.snapshot(), before);
+
     let others = names(&study, "sub-01");
     let before = study.snapshot();
     let would = study.ok(&[&one[..], &["--dry-run"]].concat());
@@ -333,7 +340,9 @@ fn purge_takes_a_subject_out_of_every_file_and_leaves_the_others() {
     study.ok(&["state", "verify"]);
     study.ok(&["run"]);
     assert_eq!(names(&study, "sub-02"), 1);
-    insta::assert_snapshot!("nothing_to_purge", study.ok(&one).err);
+    let again = study.call(&one);
+    assert_eq!(again.code, 2, "{}", again.err);
+    insta::assert_snapshot!("nothing_to_purge", again.err);
 }
 
 /// A forgotten `--purge` must not clean the whole study.

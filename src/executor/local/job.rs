@@ -24,6 +24,8 @@ pub struct JobRecord {
     pub interpreter: Vec<String>,
     pub arguments: Vec<String>,
     pub directory: PathBuf,
+    /// In octal digits. `None` if unknown.
+    pub umask: Option<String>,
     pub output: PathBuf,
     pub error: PathBuf,
 }

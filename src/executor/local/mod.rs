@@ -221,7 +221,17 @@ impl LocalExecutor {
         }
         let mut statuses = BTreeMap::new();
         for number in self.numbers(|job| !job.is_over()) {
-            statuses.insert(number, self.status_of(number)?);
+            let status = self.status_of(number)?;
+            statuses.insert(number, status);
+            let job = self.records.get(number).and_then(Job::supervisor);
+            if status == JobStatus::Elsewhere
+                && job.is_some_and(|(_, host, _)| host.name == self.host.name)
+            {
+                self.warnings.push(format!(
+                    "local-{number} was started in another container of this host, so whether it runs is unknown here; if \
+                     it has certainly ended, move its files {number}.* away"
+                ));
+            }
         }
         let now = sys::now();
         let report = |job: &Job| {
@@ -229,8 +239,9 @@ impl LocalExecutor {
             job.report(status.unwrap_or(JobStatus::Over), now)
         };
         let reports = self.records.all().map(report).collect();
-        // Only a question about rows shows which jobs they need.
-        if question.since.is_some() && !self.settings.read_only {
+        // Only a question about rows shows which jobs they need, and a row in doubt cannot name its job.
+        let is_complete = question.since.is_some() && question.search_from.is_none();
+        if is_complete && !self.settings.read_only {
             let needed: HashSet<&JobId> = question.jobs.iter().map(|job| &job.id).collect();
             let is_needed = |job: &Job| needed.contains(&job.id());
             self.records.remove_old(now - KEPT_FOR, is_needed);

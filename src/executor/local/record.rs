@@ -7,6 +7,7 @@
 //! | `7.cancel` | cancel | `Cancel`: the request to end it |
 //! | `7.end` | the supervisor, or the first process that finds it missing | [`End`] |
 //! | `7.script` | the supervisor | what the interpreter reads |
+//! | `finished.jsonl` | version 1.0.0 | [`Job`]s that had ended, one per line; only read |
 //!
 //! Every file appears complete or not at all (written, synced, linked), and the first writer wins, so that
 //! concurrent processes do everything only once.
@@ -30,6 +31,8 @@ use super::job::{Job, JobRecord, Payload};
 use crate::base::durable::{self, make_directory_of, sync_directory_of};
 use crate::base::regular::{FileError, if_exists};
 use crate::executor::ExecutorError;
+
+const FINISHED: &str = "finished.jsonl";
 
 /// The directory of records, with a cache of what was read.
 #[derive(Debug)]
@@ -95,6 +98,13 @@ impl Records {
             {
                 jobs.insert(number, job);
             }
+        }
+        // Rows may still need them, and their numbers are not used again.
+        let finished = durable::read(&self.dir.join(FINISHED))?.unwrap_or_default();
+        let finished = finished.split(|byte| *byte == b'\n');
+        for job in finished.filter_map(|line| serde_json::from_slice::<Job>(line).ok()) {
+            self.highest = self.highest.max(job.record.number);
+            jobs.entry(job.record.number).or_insert(job);
         }
         self.jobs = jobs;
         self.is_read = true;
@@ -177,15 +187,25 @@ impl Records {
     }
 
     /// Removes the files of jobs that ended before this time, unless they are needed. The last number stays, so that
-    /// none is used twice. A file that cannot be removed does no harm; the job file is removed last, so that a number
-    /// never has only some of its files.
+    /// none is used twice. The job files go first, and for good: a job file alone would be a job in the queue, and files
+    /// without a job file are ignored.
     pub fn remove_old(&self, before: DateTime<Utc>, is_needed: impl Fn(&Job) -> bool) {
-        for (number, job) in &self.jobs {
-            let is_old = job.ended_at().is_some_and(|at| at < before);
-            if is_old && *number != self.highest && !is_needed(job) {
-                for kind in ["script", "cancel", "claim", "end", "job"] {
-                    let _ = std::fs::remove_file(self.file(*number, kind));
-                }
+        let is_old = |(number, job): &(&u64, &Job)| {
+            job.ended_at().is_some_and(|at| at < before)
+                && **number != self.highest
+                && !is_needed(job)
+        };
+        let remove = |number: u64, kind: &str| std::fs::remove_file(self.file(number, kind));
+        let old = self.jobs.iter().filter(is_old).map(|(number, _)| *number);
+        let removed: Vec<u64> = old
+            .filter(|number| remove(*number, "job").is_ok())
+            .collect();
+        if removed.is_empty() || sync_directory_of(&self.file(0, "job")).is_err() {
+            return;
+        }
+        for number in removed {
+            for kind in ["script", "cancel", "claim", "end"] {
+                let _ = remove(number, kind);
             }
         }
     }

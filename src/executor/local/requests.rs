@@ -39,7 +39,7 @@ impl LocalExecutor {
             Err(message) => return refused(message),
         };
         let now = sys::now();
-        let directory = std::env::current_dir().unwrap_or_default();
+        let (directory, umask) = (std::env::current_dir().unwrap_or_default(), umask());
         let make = |number: u64| {
             let log =
                 |end: &str| log_dir.join(format!("{}_local-{number}.{end}", request.job_name));
@@ -53,6 +53,7 @@ impl LocalExecutor {
                 interpreter: script.interpreter.clone(),
                 arguments: request.arguments.clone(),
                 directory: directory.clone(),
+                umask: umask.clone(),
                 output: log("out"),
                 error: log("err"),
             }
@@ -173,4 +174,12 @@ fn accepted(number: u64) -> Submission {
         job_id: JobId::local(number),
         cluster: None,
     }
+}
+
+/// The umask of this process. The system call for it would change it for a moment.
+fn umask() -> Option<String> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let mut lines = status.lines();
+    let umask = lines.find_map(|line| line.strip_prefix("Umask:"))?;
+    Some(umask.trim().to_owned())
 }

@@ -8,11 +8,13 @@
 use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
+use rustix::fs::Mode;
+use rustix::io::Errno;
 use rustix::process::{Signal, WaitOptions};
 
 use super::job::{Claim, End, Ending, JobRecord, Payload};
@@ -75,7 +77,7 @@ fn say(text: &str) {
 fn run(records: &Records, number: u64, own: ProcessId) -> Ending {
     // Orphans of the script become children of this process instead of init, so that none is lost.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    let mut child = match start(records, number) {
+    let child = match start(records, number) {
         Ok(child) => child,
         Err(error) => {
             return Ending::NotStarted {
@@ -87,20 +89,34 @@ fn run(records: &Records, number: u64, own: ProcessId) -> Ending {
     if records.file(number, "cancel").try_exists().unwrap_or(false) {
         let _ = own.signal_followers(Signal::TERM);
     }
-    let ending = match child.wait() {
-        Ok(status) => match (status.code(), status.signal()) {
-            (Some(code), _) => Ending::Exited { code },
-            (None, Some(signal)) => Ending::Signalled { signal },
-            (None, None) => Ending::Lost,
-        },
-        Err(_) => Ending::Lost,
-    };
+    let ending = wait_for(child.id());
     end_leftovers(own);
     ending
 }
 
+/// Waits for the script, and reaps orphans that end meanwhile: it may wait for a daemon of its own to be gone.
+fn wait_for(script: u32) -> Ending {
+    loop {
+        match rustix::process::wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid.as_raw_nonzero().get().cast_unsigned() == script => {
+                return match (status.exit_status(), status.terminating_signal()) {
+                    (Some(code), _) => Ending::Exited { code },
+                    (None, Some(signal)) => Ending::Signalled { signal },
+                    (None, None) => Ending::Lost,
+                };
+            }
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return Ending::Lost,
+        }
+    }
+}
+
 fn start(records: &Records, number: u64) -> Result<Child, Box<dyn std::error::Error>> {
     let (record, payload) = records.payload(number)?;
+    let umask = record.umask.as_deref();
+    if let Some(umask) = umask.and_then(|text| u32::from_str_radix(text, 8).ok()) {
+        rustix::process::umask(Mode::from_raw_mode(umask));
+    }
     let create = |path: &Path| File::create(path).map_err(FileError::of("write", path));
     let output = create(&record.output)?;
     let mut error = create(&record.error)?;

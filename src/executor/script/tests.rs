@@ -34,6 +34,19 @@ fn the_first_place_with_the_script_wins() {
 }
 
 #[test]
+fn a_script_that_cannot_be_read_is_not_replaced_by_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let [scripts, config] = ["scripts", "config"].map(|name| dir.path().join(name));
+    write(&config.join("a.sh"));
+    std::fs::create_dir(&scripts).unwrap();
+    // Root may read everything, but not this.
+    std::os::unix::fs::symlink("a.sh", scripts.join("a.sh")).unwrap();
+    let error = find_script("a.sh", &[scripts, config], &[]).unwrap_err();
+    let error = error.to_string();
+    assert!(error.starts_with("cannot read script /"), "{error}");
+}
+
+#[test]
 fn d30_the_error_lists_the_places_and_obstacles() {
     let dir = tempfile::tempdir().unwrap();
     let scripts = dir.path().join("scripts");

@@ -143,6 +143,33 @@ fn a_job_that_ignores_sigterm_is_killed_by_a_later_call() {
     assert_eq!(report.facts.exit_code.as_deref(), Some("0:9"));
 }
 
+/// `kill` and a loop until the process is gone: it must not stay as a zombie of the supervisor.
+#[test]
+fn a_script_can_wait_for_the_end_of_its_daemon() {
+    let study = Study::new();
+    let mut executor = study.executor(1);
+    let body = r#"daemon=$(sleep 0.1 >/dev/null & echo $!)
+        for i in {1..400}; do kill -0 "$daemon" || exit 0; sleep 0.02; done; exit 9"#;
+    let id = study.submit(&mut executor, "daemon", body);
+    assert_eq!(until_over(&mut executor, &id).phase, Phase::Completed);
+}
+
+#[test]
+fn a_job_of_a_container_that_is_gone_is_explained() {
+    let study = Study::new();
+    let mut executor = study.executor(1);
+    let id = study.submit(&mut executor, "a", "true");
+    until_over(&mut executor, &id);
+    std::fs::remove_file(study.records().join("1.end")).unwrap();
+    study.edit("1.claim", |claim| {
+        claim["supervisor"]["host"]["pid_namespace"] = "elsewhere".into();
+    });
+    let seen = executor.observe(&Question::default());
+    let warning = seen.warnings.join("\n");
+    assert!(warning.contains("move its files 1.* away"), "{warning}");
+    assert_eq!(seen.queue.got().unwrap()[0].phase, Phase::Running);
+}
+
 #[test]
 fn nothing_that_a_script_left_running_outlives_its_job() {
     let study = Study::new();

@@ -119,3 +119,25 @@ fn records_that_cannot_be_read_are_no_answer() {
         other => panic!("{other:?}"),
     }
 }
+
+/// A row in doubt cannot name its job: the record must last until the row has it.
+#[test]
+fn records_stay_while_a_submission_is_in_doubt() {
+    let study = Study::new();
+    let mut executor = study.executor(1);
+    for name in ["a", "b"] {
+        let id = study.submit(&mut executor, name, "true");
+        until_over(&mut executor, &id);
+    }
+    study.edit("1.end", |end| end["at"] = "2020-01-01T00:00:00Z".into());
+    let now = Some(chrono::Utc::now());
+    for (search_from, left) in [(now, true), (None, false)] {
+        executor.observe(&Question {
+            since: now,
+            search_from,
+            ..Question::default()
+        });
+        let job = study.records().join("1.job");
+        assert_eq!(job.try_exists().unwrap(), left, "{search_from:?}");
+    }
+}

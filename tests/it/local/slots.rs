@@ -148,3 +148,36 @@ fn a_supervisor_that_cannot_be_started_leaves_the_job_queued() {
         Phase::Completed
     );
 }
+
+/// `monitor` of cron may start a job that `run` of a person submitted.
+#[test]
+fn a_job_has_the_umask_of_its_submission() {
+    let study = crate::harness::Study::new();
+    study.configure(
+        "executor: local\nlocal_jobs: 1\nprocedures: [{name: a, output_dir: a, script: job.sh, completion_marker: done}]\n",
+    );
+    study.script(
+        "job.sh",
+        r#"until [ -e "$SNBB_DERIVATIVES_ROOT/../go" ]; do sleep 0.02; done
+        mkdir -p "$SNBB_OUTPUT_DIR"; umask > "$SNBB_OUTPUT_DIR/done""#,
+    );
+    study.scan(&["sub-1/ses-1", "sub-2/ses-1"]);
+    let call = |umask: &str, command: &str| {
+        let line = format!("umask {umask}; exec \"$0\" {command}");
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &line, env!("CARGO_BIN_EXE_snbb-scheduler")]);
+        shell.env("SNBB_CONFIG", study.at("config.yaml"));
+        assert!(shell.status().unwrap().success());
+    };
+    call("027", "run");
+    study.write("go", "");
+    until("both jobs are complete", || {
+        call("077", "monitor");
+        let is_complete = |status: &String| status.ends_with("complete verified");
+        study.statuses().iter().all(is_complete).then_some(())
+    });
+    for subject in ["sub-1", "sub-2"] {
+        let umask = study.read(&format!("derivatives/a/{subject}/ses-1/done"));
+        assert_eq!(umask, "0027\n", "{subject}");
+    }
+}

@@ -21,6 +21,7 @@ fn record(number: u64) -> JobRecord {
         interpreter: vec!["/bin/bash".to_owned()],
         arguments: vec![format!("sub-{number:04}")],
         directory: PathBuf::from("/"),
+        umask: None,
         output: PathBuf::from("/logs/a.out"),
         error: PathBuf::from("/logs/a.err"),
     }
@@ -112,6 +113,43 @@ fn old_records_are_removed_unless_needed_and_numbers_are_not_reused() {
     assert_eq!(left(201), [2, running, last]);
     assert!(!writer.file(1, "end").try_exists().unwrap());
     assert_eq!(add(&mut records(dir.path())), 6);
+}
+
+/// Its job file alone would be a job in the queue: the task would run again.
+#[test]
+fn a_job_file_that_cannot_be_removed_keeps_the_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = records(dir.path());
+    let number = add(&mut writer);
+    end(&mut writer, number);
+    add(&mut writer);
+    let job = writer.file(number, "job");
+    std::fs::remove_file(&job).unwrap();
+    std::fs::create_dir(&job).unwrap();
+    writer.remove_old(at(300), |_| false);
+    assert!(writer.file(number, "end").try_exists().unwrap());
+}
+
+#[test]
+fn the_list_of_version_1_0_0_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let ended = Job {
+        record: record(7),
+        claim: None,
+        cancel: None,
+        end: Some(End {
+            at: at(200),
+            how: Ending::Exited { code: 3 },
+        }),
+    };
+    let list = records(dir.path()).dir.join(FINISHED);
+    let line = serde_json::to_string(&ended).unwrap();
+    // That version wrote a line without this key, too; its last line may be incomplete.
+    let line = line.replace(r#""umask":null,"#, "");
+    std::fs::write(list, format!("{line}\n{{\"record")).unwrap();
+    let mut read = records(dir.path());
+    assert_eq!(read.get(7), Some(&ended));
+    assert_eq!(add(&mut read), 8);
 }
 
 #[test]
