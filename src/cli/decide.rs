@@ -2,6 +2,7 @@
 
 use super::context::warn_stops;
 use super::pause::report_pauses;
+use crate::gather::disk::Unreadable;
 use indicatif::ProgressBar;
 
 use super::{Context, Printer, Result, Selection, few, sys};
@@ -57,7 +58,7 @@ impl Context {
         let state = self.read_state(printer)?;
         let policy = self.policy(selection, recheck)?;
         let mut stops = roots::safety_stops(&self.config, &state, roots::observe);
-        let found = self.discover(printer)?;
+        let mut found = self.discover(printer)?;
         self.warn_unmatched(&policy, &found, printer);
         let probe = self.probe()?;
         let control = self.store.read_control()?;
@@ -80,6 +81,18 @@ impl Context {
         let late = safety::before_submission(&self.config, &judged.counts, &state);
         stops.extend(late);
         warn_stops(&stops, printer);
+        // The status of tasks that have files in a root that is not mounted is unknown.
+        let stop_of = |name: &str| {
+            stops
+                .iter()
+                .find(|stop| stop.name == format!("root/{name}"))
+        };
+        let missing = self.config.roots().into_iter();
+        let missing = missing.filter(|(name, _)| stop_of(name).is_some());
+        found.unreadable.extend(missing.map(|(_, root)| Unreadable {
+            path: root.to_owned(),
+            error: "missing or empty".to_owned(),
+        }));
         Ok((found, judged.manifest, judged.pauses))
     }
 

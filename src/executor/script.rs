@@ -37,9 +37,6 @@ pub enum ScriptError {
     DosLineBreaks(PathBuf),
 }
 
-/// The place of all directories of the search path, in messages.
-const PATH: &str = "PATH";
-
 /// [`find_script`] with the `PATH` of this process.
 pub fn find_on_path(script: &str, dirs: &[PathBuf]) -> Result<PathBuf, ExecutorError> {
     find_script(script, dirs, &search_path(sys::env("PATH").as_deref()))
@@ -64,7 +61,7 @@ pub fn find_script(
     };
     if path.is_relative() && path.components().count() == 1 {
         let dirs = search_path.iter();
-        candidates.extend(dirs.map(|dir| (dir.join(path), PATH.to_owned())));
+        candidates.extend(dirs.map(|dir| (dir.join(path), "PATH".to_owned())));
     }
     let mut searched: Vec<String> = Vec::new();
     for (candidate, place) in candidates {
@@ -80,7 +77,7 @@ pub fn find_script(
             Ok(_) => format!("{} (not a file)", candidate.display()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => place,
             // Another script of this name must not take the place of the configured one.
-            Err(error) if place != PATH => {
+            Err(error) if place != "PATH" => {
                 return Err(FileError::of("read script", &candidate)(error).into());
             }
             Err(error) => format!("{} ({error})", candidate.display()),

@@ -296,6 +296,20 @@ fn no_room_stops_a_run_and_has_its_own_way_out() {
 }
 
 #[test]
+fn what_commands_show_without_a_root_is_partial() {
+    let world = Complete::new(true);
+    world.goes_on(&["run"], 0);
+    fs::rename(world.study.at("derivatives"), world.study.at("away")).unwrap();
+    for command in ["manifest", "session-status", "graph", "outputs", "audit"] {
+        let said = world.study.call(&[command]);
+        assert_eq!(said.code, 7, "{command}: {}", said.err);
+    }
+    let report = world.study.call(&["audit", "--format", "json"]).out;
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["unreadable"].as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn a_root_that_was_emptied_on_purpose_is_accepted_until_it_is_filled_again() {
     let world = Complete::new(true);
     let path = world.study.at("derivatives");

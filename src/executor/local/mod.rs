@@ -224,9 +224,8 @@ impl LocalExecutor {
             let status = self.status_of(number)?;
             statuses.insert(number, status);
             let job = self.records.get(number).and_then(Job::supervisor);
-            if status == JobStatus::Elsewhere
-                && job.is_some_and(|(_, host, _)| host.name == self.host.name)
-            {
+            let is_of_host = job.is_some_and(|(_, host, _)| host.name == self.host.name);
+            if is_of_host && status == JobStatus::Elsewhere {
                 self.warnings.push(format!(
                     "local-{number} was started in another container of this host, so whether it runs is unknown here; if \
                      it has certainly ended, move its files {number}.* away"
@@ -240,8 +239,7 @@ impl LocalExecutor {
         };
         let reports = self.records.all().map(report).collect();
         // Only a question about rows shows which jobs they need, and a row in doubt cannot name its job.
-        let is_complete = question.since.is_some() && question.search_from.is_none();
-        if is_complete && !self.settings.read_only {
+        if question.since.is_some() && question.search_from.is_none() && !self.settings.read_only {
             let needed: HashSet<&JobId> = question.jobs.iter().map(|job| &job.id).collect();
             let is_needed = |job: &Job| needed.contains(&job.id());
             self.records.remove_old(now - KEPT_FOR, is_needed);

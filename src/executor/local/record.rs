@@ -24,6 +24,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
+use itertools::Itertools as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +33,8 @@ use crate::base::durable::{self, make_directory_of, sync_directory_of};
 use crate::base::regular::{FileError, if_exists};
 use crate::executor::ExecutorError;
 
+/// The files of a job besides its job file.
+const OTHERS: [&str; 4] = ["script", "cancel", "claim", "end"];
 const FINISHED: &str = "finished.jsonl";
 
 /// The directory of records, with a cache of what was read.
@@ -200,11 +203,8 @@ impl Records {
         let removed: Vec<u64> = old
             .filter(|number| remove(*number, "job").is_ok())
             .collect();
-        if removed.is_empty() || sync_directory_of(&self.file(0, "job")).is_err() {
-            return;
-        }
-        for number in removed {
-            for kind in ["script", "cancel", "claim", "end"] {
+        if !removed.is_empty() && sync_directory_of(&self.file(0, "job")).is_ok() {
+            for (number, kind) in removed.into_iter().cartesian_product(OTHERS) {
                 let _ = remove(number, kind);
             }
         }

@@ -24,13 +24,9 @@ pub fn find(
     pattern: &Pattern,
     visit: &mut Visit<'_>,
 ) -> Result<bool, Unreadable> {
-    let own = pattern
-        .components
-        .len()
-        .saturating_sub(pattern.shared_components());
     let mut search = Search {
         listings,
-        shared: shared.map(|shared| (shared, own)),
+        shared: shared.map(|shared| (shared, pattern.own_components())),
         directories_only: pattern.directories_only,
         visit,
         error: None,

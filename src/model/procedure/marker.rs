@@ -178,11 +178,6 @@ impl Marker {
         }
         parts
     }
-
-    /// True if more than the default size is required, which only files can have.
-    pub fn asks_for_size(&self) -> bool {
-        self.min_size > u64::from(!self.pattern.is_literal())
-    }
 }
 
 impl Pattern {
@@ -258,9 +253,11 @@ impl Pattern {
         }
     }
 
-    /// Number of leading components that are the same for all tasks.
-    pub fn shared_components(&self) -> usize {
-        self.first_own.unwrap_or(0)
+    /// Number of components from the first one with a label of the task on.
+    pub fn own_components(&self) -> usize {
+        self.components
+            .len()
+            .saturating_sub(self.first_own.unwrap_or(0))
     }
 
     pub fn as_str(&self) -> &str {

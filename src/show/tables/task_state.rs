@@ -137,11 +137,6 @@ impl Group {
         let all = TaskState::ALL.into_iter();
         all.filter(move |state| state.style().group == self)
     }
-
-    /// True if it is shown even if it is empty.
-    pub fn is_always_shown(self) -> bool {
-        self < Self::Unreadable
-    }
 }
 
 /// A cell without its reason.

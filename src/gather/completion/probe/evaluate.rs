@@ -223,7 +223,9 @@ fn check_file(
     kind: EntryKind,
 ) -> Result<bool, Unreadable> {
     let wants_text = marker.contains.is_some() || marker.not_contains.is_some();
-    let takes_directories = !wants_text && !marker.asks_for_size();
+    // A directory has no size of its own, and the default size does not ask for one.
+    let default = u64::from(!marker.pattern.is_literal());
+    let takes_directories = !wants_text && marker.min_size <= default;
     if kind == EntryKind::Directory {
         return Ok(takes_directories);
     }

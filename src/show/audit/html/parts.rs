@@ -56,7 +56,8 @@ pub(super) fn tiles(report: &Report) -> Markup {
     let totals = &report.totals;
     let counts = Group::ALL.into_iter();
     let counts = counts.map(|group| (group, count_of_group(&totals.decisions, group)));
-    let shown = counts.filter(|(group, count)| group.is_always_shown() || *count > 0);
+    // The usual groups even if they are empty.
+    let shown = counts.filter(|(group, count)| *group < Group::Unreadable || *count > 0);
     let alert = |count: usize| if count > 0 { "alert" } else { "" };
     let stale = report.stale.len();
     let (warnings, kinds) = warnings(report);
