@@ -10,7 +10,3 @@ pub mod shell;
 pub mod sys;
 pub mod text;
 pub mod words;
-
-/// A hash map for names in a study. The standard library's also resists texts that were made to collide, and needs several
-/// times the time for short ones.
-pub type FastMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;

@@ -8,7 +8,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{Decision, Due, Manifest, Planned, Policy, Skip, World};
-use crate::base::{FastMap, parallel};
+use crate::base::parallel;
+use crate::base::text::FastMap;
 use crate::gather::completion::{Completion, SubjectCompletions};
 use crate::gather::sessions::dicom::Hold;
 use crate::model::bids::{Dicom, Session, SessionLabel, SubjectLabel};

@@ -16,7 +16,7 @@ use chrono::{DateTime, Utc};
 use apps::SpecError;
 
 use super::{Completion, Completions, SubjectCompletions};
-use crate::base::FastMap;
+use crate::base::text::FastMap;
 use crate::gather::disk::reader::{Reader, modified};
 use crate::gather::disk::{Dirs, Listings, SharedListings, Unreadable};
 use crate::model::bids::{SessionLabel, SubjectLabel};

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use reader::Reader;
 
-use crate::base::FastMap;
+use crate::base::text::FastMap;
 
 /// A path that could not be read, and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

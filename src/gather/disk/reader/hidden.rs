@@ -14,7 +14,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Stat, readlinkat, statat};
 use rustix::io::Errno;
 
 use super::{File, Reader, attempt, classify, list, unreadable};
-use crate::base::FastMap;
+use crate::base::text::FastMap;
 use crate::gather::disk::{Unreadable, is_absence};
 use crate::model::annex::{self, Annex, Elsewhere};
 
