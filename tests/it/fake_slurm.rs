@@ -40,7 +40,7 @@ gate() {
 }
 # Job ids of an array's tasks, or of a job.
 ids() { if [ -n "$2" ]; then seq -f "$1_%.0f" 0 "$2"; else echo "$1"; fi; }
-if [ -f "$D/$me.fail" ]; then cat "$D/$me.fail" >&2; exit 1; fi
+if fail=$(cat "$D/$me.fail" 2>/dev/null); then printf '%s\n' "$fail" >&2; exit 1; fi
 # What the caller wants between two fields.
 S=
 for a in "$@"; do case $a in
