@@ -77,7 +77,8 @@ fn failed_tasks() {
     // Rows of the Python program too.
     let (study, slurm) = site("pandas-2.2.parquet");
     fs::remove_dir_all(study.at("bids/sub-0001")).unwrap();
-    let said = study.ok(&["manifest"]);
+    let said = study.call(&["manifest"]);
+    assert_eq!(said.code, 7, "bids_root is empty: {}", said.err);
     assert!(!said.out.is_empty() && slurm.calls("sbatch") == 0);
 }
 
