@@ -1,13 +1,12 @@
-//! Text for people: counts, lists, optional parts, safe for one line of a terminal. Numbers from text; hashes of text, and bytes
-//! as hexadecimal digits.
+//! Text for people: counts, lists, optional parts, escaped control characters. Numbers from text, and hashes.
 
 use std::borrow::Cow;
 use std::fmt::Display;
 
 use sha2::{Digest as _, Sha256};
 
-/// A hash map for names in a study. The standard library's also resists texts that were made to collide, and needs several
-/// times the time for short ones.
+/// A hash map for names in a study. The hash of the standard library also resists texts that were made to collide; it
+/// took a tenth of the instructions of a scan.
 pub type FastMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
 
 /// `1 task`, `3 tasks`.

@@ -82,13 +82,9 @@ impl Context {
         stops.extend(late);
         warn_stops(&stops, printer);
         // The status of tasks that have files in a root that is not mounted is unknown.
-        let stop_of = |name: &str| {
-            stops
-                .iter()
-                .find(|stop| stop.name == format!("root/{name}"))
-        };
+        let names: Vec<&str> = stops.iter().map(|stop| stop.name.as_str()).collect();
         let missing = self.config.roots().into_iter();
-        let missing = missing.filter(|(name, _)| stop_of(name).is_some());
+        let missing = missing.filter(|(name, _)| names.contains(&&*format!("root/{name}")));
         found.unreadable.extend(missing.map(|(_, root)| Unreadable {
             path: root.to_owned(),
             error: "missing or empty".to_owned(),

@@ -186,12 +186,12 @@ fn report(outcome: &Cleared, args: &RetryArgs, printer: &mut Printer) {
         (
             outcome.left,
             "task",
-            "left failed, because outputs are missing; cleared by `retry` without --accept-outputs",
+            "left failed, because outputs are missing; use `retry` without --accept-outputs to clear",
         ),
         (
             outcome.complete,
             "cleared task",
-            "complete on disk, will not run again, except by `run --force` with a selection",
+            "complete on disk, will not run again; use `run --force` with a selection to force a run",
         ),
         (
             outcome.disproved,

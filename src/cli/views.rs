@@ -198,7 +198,7 @@ pub fn print_session_status(
 ) -> Result<(), TableError> {
     let format = view.format;
     if format == Format::Table && sessions.is_empty() {
-        printer.note("no session matches");
+        printer.note("no sessions to show");
         return Ok(());
     }
     let cut = Cut::of(sessions.len(), view.limit, format, printer);

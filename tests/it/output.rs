@@ -348,7 +348,7 @@ fn nothing_to_show_is_an_empty_table_for_scripts_and_a_word_for_people() {
         ),
         (
             1,
-            "note: no session matches\n",
+            "note: no sessions to show\n",
             "subject,session,bids,qsiprep,freesurfer\n",
         ),
         (

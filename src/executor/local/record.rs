@@ -102,12 +102,13 @@ impl Records {
                 jobs.insert(number, job);
             }
         }
-        // Rows may still need them, and their numbers are not used again.
+        // Rows may still need them, and their numbers are not used again. The list comes first: if version 1.0.0 was
+        // killed while it moved a job there, the job file may be left alone.
         let finished = durable::read(&self.dir.join(FINISHED))?.unwrap_or_default();
         let finished = finished.split(|byte| *byte == b'\n');
         for job in finished.filter_map(|line| serde_json::from_slice::<Job>(line).ok()) {
             self.highest = self.highest.max(job.record.number);
-            jobs.entry(job.record.number).or_insert(job);
+            jobs.insert(job.record.number, job);
         }
         self.jobs = jobs;
         self.is_read = true;

@@ -163,7 +163,7 @@ fn a_job_has_the_umask_of_its_submission() {
     );
     study.scan(&["sub-1/ses-1", "sub-2/ses-1"]);
     let call = |umask: &str, command: &str| {
-        let line = format!("umask {umask}; exec \"$0\" {command}");
+        let line = format!("umask {umask}; exec \"$0\" -q {command}");
         let mut shell = std::process::Command::new("sh");
         shell.args(["-c", &line, env!("CARGO_BIN_EXE_snbb-scheduler")]);
         shell.env("SNBB_CONFIG", study.at("config.yaml"));
